@@ -5,7 +5,7 @@ export interface Arrangement {
   readonly name: string
   readonly replicas: number
   readonly delayMs: number | null
-  readonly upset?: ReplicasOptions['upset']
+  readonly upset?: ReplicasOptions['disruption']
 }
 
 export const ONE: Arrangement = { name: 'one', replicas: 1, delayMs: 0 }

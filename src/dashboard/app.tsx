@@ -13,7 +13,7 @@ import { Unlock } from './unlock.tsx'
 import { Waterfall } from './waterfall.tsx'
 import type { View } from './wire.ts'
 
-interface Shown {
+interface PageState {
   readonly view: View
   /** Decisions since the page was opened: more than the last view holds. */
   readonly history: History
@@ -22,32 +22,32 @@ interface Shown {
 /** The whole page: one feed, one state, rendered with each view. */
 export function App() {
   const [link, setLink] = useState<Link>({ state: 'connecting' })
-  const [shown, setShown] = useState<Shown | null>(null)
+  const [state, setState] = useState<PageState | null>(null)
   const feed = useRef<Feed | null>(null)
   useEffect(() => {
     const own = new Feed({
       onLink: (next) => setLink((last) => (last.state === next.state && next.state === 'live' ? last : next)),
-      onView: (view) => setShown((last) => ({ view, history: remembered(last?.history ?? noHistory, view.decisions) })),
+      onView: (view) => setState((last) => ({ view, history: remembered(last?.history ?? noHistory, view.decisions) })),
     })
     feed.current = own
     return () => own.close()
   }, [])
   const unlock = (key: string | null) => {
     saveKey(key)
-    if (key === null) setShown(null)
+    if (key === null) setState(null)
     setLink({ state: 'connecting' })
     feed.current?.open()
   }
   return (
     <>
-      <Status link={link} view={shown?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
+      <Status link={link} view={state?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
       <main>
         {link.state === 'locked' ? (
           <Unlock message={link.message} onKey={unlock} />
-        ) : shown === null ? (
+        ) : state === null ? (
           <Waiting link={link} />
         ) : (
-          <Fleet {...shown} />
+          <Fleet {...state} />
         )}
       </main>
     </>
@@ -64,7 +64,7 @@ function Waiting({ link }: { readonly link: Link }) {
   )
 }
 
-function Fleet({ view, history: { latest, measured } }: Shown) {
+function Fleet({ view, history: { latest, measured } }: PageState) {
   const lines = linesOf(view.pools)
   return (
     <>

@@ -8,17 +8,17 @@ export function DecisionWhy({ id }: { readonly id: string }) {
   const [detail, setDetail] = useState<DecisionDetail | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
   useEffect(() => {
-    const gone = new AbortController()
+    const isMissing = new AbortController()
     const load = async () => {
       try {
-        const response = await call(`v1/firstlight/decisions/${encodeURIComponent(id)}`, { signal: gone.signal })
+        const response = await call(`v1/firstlight/decisions/${encodeURIComponent(id)}`, { signal: isMissing.signal })
         setDetail((await response.json()) as DecisionDetail)
       } catch (error) {
-        if (!gone.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
+        if (!isMissing.signal.aborted) setProblem(error instanceof Error ? error.message : String(error))
       }
     }
     void load()
-    return () => gone.abort()
+    return () => isMissing.abort()
   }, [id])
   if (problem !== null)
     return (
@@ -75,7 +75,7 @@ function Facts({
   )
 }
 
-const gain = (sooner: number): string => (sooner >= 0 ? `${ms(sooner)} sooner` : `${ms(-sooner)} later`)
+const gain = (gainMs: number): string => (gainMs >= 0 ? `${ms(gainMs)} sooner` : `${ms(-gainMs)} later`)
 
 /** All candidates with every term of their cost, the chosen one first. */
 function Candidates({ detail: { candidates, placement } }: { readonly detail: DecisionDetail }) {

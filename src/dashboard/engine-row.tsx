@@ -6,7 +6,7 @@ import { call } from './gateway.ts'
 import { Sparkline } from './sparkline.tsx'
 
 export function EngineRow({ line }: { readonly line: Line }) {
-  const { engine, pool, state, says } = line
+  const { engine, pool, state, text } = line
   const silent = engine.learned?.silent_miss ?? null
   return (
     <tr data-engine={engine.id}>
@@ -20,7 +20,7 @@ export function EngineRow({ line }: { readonly line: Line }) {
       </Cell>
       <Cell label="role">{roleOf(line)}</Cell>
       <Cell label="state">
-        <span class={`state ${state}`}>{says}</span>
+        <span class={`state ${state}`}>{text}</span>
       </Cell>
       <Cell label="running" number>
         {count(engine.requests)}

@@ -7,11 +7,13 @@ export interface Line {
   readonly engine: Engine
   readonly state: EngineState
   /** State in words. */
-  readonly says: string
+  readonly text: string
 }
 
 export const linesOf = (pools: readonly Pool[]): Line[] =>
-  pools.flatMap((pool) => pool.engines.map((engine) => ({ pool, engine, ...(darkOf(pool) ?? stateOf(engine)) })))
+  pools.flatMap((pool) =>
+    pool.engines.map((engine) => ({ pool, engine, ...(gatewayProblem(pool) ?? stateOf(engine)) })),
+  )
 
 export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
 
@@ -19,31 +21,31 @@ export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gatewa
 export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
   isGateway(pool) ? 'gateway' : engine.role
 
-type Stated = Pick<Line, 'state' | 'says'>
+type Stated = Pick<Line, 'state' | 'text'>
 
 /** The problem that another gateway reports about itself; null: none. */
-function darkOf({ gateway }: Pool): Stated | null {
+function gatewayProblem({ gateway }: Pool): Stated | null {
   if (!gateway) return null
-  if (!gateway.reachable) return { state: 'unhealthy', says: 'unhealthy' }
-  return gateway.engines === 0 ? { state: 'full', says: 'no engine' } : null
+  if (!gateway.reachable) return { state: 'unhealthy', text: 'unhealthy' }
+  return gateway.engines === 0 ? { state: 'full', text: 'no engine' } : null
 }
 
 /** The first reason why the engine is not chosen, the most severe first. */
 function stateOf(engine: Engine): Stated {
-  if (engine.available === null) return { state: 'unknown', says: 'unknown' }
-  if (engine.healthy === false) return { state: 'unhealthy', says: 'unhealthy' }
+  if (engine.available === null) return { state: 'unknown', text: 'unknown' }
+  if (engine.healthy === false) return { state: 'unhealthy', text: 'unhealthy' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed')
-    return { state: 'circuit', says: `circuit ${engine.circuit}` }
-  if (engine.draining) return { state: 'draining', says: 'draining' }
-  if (engine.asleep) return { state: 'asleep', says: 'asleep' }
-  return engine.available ? { state: 'up', says: 'up' } : { state: 'full', says: 'full' }
+    return { state: 'circuit', text: `circuit ${engine.circuit}` }
+  if (engine.draining) return { state: 'draining', text: 'draining' }
+  if (engine.asleep) return { state: 'asleep', text: 'asleep' }
+  return engine.available ? { state: 'up', text: 'up' } : { state: 'full', text: 'full' }
 }
 
 export const columns = {
   engine: ({ engine }: Line) => engine.id,
   cluster: ({ pool }: Line) => `${pool.cluster} ${pool.model}`,
   role: (line: Line) => roleOf(line),
-  state: ({ says }: Line) => says,
+  state: ({ text }: Line) => text,
   running: ({ engine }: Line) => engine.requests,
   blocks: ({ engine }: Line) => engine.active_blocks,
   queue: ({ engine }: Line) => engine.queued_prefill_s,
@@ -56,7 +58,7 @@ export const columns = {
 
 export type Column = keyof typeof columns
 
-export interface Wish {
+export interface Selection {
   readonly text: string
   readonly state: EngineState | 'all' | 'trouble'
   readonly column: Column
@@ -64,13 +66,13 @@ export interface Wish {
 }
 
 /** Filters and sorts the lines. Unknown values come last in both directions. */
-export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Wish): Of[] {
+export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Selection): Of[] {
   const words = text
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '')
   const fits = (line: Line) => {
-    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${roleOf(line)} ${line.says}`.toLowerCase()
+    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${roleOf(line)} ${line.text}`.toLowerCase()
     return (
       words.every((word) => own.includes(word)) &&
       (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
@@ -83,8 +85,8 @@ export function chosen<Of extends Line>(lines: readonly Of[], { text, state, col
 type Value = string | number | null | undefined
 
 function compare(a: Value, b: Value, descending: boolean): number {
-  const isGone = Number(a === null || a === undefined) - Number(b === null || b === undefined)
-  if (isGone !== 0 || a === null || a === undefined || b === null || b === undefined) return isGone
+  const isMissing = Number(a === null || a === undefined) - Number(b === null || b === undefined)
+  if (isMissing !== 0 || a === null || a === undefined || b === null || b === undefined) return isMissing
   const order =
     typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true })
   return descending ? -order : order

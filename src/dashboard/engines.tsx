@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { EngineRow } from './engine-row.tsx'
-import { chosen, type Column, type Line, type Wish } from './engine-state.ts'
+import { chosen, type Column, type Line, type Selection } from './engine-state.ts'
 import { plural } from './format.ts'
 
 const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolean])[] = [
@@ -18,7 +18,7 @@ const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolea
   ['failures', 'failures', true],
 ]
 
-const STATES: readonly (readonly [Wish['state'], string])[] = [
+const STATES: readonly (readonly [Selection['state'], string])[] = [
   ['all', 'all states'],
   ['up', 'up'],
   ['trouble', 'not up'],
@@ -34,17 +34,17 @@ const FIRST_ROWS = 50
 
 /** All engines in one table with sorting and filter. */
 export function Engines({ lines }: { readonly lines: readonly Line[] }) {
-  const [wish, setWish] = useState<Wish>({ text: '', state: 'all', column: 'engine', descending: false })
+  const [selection, setSelection] = useState<Selection>({ text: '', state: 'all', column: 'engine', descending: false })
   const [all, setAll] = useState(false)
-  const rows = chosen(lines, wish)
+  const rows = chosen(lines, selection)
   const drawn = all ? rows : rows.slice(0, FIRST_ROWS)
   const sort = (column: Column, isNumber: boolean) =>
-    setWish((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
+    setSelection((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
   return (
     <section aria-labelledby="engines">
       <div class="head">
         <h2 id="engines">Engines</h2>
-        <Filter wish={wish} onWish={setWish} />
+        <Filter selection={selection} onSelect={setSelection} />
         <span class="dim" role="status">
           {rows.length === lines.length
             ? plural(lines.length, 'engine')
@@ -67,7 +67,7 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
                   key={column}
                   title={title}
                   isNumber={isNumber}
-                  direction={wish.column === column ? (wish.descending ? 'descending' : 'ascending') : 'none'}
+                  direction={selection.column === column ? (selection.descending ? 'descending' : 'ascending') : 'none'}
                   onSort={() => sort(column, isNumber)}
                 />
               ))}
@@ -93,20 +93,26 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
   )
 }
 
-function Filter({ wish, onWish }: { readonly wish: Wish; readonly onWish: (wish: Wish) => void }) {
+function Filter({
+  selection,
+  onSelect,
+}: {
+  readonly selection: Selection
+  readonly onSelect: (selection: Selection) => void
+}) {
   return (
     <div class="filter">
       <input
         type="search"
         placeholder="name, cluster, model, role"
         aria-label="Filter engines"
-        value={wish.text}
-        onInput={(event) => onWish({ ...wish, text: event.currentTarget.value })}
+        value={selection.text}
+        onInput={(event) => onSelect({ ...selection, text: event.currentTarget.value })}
       />
       <select
         aria-label="Filter by state"
-        value={wish.state}
-        onChange={(event) => onWish({ ...wish, state: event.currentTarget.value as Wish['state'] })}
+        value={selection.state}
+        onChange={(event) => onSelect({ ...selection, state: event.currentTarget.value as Selection['state'] })}
       >
         {STATES.map(([state, title]) => (
           <option key={state} value={state}>

@@ -31,7 +31,7 @@ export class Feed {
 
   constructor(viewer: Viewer) {
     this.#viewer = viewer
-    document.addEventListener('visibilitychange', this.#seen)
+    document.addEventListener('visibilitychange', this.#receivedAt)
     this.open()
   }
 
@@ -46,11 +46,11 @@ export class Feed {
   }
 
   close(): void {
-    document.removeEventListener('visibilitychange', this.#seen)
+    document.removeEventListener('visibilitychange', this.#receivedAt)
     this.#stop()
   }
 
-  readonly #seen = (): void => this.open()
+  readonly #receivedAt = (): void => this.open()
 
   #stop(): void {
     clearTimeout(this.#timer)

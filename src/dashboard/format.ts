@@ -1,4 +1,4 @@
-const NOTHING = '–'
+const UNKNOWN = '–'
 
 type Maybe = number | null | undefined
 
@@ -10,22 +10,22 @@ function short(value: number): string {
 }
 
 export const count = (value: Maybe): string =>
-  value === null || value === undefined ? NOTHING : Math.round(value).toLocaleString('en')
+  value === null || value === undefined ? UNKNOWN : Math.round(value).toLocaleString('en')
 
 export function ms(value: Maybe): string {
-  if (value === null || value === undefined) return NOTHING
+  if (value === null || value === undefined) return UNKNOWN
   return value >= 10_000 ? `${short(value / 1000)} s` : `${short(value)} ms`
 }
 
 export function seconds(value: Maybe): string {
-  if (value === null || value === undefined) return NOTHING
+  if (value === null || value === undefined) return UNKNOWN
   return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`
 }
 
 export const percent = (share: Maybe): string =>
-  share === null || share === undefined ? NOTHING : `${Math.round(share * 100)}%`
+  share === null || share === undefined ? UNKNOWN : `${Math.round(share * 100)}%`
 
-export const number = (value: Maybe): string => (value === null || value === undefined ? NOTHING : short(value))
+export const number = (value: Maybe): string => (value === null || value === undefined ? UNKNOWN : short(value))
 
 export const clock = (at: number): string => new Date(at).toLocaleTimeString('en-GB')
 

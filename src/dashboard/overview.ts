@@ -31,11 +31,11 @@ const number = (value: number | null | undefined, unit = '') =>
 const toneOf = (state: EngineState) =>
   state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held'
 
-function row({ pool, engine, state, says }: Line): HTMLTableRowElement {
+function row({ pool, engine, state, text }: Line): HTMLTableRowElement {
   const tr = document.createElement('tr')
   tr.append(
-    ...[engine.id, pool.cluster, pool.model, roleOf({ pool, engine })].map((text) => cell(text)),
-    cell(says, toneOf(state)),
+    ...[engine.id, pool.cluster, pool.model, roleOf({ pool, engine })].map((value) => cell(value)),
+    cell(text, toneOf(state)),
     number(engine.requests),
     number(engine.queued_prefill_s, ' s'),
     number(engine.ttft_ms, ' ms'),

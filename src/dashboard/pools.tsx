@@ -1,6 +1,6 @@
 import { isGateway, linesOf } from './engine-state.ts'
 import { plural } from './format.ts'
-import { regionSays } from './region.ts'
+import { regionText } from './region.ts'
 import type { Pool } from './wire.ts'
 
 /** One card per pool: its models, and a dot per engine. */
@@ -34,13 +34,13 @@ function PoolCard({ pool }: { readonly pool: Pool }) {
       </h3>
       <p class="model">{pool.model}</p>
       <p class="dots" role="img" aria-label={`${up} of ${plural(lines.length, 'engine')} up`}>
-        {lines.map(({ engine, state, says }) => (
-          <i key={engine.id} class={`dot ${state}`} title={`${engine.id}: ${says}`} />
+        {lines.map(({ engine, state, text }) => (
+          <i key={engine.id} class={`dot ${state}`} title={`${engine.id}: ${text}`} />
         ))}
       </p>
       <p class="dim">
         {isGateway(pool)
-          ? ['another gateway', ...regionSays(pool)].join(' · ')
+          ? ['another gateway', ...regionText(pool)].join(' · ')
           : `${up} of ${plural(lines.length, 'engine')} up · ${pool.policy}`}
         {pool.bookings !== null && ` · ${plural(pool.bookings, 'booking')}${isGateway(pool) ? ' of ours' : ''}`}
       </p>

@@ -50,7 +50,7 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           pairs={ttfts}
           format={ms}
           empty="No request with a predicted and a measured TTFT yet. Streamed requests have both."
-          says={`error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
+          text={`error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
         />
         <Figure
           title="Cached tokens"
@@ -62,7 +62,7 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
               <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
             </>
           }
-          says={`error ${count(quantile(missed, 0.5))} tokens median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
+          text={`error ${count(quantile(missed, 0.5))} tokens median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
         />
       </div>
     </section>
@@ -74,10 +74,10 @@ interface FigureProps {
   readonly pairs: readonly Pair[]
   readonly format: (value: number) => string
   readonly empty: ComponentChildren
-  readonly says: string
+  readonly text: string
 }
 
-function Figure({ title, pairs, format, empty, says }: FigureProps) {
+function Figure({ title, pairs, format, empty, text }: FigureProps) {
   if (pairs.length === 0) {
     return (
       <figure>
@@ -105,7 +105,7 @@ function Figure({ title, pairs, format, empty, says }: FigureProps) {
         predicted={pairs.map(({ predicted }) => predicted)}
         format={format}
       />
-      <figcaption>{says}</figcaption>
+      <figcaption>{text}</figcaption>
     </figure>
   )
 }

@@ -2,7 +2,7 @@ import { count, ms, plural } from './format.ts'
 import type { Pool } from './wire.ts'
 
 /** State of the gateway behind which a pool's engines are, as parts of a line. */
-export function regionSays({ gateway }: Pool): readonly string[] {
+export function regionText({ gateway }: Pool): readonly string[] {
   if (gateway === null || gateway === undefined) return ['no digest yet']
   const {
     reachable,

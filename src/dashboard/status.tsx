@@ -16,9 +16,9 @@ interface StatusProps {
   readonly onForget: (() => void) | null
 }
 
-const replicasOf = (view: View | null, wanted: 'following' | 'away') =>
-  (view?.replicas ?? []).filter(({ state }) => state === wanted)
-const heard = (view: View): number => replicasOf(view, 'following').length
+const replicasOf = (view: View | null, expected: 'following' | 'away') =>
+  (view?.replicas ?? []).filter(({ state }) => state === expected)
+const replicaCount = (view: View): number => replicasOf(view, 'following').length
 
 /** Page header: name of the fleet, and whether the data is current. */
 export function Status({ link, view, onForget }: StatusProps) {
@@ -37,7 +37,7 @@ export function Status({ link, view, onForget }: StatusProps) {
         {view !== null && (
           <span class="dim">
             {view.version} · configuration {view.config_version}
-            {heard(view) > 0 && ` · ${heard(view)} other gateway${heard(view) === 1 ? '' : 's'}`}
+            {replicaCount(view) > 0 && ` · ${replicaCount(view)} other gateway${replicaCount(view) === 1 ? '' : 's'}`}
           </span>
         )}
         <a href=".">Overview</a>

@@ -11,7 +11,7 @@ interface TilesProps {
 }
 
 /** States that need attention. Draining and sleeping are intended. */
-const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
+const SEVERE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
 
 const sum = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((total, value) => total + value)
@@ -30,7 +30,7 @@ export function Tiles({ lines, decisions }: TilesProps) {
       <Tile
         name="engines up"
         value={`${count(up)} of ${count(lines.length)}`}
-        tone={up === lines.length ? 'good' : lines.some(({ state }) => GRAVE.has(state)) ? 'bad' : 'warn'}
+        tone={up === lines.length ? 'good' : lines.some(({ state }) => SEVERE.has(state)) ? 'bad' : 'warn'}
       />
       <Tile name="running" value={count(sum(known(({ engine }) => engine.requests)))} />
       <Tile name="active blocks" value={count(sum(known(({ engine }) => engine.active_blocks)))} />

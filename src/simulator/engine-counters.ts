@@ -1,7 +1,7 @@
 import type { Incoming } from './answer.ts'
 
 /** A request as it arrived, for assertions. */
-export interface SeenRequest {
+export interface RecordedRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -22,7 +22,7 @@ export class RequestLog {
   lastAbortAt: number | null = null
   readonly byPath = new Map<string, number>()
   /** Newest last. */
-  readonly recent: SeenRequest[] = []
+  readonly recent: RecordedRequest[] = []
   readonly #keep: number
   readonly #now: () => number
 
@@ -37,11 +37,11 @@ export class RequestLog {
   }
 
   /** Returns the newest request, optionally of one path. */
-  last(path?: string): SeenRequest | undefined {
-    return this.recent.findLast((seen) => path === undefined || seen.path === path)
+  last(path?: string): RecordedRequest | undefined {
+    return this.recent.findLast((record) => path === undefined || record.path === path)
   }
 
-  seen(incoming: Incoming): void {
+  record(incoming: Incoming): void {
     this.requests += 1
     this.byPath.set(incoming.path, (this.byPath.get(incoming.path) ?? 0) + 1)
     if (incoming.method !== 'POST' || this.#keep === 0) return

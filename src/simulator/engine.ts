@@ -163,7 +163,7 @@ export class SimulatedEngine {
   /** Answers one request, or resets its connection. */
   async handle(incoming: Incoming): Promise<Answer | BrokenConnection> {
     if (!this.listening) return { broken: 'reset' }
-    this.log.seen(incoming)
+    this.log.record(incoming)
     const work = isInference(incoming)
     const rule = this.#faults.meet(work)
     const serve = (): Promise<Answer | BrokenConnection> =>

@@ -33,7 +33,7 @@ export interface Fleet {
 /** Creates engines that share a clock, a KV network and an encoder cache. A host can listen on ports for them. */
 export function createFleet(options: FleetOptions = {}): Fleet {
   const {
-    engines: wanted = 1,
+    engines: engineList = 1,
     clock = realClock,
     random = Math.random,
     newId = hexId,
@@ -42,7 +42,7 @@ export function createFleet(options: FleetOptions = {}): Fleet {
   } = options
   const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set(), report }
   const each: readonly EngineOptions[] =
-    typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted
+    typeof engineList === 'number' ? Array.from({ length: engineList }, () => ({})) : engineList
   const engines = each.map((own, index) => new SimulatedEngine(settle({ ...shared, ...own }, index), index, services))
   const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))
   if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')

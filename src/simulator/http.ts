@@ -6,9 +6,9 @@ import type { SimulatedEngine } from './engine.ts'
  * would be reset, the call rejects with a TypeError or the body errors.
  */
 export async function handleRequest(engine: SimulatedEngine, request: Request): Promise<Response> {
-  const gone = new AbortController()
-  if (request.signal.aborted) gone.abort(request.signal.reason)
-  request.signal.addEventListener('abort', () => gone.abort(request.signal.reason), { once: true })
+  const aborted = new AbortController()
+  if (request.signal.aborted) aborted.abort(request.signal.reason)
+  request.signal.addEventListener('abort', () => aborted.abort(request.signal.reason), { once: true })
   const url = new URL(request.url)
   const incoming: Incoming = {
     method: request.method,
@@ -16,12 +16,12 @@ export async function handleRequest(engine: SimulatedEngine, request: Request): 
     query: url.searchParams,
     headers: new Map(request.headers),
     body: await request.text(),
-    signal: gone.signal,
+    signal: aborted.signal,
   }
   const answer = await orAborted(engine.handle(incoming), request.signal)
   if ('broken' in answer)
     throw new TypeError(`fetch failed: the simulated engine reset the connection (${answer.broken})`)
-  const body = typeof answer.body === 'string' ? answer.body : readable(answer, gone.signal)
+  const body = typeof answer.body === 'string' ? answer.body : readable(answer, aborted.signal)
   return new Response(body, { status: answer.status, headers: answer.headers })
 }
 

@@ -43,7 +43,7 @@ export type KvLeg =
   /** The engine process crashes. */
   | { readonly kind: 'fatal' }
 
-export const WHOLE: KvLeg = { kind: 'whole' }
+export const NO_TRANSFER: KvLeg = { kind: 'whole' }
 
 /** Answer of a prefill leg. */
 export interface Prefilled {
@@ -98,7 +98,7 @@ export class ResponsePeer implements KvConnector {
       return { kind: 'prefill', hold: false }
     }
     const carried = body[FIELD] as Fields | null | undefined
-    if (typeof carried !== 'object' || carried === null) return WHOLE
+    if (typeof carried !== 'object' || carried === null) return NO_TRANSFER
     const id = String(carried['id'])
     const prefill = this.#network.responses.get(id)
     if (prefill === undefined) this.violations.unknownPrefill += 1
@@ -108,7 +108,7 @@ export class ResponsePeer implements KvConnector {
       this.decodeLegs += 1
       return { kind: 'decode', done: () => undefined }
     }
-    return WHOLE
+    return NO_TRANSFER
   }
 
   publish({ requestId, prompt }: Prefilled): null {

@@ -1,4 +1,4 @@
-import { noViolations, WHOLE, type Fields, type KvConnector, type KvLeg, type Prefilled } from './kv-connector.ts'
+import { noViolations, NO_TRANSFER, type Fields, type KvConnector, type KvLeg, type Prefilled } from './kv-connector.ts'
 import type { KvNetwork } from './kv-peer.ts'
 import { badRequest } from './http-api/wire-error.ts'
 
@@ -38,7 +38,7 @@ export class LmcachePeer implements KvConnector {
       this.prefillLegs += 1
       return { kind: 'prefill', hold: false }
     }
-    if (!this.#pushed.delete(prompt.join())) return WHOLE
+    if (!this.#pushed.delete(prompt.join())) return NO_TRANSFER
     this.decodeLegs += 1
     return { kind: 'decode', done: () => undefined }
   }

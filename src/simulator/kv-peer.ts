@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts'
 import type { Driver } from './driver.ts'
 import {
   noViolations,
-  WHOLE,
+  NO_TRANSFER,
   type Fields,
   type KvConnector,
   type KvLeg,
@@ -71,14 +71,14 @@ export class KvPeer implements KvConnector {
   /** Reads `kv_transfer_params` of a request. Throws a WireError if a prefill leg violates the protocol. */
   legOf(body: Fields, { length: promptTokens }: Uint32Array): KvLeg {
     const params = body['kv_transfer_params']
-    if (typeof params !== 'object' || params === null || Array.isArray(params)) return WHOLE
+    if (typeof params !== 'object' || params === null || Array.isArray(params)) return NO_TRANSFER
     const fields = params as Fields
     if (fields['do_remote_decode'] === true) {
       this.#checkPrefill(body, fields)
       this.prefillLegs += 1
       return { kind: 'prefill', hold: true }
     }
-    if (fields['do_remote_prefill'] !== true) return WHOLE
+    if (fields['do_remote_prefill'] !== true) return NO_TRANSFER
     if (REMOTE_KEYS.some((key) => fields[key] === undefined || fields[key] === null)) {
       this.violations.fatal += 1
       return { kind: 'fatal' }
@@ -162,7 +162,7 @@ export class KvPeer implements KvConnector {
       return { kind: 'decode', done: () => peer.#finishRead(handoff) }
     }
     // Nothing to read: compute the prompt here.
-    return WHOLE
+    return NO_TRANSFER
   }
 
   #finishRead(handoff: Handoff): void {

@@ -112,7 +112,7 @@ export async function openBridgeWorld({
     caughtUp: async () =>
       void (await until(() =>
         fleet.engines.every((_, at) => {
-          const { last_batch: last, waiting, heard, gateway: taken } = status(at)
+          const { last_batch: last, waiting, reachable: heard, gateway: taken } = status(at)
           return heard && waiting === 0 && last === publisher(at).published - 1 && taken === 'ok'
         }),
       )),

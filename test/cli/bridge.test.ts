@@ -242,7 +242,7 @@ describe('firstlight bridge', () => {
       const heard = () =>
         fetch(`http://127.0.0.1:${at}/status`).then(
           async (answer) =>
-            ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]),
+            ((await answer.json()) as BridgeStatus).engines.map(({ engine, reachable: is }) => [engine, is]),
           () => null,
         )
       await expect.poll(heard).toEqual([['v---1', true]])

@@ -196,7 +196,7 @@ describe('a law from totals', () => {
 
   it('says when too little happened', () => {
     expect(() => lawFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }])).toThrow(
-      'only 0 stretches',
+      'only 0 intervals',
     )
   })
 })

@@ -58,7 +58,7 @@ describe('several gateways before the same engines', () => {
       const { jobs, refused } = replay(
         trace,
         fleet,
-        replicas({ delayMs: 5, upset: { kind: 'restarts', knows, at: 60 } }).kind,
+        replicas({ delayMs: 5, disruption: { kind: 'restarts', knows, at: 60 } }).kind,
         pace,
       )
       expect([jobs.filter(({ endedAt }) => endedAt >= 0).length, refused]).toEqual([120, 0])
@@ -71,7 +71,7 @@ describe('several gateways before the same engines', () => {
       { kind: 'restarts', knows: 'bookings', at: 60 },
       { kind: 'dies', lapseMs: 1000, at: 60 },
     ] as const) {
-      const { kind, made } = replicas({ delayMs: 5, ...(upset === undefined ? {} : { upset }) })
+      const { kind, made } = replicas({ delayMs: 5, ...(upset === undefined ? {} : { disruption: upset }) })
       const { spanMs } = replay(trace, fleet, kind, pace)
       made[0]!.scrape(spanMs + 2000)
       expect(made[0]!.bookings).toEqual(upset?.kind === 'dies' ? [0, 0] : [0, 0, 0])

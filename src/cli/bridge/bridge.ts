@@ -13,7 +13,7 @@ export interface EngineStatus {
   readonly engine: string
   readonly cluster: string
   readonly model: string
-  readonly heard: boolean
+  readonly reachable: boolean
   /** True if the full cache contents are known. */
   readonly complete: boolean
   readonly blocks: number
@@ -61,7 +61,7 @@ function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
     engine: engine.id,
     cluster: engine.cluster,
     model: engine.pool.model,
-    heard: listener.isHeard,
+    reachable: listener.isReachable,
     complete: stream.isComplete,
     blocks: stream.log.size,
     waiting: stream.log.waiting,
@@ -81,7 +81,7 @@ function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
 type Row = readonly [name: string, type: 'gauge' | 'counter', help: string, value: (engine: EngineStatus) => number]
 
 const ROWS: readonly Row[] = [
-  ['heard', 'gauge', '1 if the engine is reachable.', (e) => Number(e.heard)],
+  ['heard', 'gauge', '1 if the engine is reachable.', (e) => Number(e.reachable)],
   ['complete', 'gauge', '1 if the full cache contents are known.', (e) => Number(e.complete)],
   ['blocks', 'gauge', 'Blocks in its cache.', (e) => e.blocks],
   ['waiting_blocks', 'gauge', 'Changes that the gateway has not acknowledged yet.', (e) => e.waiting],
@@ -170,7 +170,7 @@ export async function listenForStatus(
 const isWell = ({ problem, awaited, engines }: BridgeStatus): boolean =>
   problem === null &&
   awaited === 0 &&
-  engines.every(({ heard, gateway }) => heard && (gateway === null || gateway === 'ok' || gateway === 'resync'))
+  engines.every(({ reachable, gateway }) => reachable && (gateway === null || gateway === 'ok' || gateway === 'resync'))
 
 export interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs' | 'heartbeatMs'> {
   readonly engines: readonly BridgedEngine[]

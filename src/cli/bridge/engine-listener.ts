@@ -36,13 +36,13 @@ export class EngineListener {
   readonly #parts: ListenerParts
   readonly #socket: EventSocket
   readonly #timer: ReturnType<typeof setInterval>
-  #heardAt = Number.NEGATIVE_INFINITY
+  #lastMessageAt = Number.NEGATIVE_INFINITY
   #missedChecks = MISSED_CHECKS
   #connected = false
   #closed = false
   /** The pending operation. Operations run one after the other, because each one changes the stream. */
   #turn: Promise<void> = Promise.resolve()
-  #toldUnfit = false
+  #loggedMismatch = false
   #wasComplete = false
 
   constructor(engine: BridgedEngine, parts: ListenerParts) {
@@ -60,7 +60,7 @@ export class EngineListener {
   }
 
   /** True if the engine is reachable. Otherwise its cache is unknown and no heartbeat may be sent for it. */
-  get isHeard(): boolean {
+  get isReachable(): boolean {
     return this.engine.events.replayEndpoint === null ? this.#connected : this.#missedChecks < MISSED_CHECKS
   }
 
@@ -85,12 +85,13 @@ export class EngineListener {
       if (tries === REPLAY_TRIES) this.stream.unreplayed(framed)
       else await this.#catchUp()
     }
-    this.#isHeardNow()
+    this.#isReachableNow()
   }
 
   /** Also detects a lost last batch of a burst, and an unnoticed restart. */
   async #checkIfSilent(): Promise<void> {
-    if (this.engine.events.replayEndpoint === null || this.#parts.now() - this.#heardAt < this.#parts.checkMs) return
+    if (this.engine.events.replayEndpoint === null || this.#parts.now() - this.#lastMessageAt < this.#parts.checkMs)
+      return
     await this.#catchUp()
   }
 
@@ -108,17 +109,17 @@ export class EngineListener {
       }
       if (this.stream.replayed(answer, from) === 'done') break
     }
-    this.#isHeardNow()
+    this.#isReachableNow()
     return true
   }
 
-  #isHeardNow(): void {
+  #isReachableNow(): void {
     const { id } = this.engine
     const { log } = this.#parts
-    if (!this.isHeard) log.info('kv_events_connected', { engine: id, complete: this.stream.isComplete })
-    this.#heardAt = this.#parts.now()
+    if (!this.isReachable) log.info('kv_events_connected', { engine: id, complete: this.stream.isComplete })
+    this.#lastMessageAt = this.#parts.now()
     this.#missedChecks = 0
-    if (!this.stream.fits && !this.#toldUnfit) {
+    if (!this.stream.fits && !this.#loggedMismatch) {
       log.error('block_size_mismatch', {
         engine: id,
         engine_block_tokens: this.stream.engineBlockTokens,
@@ -126,7 +127,7 @@ export class EngineListener {
         next: 'set block_tokens of the pool to a multiple of the engine’s block size',
       })
     }
-    this.#toldUnfit = !this.stream.fits
+    this.#loggedMismatch = !this.stream.fits
     if (this.#wasComplete && !this.stream.isComplete)
       log.warn('events_lost', {
         engine: id,

@@ -5,19 +5,19 @@ import type { BridgedEngine } from './engine-listener.ts'
 import type { EventEndpoints } from './sockets.ts'
 
 /** An engine of the configuration, before its event endpoints are known. */
-export interface WantedEngine extends Omit<BridgedEngine, 'events'> {
+export interface BridgeEngine extends Omit<BridgedEngine, 'events'> {
   readonly config: EngineConfig
 }
 
 /** Lists all engines of a configuration. Engines behind another gateway belong to that gateway. */
-export function enginesIn(config: Config): WantedEngine[] {
+export function enginesIn(config: Config): BridgeEngine[] {
   const own = config.clusters.filter(({ gateway }) => gateway === undefined)
   return own.flatMap(({ id: cluster, pools }) =>
-    pools.flatMap((pool) => pool.engines.map((engine) => wanted(cluster, pool, engine))),
+    pools.flatMap((pool) => pool.engines.map((engine) => bridgeEngines(cluster, pool, engine))),
   )
 }
 
-function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): WantedEngine {
+function bridgeEngines(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): BridgeEngine {
   return { cluster, pool: { model, blockTokens }, id: config.id, config }
 }
 
@@ -36,7 +36,7 @@ const AGAIN_MS = 5_000
  * when the signal aborts.
  */
 export async function located(
-  { config, ...engine }: WantedEngine,
+  { config, ...engine }: BridgeEngine,
   log: Log,
   signal: AbortSignal,
 ): Promise<BridgedEngine | null> {

@@ -1,7 +1,7 @@
 import type { Log } from '../../ports.ts'
 import type { RunningBridge } from './bridge.ts'
 import type { BridgedEngine } from './engine-listener.ts'
-import { located, type WantedEngine } from './engines.ts'
+import { located, type BridgeEngine } from './engines.ts'
 
 /** The set of engines that a bridge listens to, which changes over time. */
 export class Members {
@@ -20,8 +20,8 @@ export class Members {
    * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered;
    * null for an engine that publishes nothing.
    */
-  update(wanted: readonly WantedEngine[]): Promise<readonly (BridgedEngine | null)[]> {
-    const named = new Map(wanted.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
+  update(engines: readonly BridgeEngine[]): Promise<readonly (BridgedEngine | null)[]> {
+    const named = new Map(engines.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
     for (const [name, leave] of this.#members) {
       if (named.has(name)) continue
       this.#members.delete(name)
@@ -31,7 +31,7 @@ export class Members {
     return Promise.all(asked)
   }
 
-  #join(name: string, engine: WantedEngine): Promise<BridgedEngine | null> {
+  #join(name: string, engine: BridgeEngine): Promise<BridgedEngine | null> {
     const gone = new AbortController()
     const asked = located(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
     const leave = this.#bridge.join(asked)

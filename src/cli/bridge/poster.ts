@@ -73,7 +73,7 @@ export class Poster {
   #wake: () => void = () => undefined
   #backoffMs = 0
   #problem: string | null = null
-  #toldBytes = false
+  #warnedAboutBytes = false
 
   constructor(listeners: readonly EngineListener[], options: PosterOptions) {
     this.#options = options
@@ -138,7 +138,7 @@ export class Poster {
   }
 
   #isDue({ listener, sentAt, heldUntil }: Line, now: number): boolean {
-    if (!listener.isHeard || now < heldUntil) return false
+    if (!listener.isReachable || now < heldUntil) return false
     // An engine returned with blocks that do not match. Its feed ends, and no heartbeat is sent for it.
     return listener.stream.log.isDue || (listener.stream.fits && now - sentAt >= this.#options.heartbeatMs)
   }
@@ -210,8 +210,8 @@ export class Poster {
   }
 
   #tellBytes({ line }: Step): void {
-    if (this.#toldBytes) return
-    this.#toldBytes = true
+    if (this.#warnedAboutBytes) return
+    this.#warnedAboutBytes = true
     const next =
       'set `tokenizer` of the pool (firstlight vocab compile). Without it, prompts are measured in bytes and do not match the engine’s blocks; only prompts sent as token ids do'
     this.#options.log.warn('prompts_measured_in_bytes', { model: line.listener.engine.pool.model, next })

@@ -205,13 +205,13 @@ function asText(value: Values[string]): string | null {
   return typeof last === 'string' ? last : null
 }
 
-interface Given {
+interface FlagValue {
   readonly text: string | null
   readonly min: number
   readonly max: number
 }
 
-function asNumber(command: Command, flag: string, { text, min, max }: Given): number | null {
+function asNumber(command: Command, flag: string, { text, min, max }: FlagValue): number | null {
   if (text === null) return null
   const value = text.trim() === '' ? Number.NaN : Number(text)
   if (Number.isFinite(value) && value >= min && value <= max) return value

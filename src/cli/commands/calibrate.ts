@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fitProfile, type Score, scoreProfile } from '../../simulator/calibrate/fit.ts'
 import { lawFromTotals, readTotals, type Totals } from '../../simulator/calibrate/from-metrics.ts'
 import { type Measured, readMeasured } from '../../simulator/calibrate/measured.ts'
-import { fetchTrouble } from '../doctor/trouble.ts'
+import { explainFetchError } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../simulator/profiles.ts'
 import { TraceError } from '../../simulator/replay/trace.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
@@ -189,7 +189,7 @@ async function lookAt(url: string): Promise<Totals> {
   try {
     answer = await fetch(url, { signal: AbortSignal.timeout(10_000) })
   } catch (error) {
-    throw new UsageError(`${url} is unreachable: ${fetchTrouble(error, url)}.`, next)
+    throw new UsageError(`${url} is unreachable: ${explainFetchError(error, url)}.`, next)
   }
   if (!answer.ok) throw new UsageError(`${url} answered ${answer.status}.`, next)
   try {

@@ -35,7 +35,7 @@ async function runDemo(args: Args, io: Io): Promise<number> {
     )
   const fleet = await startDemoFleet(args.whole('engines', { min: 1, max: 64 }) ?? 4)
   try {
-    const gateway = await startSomewhere(fleet, wanted)
+    const gateway = await startOnFreePort(fleet, wanted)
     io.out(demoGuide(gateway.url, fleet, { adminKey: null, ownEngines }))
     await aborted(io.stop)
     await gateway.stop(io.stopNow)
@@ -46,7 +46,7 @@ async function runDemo(args: Args, io: Io): Promise<number> {
 }
 
 /** Port 8080 is only the default here, so any free port is acceptable. */
-async function startSomewhere(fleet: RunningFleet, wanted: Config['listen'] | null): Promise<RunningGateway> {
+async function startOnFreePort(fleet: RunningFleet, wanted: Config['listen'] | null): Promise<RunningGateway> {
   const start = (listen: Config['listen']) => startGateway(demoConfig(fleet, listen), openLog('warn'))
   if (wanted !== null) return start(wanted)
   try {

@@ -103,11 +103,11 @@ async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folde
       )
   }
   const { config, folder } = loadConfig(file, io.env)
-  return examineConfig(await withWhoIsThere(config, io.lookup ?? systemLookup), { ...options, folder })
+  return examineConfig(await withDiscoveredEngines(config, io.lookup ?? systemLookup), { ...options, folder })
 }
 
 /** Resolves names to one engine per address. A name without an address is kept, and its check reports the cause. */
-async function withWhoIsThere(config: Config, lookup: Lookup): Promise<Config> {
+async function withDiscoveredEngines(config: Config, lookup: Lookup): Promise<Config> {
   const found = await Promise.all(
     Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const),
   )

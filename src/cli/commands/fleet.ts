@@ -61,7 +61,7 @@ export const fleet: Command = {
 /** Runs until `stop` aborts. */
 async function runFleet(args: Args, io: Io): Promise<number> {
   const url = reportsTo(io)
-  const running = await startFleet({ ...wantedFleet(args), report: url === null ? null : rawReports(url) })
+  const running = await startFleet({ ...fleetOptions(args), report: url === null ? null : rawReports(url) })
   if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
   io.out(`control   ${running.controlUrl}/_sim/engines`)
@@ -82,7 +82,7 @@ function reportsTo({ env }: Io): URL | null {
   }
 }
 
-function wantedFleet(args: Args): HostOptions {
+function fleetOptions(args: Args): HostOptions {
   const profile = args.text('profile') ?? 'demo'
   if (!Object.hasOwn(profiles, profile)) {
     throw new UsageError(`There is no profile "${profile}".`, `Profiles: ${Object.keys(profiles).join(', ')}.`)
@@ -93,7 +93,7 @@ function wantedFleet(args: Args): HostOptions {
     blockTokens: count(args, 'block-size'),
   }
   return {
-    engines: wantedEngines(args),
+    engines: engineOptions(args),
     port: args.whole('port', { min: 0, max: 65_535 }) ?? 0,
     host: args.text('host') ?? '127.0.0.1',
     profile,
@@ -106,7 +106,7 @@ function wantedFleet(args: Args): HostOptions {
 }
 
 /** A split needs both roles. A missing one defaults to one engine. */
-function wantedEngines(args: Args): number | EngineOptions[] {
+function engineOptions(args: Args): number | EngineOptions[] {
   const wanted = (flag: string) => args.whole(flag, { min: 0, max: 256 })
   const [engines, prefill, decode, encode] = [
     args.whole('engines', { min: 1, max: 256 }),
@@ -117,15 +117,15 @@ function wantedEngines(args: Args): number | EngineOptions[] {
   if (prefill === null && decode === null && encode === null) return engines ?? 4
   const halves = prefill === null && decode === null ? 0 : 1
   const any = engines ?? (halves === 0 ? 1 : 0)
-  const wished = [
+  const options = [
     ...enginesOf('encode', encode ?? 0),
     ...enginesOf('prefill', prefill ?? halves),
     ...enginesOf('decode', decode ?? halves),
     ...enginesOf('any', any),
   ]
-  if (wished.length === 0)
+  if (options.length === 0)
     throw new UsageError('The number of engines is 0.', 'Give at least one engine, as in --engines 1.')
-  return wished
+  return options
 }
 
 function enginesOf(role: NonNullable<EngineOptions['role']>, wanted: number): EngineOptions[] {

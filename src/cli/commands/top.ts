@@ -1,6 +1,6 @@
 import { BEARER_TEXT, textRule } from '../../config/fields.ts'
-import { reportOf, type Seen, seenIn, SORTS, type Wish } from '../top/draw.ts'
-import { follow, type Gateway, Unseen, seenJson } from '../top/follow.ts'
+import { reportOf, type ViewFigures, figuresOf, SORTS, type Selection } from '../top/draw.ts'
+import { follow, type Gateway, FeedUnavailable, viewJson } from '../top/follow.ts'
 import { painted } from '../top/plain-text.ts'
 import { watch, Pace } from '../top/watch.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
@@ -38,7 +38,7 @@ export const top: Command = {
 
 async function runTop(args: Args, io: Io): Promise<number> {
   const gateway = { url: gatewayFlag(args, 'url'), key: keyOf(args, io) }
-  const wish: Wish = {
+  const wish: Selection = {
     sort: oneOfFlag(args, 'sort', SORTS, 'queue') ?? 'state',
     reversed: false,
     only: args.text('only') ?? '',
@@ -50,41 +50,41 @@ async function runTop(args: Args, io: Io): Promise<number> {
   const live = io.terminal === undefined || args.on('once') ? null : io.terminal
   const seen = await orSay(
     gateway,
-    live === null ? look(gateway, io.stop) : watch(live, { gateway, everyMs, wish, colours }, io.stop),
+    live === null ? fetchView(gateway, io.stop) : watch(live, { gateway, everyMs, selection: wish, colours }, io.stop),
   )
   // Stopped before the first view arrived.
   if (seen === null) return 1
   if (live === null) {
     const cells = io.terminal?.size().columns ?? Infinity
-    for (const line of reportOf({ seen, wish, url: gateway.url, skipped: 0, stale: null }, cells))
+    for (const line of reportOf({ figures: seen, selection: wish, url: gateway.url, skipped: 0, stale: null }, cells))
       io.out(painted(line, { cells, colours }))
   }
-  write(() => asJson(seenJson(seen, { url: gateway.url, wish })))
+  write(() => asJson(viewJson(seen, { url: gateway.url, selection: wish })))
   return 0
 }
 
-async function orSay(gateway: Gateway, seen: Promise<Seen | null>): Promise<Seen | null> {
+async function orSay(gateway: Gateway, seen: Promise<ViewFigures | null>): Promise<ViewFigures | null> {
   try {
     return await seen
   } catch (error) {
-    if (!(error instanceof Unseen)) throw error
+    if (!(error instanceof FeedUnavailable)) throw error
     throw new UsageError(`No view from ${gateway.url}: ${error.message}.`, error.next, 1)
   }
 }
 
 /** Fetches two views, because a request rate needs two samples. Falls back to one if no second view arrives. */
-async function look(gateway: Gateway, stop: AbortSignal): Promise<Seen | null> {
+async function fetchView(gateway: Gateway, stop: AbortSignal): Promise<ViewFigures | null> {
   const pace = new Pace()
-  let seen: Seen | null = null
+  let seen: ViewFigures | null = null
   try {
     for await (const view of follow(gateway, stop)) {
       const isSecond = seen !== null
-      pace.saw(view)
-      seen = seenIn(view, pace)
+      pace.record(view)
+      seen = figuresOf(view, pace)
       if (isSecond) break
     }
   } catch (error) {
-    if (seen === null || !(error instanceof Unseen)) throw error
+    if (seen === null || !(error instanceof FeedUnavailable)) throw error
   }
   return seen
 }

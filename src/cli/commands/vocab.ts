@@ -80,12 +80,12 @@ function readSource(source: string, args: Args): CompileInput {
   const config = configFile !== null && existsSync(configFile) ? readJson(configFile) : {}
   const override = args.on('no-template')
     ? { chat_template: null }
-    : templateOf(args.text('template') ?? besides(source, folder))
+    : templateOf(args.text('template') ?? templateFile(source, folder))
   return { tokenizer, ...readTokenizerConfig({ ...(config as object), ...override }) }
 }
 
 /** Newer model folders keep the chat template in its own file, which overrides tokenizer_config.json. */
-function besides(source: string, folder: boolean): string | null {
+function templateFile(source: string, folder: boolean): string | null {
   const file = join(source, 'chat_template.jinja')
   return folder && existsSync(file) ? file : null
 }

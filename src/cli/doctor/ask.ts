@@ -1,7 +1,7 @@
 /** Sends one question to a server on its own connection. Never throws: a failure is an answer too. */
 import { request as requestHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import { troubleOf, type ConnectError } from './trouble.ts'
+import { failureCodeOf, type ConnectError } from './trouble.ts'
 
 /** A server, and the headers to send. */
 export interface Endpoint {
@@ -27,7 +27,7 @@ export interface Answer {
   readonly at: number
 }
 
-export type Asked = Answer | ConnectError
+export type AskResult = Answer | ConnectError
 
 /** Size limit of an answer. The metrics of a vLLM engine have about 100 kB, more with many adapters. */
 const MOST_BYTES = 8 * 1024 * 1024
@@ -35,14 +35,14 @@ const MOST_BYTES = 8 * 1024 * 1024
 /** Request id that appears in the engines' logs. */
 export const REQUEST_ID = 'firstlight-doctor'
 
-export function ask(place: Endpoint, question: Question): Promise<Asked> {
+export function ask(place: Endpoint, question: Question): Promise<AskResult> {
   return new Promise((resolve) => {
     const startedAt = performance.now()
     let connected = false
     let timer: NodeJS.Timeout | undefined
     const fail = (error: unknown): void => {
       clearTimeout(timer)
-      resolve(troubleOf(error, { url: place.url, connected, limitMs: question.limitMs }))
+      resolve(failureCodeOf(error, { url: place.url, connected, limitMs: question.limitMs }))
     }
     const request = open(place, question, fail)
     if (request === null) return
@@ -99,10 +99,10 @@ async function readText(response: IncomingMessage): Promise<string> {
   return Buffer.concat(pieces).toString('utf8')
 }
 
-export const answered = (asked: Asked): asked is Answer => 'status' in asked
+export const answered = (asked: AskResult): asked is Answer => 'status' in asked
 
 /** Parses the body of a 200 response as JSON; null if there is none. */
-export function jsonOf(asked: Asked): unknown {
+export function jsonOf(asked: AskResult): unknown {
   if (!answered(asked) || asked.status !== 200) return null
   try {
     return JSON.parse(asked.text)
@@ -112,4 +112,4 @@ export function jsonOf(asked: Asked): unknown {
 }
 
 /** Summarises an answer: `HTTP 404`, or the error. */
-export const inShort = (asked: Asked): string => (answered(asked) ? `HTTP ${asked.status}` : asked.says)
+export const inShort = (asked: AskResult): string => (answered(asked) ? `HTTP ${asked.status}` : asked.message)

@@ -13,7 +13,7 @@ export interface Finding {
   /** Identifier of the question, equal in all reports: `prefix_caching`. */
   readonly check: string
   readonly mark: Severity
-  readonly says: string
+  readonly message: string
   /** Consequence of the present state. */
   readonly costs?: string
   /** The flag, key or command that changes it. */
@@ -41,23 +41,23 @@ export interface Subject {
 export class Findings {
   readonly list: Finding[] = []
 
-  ok(check: string, says: string): void {
-    this.add('ok', check, says)
+  ok(check: string, message: string): void {
+    this.add('ok', check, message)
   }
 
-  note(check: string, says: string, remedy?: Remedy): void {
-    this.add('note', check, says, remedy)
+  note(check: string, message: string, remedy?: Remedy): void {
+    this.add('note', check, message, remedy)
   }
 
-  warn(check: string, says: string, remedy?: Remedy): void {
-    this.add('warning', check, says, remedy)
+  warn(check: string, message: string, remedy?: Remedy): void {
+    this.add('warning', check, message, remedy)
   }
 
-  problem(check: string, says: string, remedy?: Remedy): void {
-    this.add('problem', check, says, remedy)
+  problem(check: string, message: string, remedy?: Remedy): void {
+    this.add('problem', check, message, remedy)
   }
 
-  add(mark: Severity, check: string, says: string, remedy: Remedy = {}): void {
-    this.list.push({ check, mark, says, ...remedy })
+  add(mark: Severity, check: string, message: string, remedy: Remedy = {}): void {
+    this.list.push({ check, mark, message: message, ...remedy })
   }
 }

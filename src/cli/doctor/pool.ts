@@ -6,7 +6,7 @@ import { fileVocabularies } from '../../platform/node/vocabulary.ts'
 import { cardOf, type EngineFacts } from './engine/facts.ts'
 import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'
 import { Findings, type Remedy, type Subject } from './finding.ts'
-import { answered, ask, type Asked, type Endpoint } from './ask.ts'
+import { answered, ask, type AskResult, type Endpoint } from './ask.ts'
 
 /* Identifies the server at an address. */
 
@@ -24,7 +24,7 @@ export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
 }
 
 /** Reads `{"status": …}` of a health check; empty if there is none. */
-export function statusOf(asked: Asked): string {
+export function statusOf(asked: AskResult): string {
   try {
     const { status } = JSON.parse(answered(asked) ? asked.text : '') as { status?: unknown }
     return typeof status === 'string' ? status : ''

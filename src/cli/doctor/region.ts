@@ -78,7 +78,7 @@ export async function examineRegion(cluster: ClusterConfig, place: Endpoint, opt
   if (is !== null && (await checkKey(asking))) {
     await checkModels(asking)
     const routes = new ModelRegistry({ clusters: [cluster] }).routes
-    for (const route of routes) await checkOutlook(asking, route, routes.length > 1)
+    for (const route of routes) await checkDigest(asking, route, routes.length > 1)
     await checkRoundTrip(asking)
   }
   return { kind: 'gateway', name: cluster.id, url: place.url, is: is ?? '', findings: found.list }
@@ -92,7 +92,7 @@ async function whatItIs(asking: Asking): Promise<string | null> {
   const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
   if (!answered(ready)) {
     const next = ready.code === 'ECONNREFUSED' ? 'Check that it runs, and that this is its port.' : ready.next
-    found.add('unreachable', 'reachable', ready.says, { costs: 'Requests go to other clusters.', next })
+    found.add('unreachable', 'reachable', ready.message, { costs: 'Requests go to other clusters.', next })
     return null
   }
   if (ready.status === failures.loop.status) {
@@ -176,13 +176,13 @@ async function checkModels(asking: Asking): Promise<void> {
   }
 }
 
-async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: boolean): Promise<void> {
+async function checkDigest(asking: Asking, route: PoolRoute, isOneOfSeveral: boolean): Promise<void> {
   const { found } = asking
   const answer = await asks(asking, `${REGION_DIGEST_PATH}?model=${encodeURIComponent(route.pool.model)}`)
   const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
   const blind = 'Its queue and cached prefixes are ignored; it gets the same share of requests as other regions.'
   if (!answered(answer))
-    return found.problem('outlook', `exports no digest${of}: ${answer.says}`, {
+    return found.problem('outlook', `exports no digest${of}: ${answer.message}`, {
       costs: blind,
       next: answer.next,
     })

@@ -28,18 +28,17 @@ export function reportLines(subjects: readonly Subject[], brief: boolean): strin
         .filter((part) => part !== null && part !== '')
         .join('  '),
     )
-    const shown = subject.findings.filter(({ mark }) => !brief || mark !== 'ok')
-    for (const finding of shown) lines.push(...findingLines(finding, width))
-    if (shown.length === 0) lines.push(`  ${SIGNS.ok} no problems`)
+    const visible = subject.findings.filter(({ mark }) => !brief || mark !== 'ok')
+    for (const finding of visible) lines.push(...findingLines(finding, width))
+    if (visible.length === 0) lines.push(`  ${SIGNS.ok} no problems`)
     lines.push('')
   }
   return [...lines, summaryLine(subjects)]
 }
 
-function findingLines({ check, mark, says, costs, next }: Finding, width: number): string[] {
+function findingLines({ check, mark, message, costs, next }: Finding, width: number): string[] {
   const indent = ' '.repeat(width + 6)
-  const told = wrap(says, WIDTH - indent.length)
-  const lines = told.map(
+  const lines = wrap(message, WIDTH - indent.length).map(
     (line, at) => (at === 0 ? `  ${SIGNS[mark]} ${check.replaceAll('_', ' ').padEnd(width)}  ` : indent) + line,
   )
   if (costs !== undefined) lines.push(...wrap(costs, WIDTH - indent.length).map((line) => indent + line))

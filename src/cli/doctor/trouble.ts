@@ -3,7 +3,7 @@
 export interface ConnectError {
   /** Error code of Node or OpenSSL. */
   readonly code: string
-  readonly says: string
+  readonly message: string
   readonly next: string
 }
 
@@ -14,7 +14,7 @@ interface Circumstances {
   readonly limitMs: number
 }
 
-export function troubleOf(error: unknown, circumstances: Circumstances): ConnectError {
+export function failureCodeOf(error: unknown, circumstances: Circumstances): ConnectError {
   const { code = 'UNKNOWN', message = String(error) } = (error ?? {}) as { code?: string; message?: string }
   // A name with several addresses fails with an AggregateError.
   const inner =
@@ -23,18 +23,18 @@ export function troubleOf(error: unknown, circumstances: Circumstances): Connect
   return {
     code: known,
     ...(describe(known, inner?.message ?? message, circumstances) ?? {
-      says: `request failed: ${message}`,
+      message: `request failed: ${message}`,
       next: 'Try curl from this host.',
     }),
   }
 }
 
 /** Explains the failure of a `fetch`, whose own message has no cause. */
-export function fetchTrouble(error: unknown, url: string): string {
+export function explainFetchError(error: unknown, url: string): string {
   if (!(error instanceof Error)) return String(error)
   if (error.cause === undefined) return error.message
-  const { code, says } = troubleOf(error.cause, { url, connected: false, limitMs: 10_000 })
-  return code === 'UNKNOWN' && error.cause instanceof Error ? error.cause.message : says
+  const { code, message } = failureCodeOf(error.cause, { url, connected: false, limitMs: 10_000 })
+  return code === 'UNKNOWN' && error.cause instanceof Error ? error.cause.message : message
 }
 
 type Words = Omit<ConnectError, 'code'>
@@ -48,30 +48,30 @@ function ofNetwork(code: string, { url, connected, limitMs }: Circumstances): Wo
   switch (code) {
     case 'ECONNREFUSED':
       return {
-        says: `connection refused by ${host}`,
+        message: `connection refused by ${host}`,
         next: 'Check that it runs on this port. vllm serve listens only after the model is loaded.',
       }
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return {
-        says: `the name ${hostname} cannot be resolved here`,
+        message: `the name ${hostname} cannot be resolved here`,
         next: 'Check the spelling, and the DNS server of this host.',
       }
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
       return {
-        says: `there is no route to ${hostname}`,
+        message: `there is no route to ${hostname}`,
         next: 'Check that this host is in the engine’s network, or that the tunnel is up.',
       }
     case 'ETIMEDOUT':
     case 'DOCTOR_TIMEOUT':
       return connected
         ? {
-            says: `connected, but no answer within ${limitMs / 1000} s`,
+            message: `connected, but no answer within ${limitMs / 1000} s`,
             next: 'The HTTP server hangs, or it is not an engine: see its log, or raise --timeout-s.',
           }
         : {
-            says: `no connection within ${limitMs / 1000} s`,
+            message: `no connection within ${limitMs / 1000} s`,
             next: 'A firewall drops packets, or the address is wrong: try from a host beside the engine.',
           }
     default:
@@ -83,7 +83,7 @@ function ofProtocol(code: string, { url }: Circumstances): Words | null {
   const https = url.replace(/^http:/, 'https:')
   if (code === 'ECONNRESET' || code === 'EPIPE') {
     return {
-      says: 'the connection was reset',
+      message: 'the connection was reset',
       next: url.startsWith('http:')
         ? `If it uses TLS, use ${https}. Otherwise see its log.`
         : 'See its log, or the log of the proxy in front of it.',
@@ -91,7 +91,7 @@ function ofProtocol(code: string, { url }: Circumstances): Words | null {
   }
   if (code.startsWith('HPE_')) {
     return {
-      says: 'the server does not use HTTP/1.1',
+      message: 'the server does not use HTTP/1.1',
       next: url.startsWith('http:')
         ? `Check that it is not another port of the engine (ZMQ, NIXL). If it uses TLS, use ${https}.`
         : 'Check that it is not another port of the engine.',
@@ -99,12 +99,12 @@ function ofProtocol(code: string, { url }: Circumstances): Words | null {
   }
   if (code === 'ERR_INVALID_CHAR' || code === 'ERR_INVALID_HTTP_TOKEN')
     return {
-      says: 'a header or the key contains a character that is invalid in HTTP',
+      message: 'a header or the key contains a character that is invalid in HTTP',
       next: 'Check the key for a line break or a non-ASCII character.',
     }
   return code === 'DOCTOR_TOO_LONG'
     ? {
-        says: 'the response is too large for an engine',
+        message: 'the response is too large for an engine',
         next: 'Check that the URL is that of an engine, without a path.',
       }
     : null
@@ -122,30 +122,30 @@ function ofTls(code: string, message: string, url: string): Words | null {
   const { hostname } = new URL(url)
   if (UNKNOWN_AUTHORITY.has(code)) {
     return {
-      says: `the certificate is not trusted (${code})`,
+      message: `the certificate is not trusted (${code})`,
       next: 'Set NODE_EXTRA_CA_CERTS=ca.pem, also for the gateway. Workers accept only public certificates: use a tunnel there.',
     }
   }
   if (code === 'CERT_HAS_EXPIRED')
     return {
-      says: 'the certificate has expired',
+      message: 'the certificate has expired',
       next: 'Renew it, restart the server if it was renewed, and check the clock of this host.',
     }
   if (code === 'CERT_NOT_YET_VALID')
-    return { says: 'the certificate is not valid yet', next: 'Compare the clocks of both hosts.' }
+    return { message: 'the certificate is not valid yet', next: 'Compare the clocks of both hosts.' }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return {
-      says: `the certificate is not for ${hostname}: ${namesIn(message)}`,
+      message: `the certificate is not for ${hostname}: ${namesIn(message)}`,
       next: 'Use a name of the certificate, or reissue it.',
     }
   if (
     code === 'ERR_SSL_WRONG_VERSION_NUMBER' ||
     (code === 'EPROTO' && /wrong version number|packet length/i.test(message))
   ) {
-    return { says: 'the server does not use TLS', next: `Ask ${url.replace(/^https:/, 'http:')}.` }
+    return { message: 'the server does not use TLS', next: `Ask ${url.replace(/^https:/, 'http:')}.` }
   }
   if (/^(CERT_|ERR_SSL_|ERR_TLS_|EPROTO)/.test(code))
-    return { says: `TLS fails (${code})`, next: `Inspect it with: openssl s_client -connect ${new URL(url).host}` }
+    return { message: `TLS fails (${code})`, next: `Inspect it with: openssl s_client -connect ${new URL(url).host}` }
   return null
 }
 

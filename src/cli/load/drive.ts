@@ -158,7 +158,7 @@ class Drive {
   }
 
   #indexOf({ cluster, engine }: Answered): number {
-    const at = this.#engines.findIndex((known) => known.cluster === cluster && known.engine === engine)
+    const at = this.#engines.findIndex((names) => names.cluster === cluster && names.engine === engine)
     return at < 0 ? this.#engines.push({ cluster, engine }) - 1 : at
   }
 

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import { fetchTrouble } from '../doctor/trouble.ts'
+import { explainFetchError } from '../doctor/trouble.ts'
 
 export interface Target {
   /** Base URL, without a path. */
@@ -79,7 +79,7 @@ export async function send(
     }
     if (seen.firstTokenAt < 0) seen.problem ??= 'no text'
   } catch (error) {
-    seen.problem = fetchTrouble(error, target.url)
+    seen.problem = explainFetchError(error, target.url)
   } finally {
     seen.endedAt = performance.now()
   }

@@ -6,7 +6,7 @@ import {
   engineFigures,
   fleetFigures,
   gravityOf,
-  isGrave,
+  isSevere,
   poolFigures,
   type EngineFigures,
   type PoolFigures,
@@ -28,7 +28,7 @@ export const SORTS = [
 ] as const satisfies readonly Key[]
 export type Sort = (typeof SORTS)[number]
 
-export interface Wish {
+export interface Selection {
   readonly sort: Sort
   readonly reversed: boolean
   /** Filter words, as in the dashboard; '': all lines. */
@@ -36,7 +36,7 @@ export interface Wish {
 }
 
 /** A view with derived figures of its pools and engines. */
-export interface Seen {
+export interface ViewFigures {
   readonly view: View
   readonly fleet: PoolFigures
   readonly pools: readonly PoolFigures[]
@@ -44,14 +44,17 @@ export interface Seen {
   readonly engines: readonly EngineFigures[]
 }
 
-export function seenIn(view: View, pace: Pace): Seen {
+export function figuresOf(view: View, pace: Pace): ViewFigures {
   const engines = engineFigures(view, pace)
   const pools = poolFigures(view, engines)
   return { view, fleet: fleetFigures(pools, engines), pools, engines }
 }
 
 /** Filters and sorts the engines. */
-export function sorted({ engines }: Pick<Seen, 'engines'>, { sort, reversed, only }: Wish): EngineFigures[] {
+export function sorted(
+  { engines }: Pick<ViewFigures, 'engines'>,
+  { sort, reversed, only }: Selection,
+): EngineFigures[] {
   const wanted = { text: only, state: 'all' as const }
   // Figures in descending order, names in ascending order.
   if (sort !== 'state')
@@ -63,8 +66,8 @@ export function sorted({ engines }: Pick<Seen, 'engines'>, { sort, reversed, onl
 }
 
 export interface Frame {
-  readonly seen: Seen
-  readonly wish: Wish
+  readonly figures: ViewFigures
+  readonly selection: Selection
   readonly url: string
   /** Number of engine lines scrolled past. */
   readonly skipped: number
@@ -83,64 +86,64 @@ export interface Drawn {
 }
 
 export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number; readonly cells: number }): Drawn {
-  const { seen, wish } = frame
+  const { figures, selection } = frame
   const lines = [...headOf(frame), []]
-  const wanted = sorted(seen, wish)
+  const wanted = sorted(figures, selection)
   // Pools get at most half of the rows, unless the engines need fewer.
   const room = rows - lines.length - HEADS_AND_FOOT
-  const pools = limited(seen.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
-  lines.push(...tableOf(poolColumns(kindsOf(seen)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
+  const pools = limited(figures.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
+  lines.push(...tableOf(poolColumns(kindsOf(figures)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
   const most = Math.max(1, rows - lines.length - 2)
   const engines = limited(wanted, { most, skipped: frame.skipped })
   lines.push(
-    ...tableOf(engineColumns(kindsOf(seen)), engines.shown, cells),
+    ...tableOf(engineColumns(kindsOf(figures)), engines.shown, cells),
     ...moreLine(engines.more, 'engine', engines.above),
   )
   while (lines.length < rows - 1) lines.push([])
-  return { lines: [...lines.slice(0, Math.max(0, rows - 1)), footOf(wish)].slice(0, rows), skipped: engines.above }
+  return { lines: [...lines.slice(0, Math.max(0, rows - 1)), footOf(selection)].slice(0, rows), skipped: engines.above }
 }
 
 /** Renders all lines without a limit, for a pipe. */
 export function reportOf(frame: Frame, cells: number): Line[] {
-  const { seen, wish } = frame
+  const { figures, selection } = frame
   return [
     ...headOf(frame),
     [],
-    ...tableOf(poolColumns(kindsOf(seen)), seen.pools, cells),
+    ...tableOf(poolColumns(kindsOf(figures)), figures.pools, cells),
     [],
-    ...tableOf(engineColumns(kindsOf(seen)), sorted(seen, wish), cells),
+    ...tableOf(engineColumns(kindsOf(figures)), sorted(figures, selection), cells),
   ]
 }
 
-function headOf({ seen: { view, fleet, engines }, wish, url, stale }: Frame): Line[] {
+function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Frame): Line[] {
   const running: Line = [
     {
       text: `${fleet.up} of ${plural(fleet.engines, 'engine')} up`,
-      tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isGrave(state)) ? 'bad' : 'warn',
+      tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isSevere(state)) ? 'bad' : 'warn',
     },
     {
       text: ` · ${count(fleet.running)} running · ${rate(fleet.requestsPerS)} requests/s · longest queue ${seconds(fleet.longestS)}`,
     },
-    { text: wish.only === '' ? '' : ` · only: ${wish.only}`, tone: 'warn' },
+    { text: selection.only === '' ? '' : ` · only: ${selection.only}`, tone: 'warn' },
   ]
-  const trouble = stale ?? troubleOf(view)
+  const problem = stale ?? problemOf(view)
   const whose: Line = [
     { text: `Firstlight ${view.version}`, tone: 'strong' },
     { text: ` ${url} · up ${age(view.at - view.started_at)} · ${clock(view.at)}` },
   ]
   return [
-    trouble === null ? whose : [{ text: trouble, tone: 'bad' }, { text: ` · ${url} · ${clock(view.at)}` }],
+    problem === null ? whose : [{ text: problem, tone: 'bad' }, { text: ` · ${url} · ${clock(view.at)}` }],
     running,
   ]
 }
 
-function troubleOf({ draining, replicas = [] }: View): string | null {
+function problemOf({ draining, replicas = [] }: View): string | null {
   const away = replicas.filter(({ state }) => state === 'away').map(({ address }) => address)
   if (draining) return 'shutting down, accepts no new requests'
   return away.length > 0 ? `replicas away: ${away.join(', ')}` : null
 }
 
-function footOf({ sort, reversed }: Wish): Line {
+function footOf({ sort, reversed }: Selection): Line {
   return [
     {
       text: `q quit  s sort: ${sort}${reversed ? ', reversed' : ''}  r reverse  ↑↓ PgUp PgDn scroll  space hold`,
@@ -172,7 +175,7 @@ function limited<Item>(
   return { shown: items.slice(above, above + room), above, more: items.length - above - room }
 }
 
-function kindsOf({ engines, pools, view }: Seen): {
+function kindsOf({ engines, pools, view }: ViewFigures): {
   readonly many: boolean
   readonly split: boolean
   readonly regional: boolean

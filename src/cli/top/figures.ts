@@ -33,7 +33,7 @@ export interface PoolFigures {
 /** States by severity, ascending. States before `up` need no action. */
 const GRAVITY: readonly EngineState[] = ['unknown', 'unhealthy', 'circuit', 'full', 'draining', 'asleep', 'up']
 export const gravityOf = (state: EngineState): number => GRAVITY.indexOf(state)
-export const isGrave = (state: EngineState): boolean => gravityOf(state) < gravityOf('full')
+export const isSevere = (state: EngineState): boolean => gravityOf(state) < gravityOf('full')
 
 export function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
   return linesOf(pools).map((line) => {

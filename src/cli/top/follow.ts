@@ -1,23 +1,26 @@
 /** Reads the live feed of a running gateway, as the dashboard does: `GET /v1/firstlight/live`. */
 import { lastView } from '../../dashboard/last-view.ts'
 import type { View } from '../../dashboard/wire.ts'
-import { fetchTrouble } from '../doctor/trouble.ts'
+import { explainFetchError } from '../doctor/trouble.ts'
 import { harmless } from './plain-text.ts'
 import * as z from 'zod/mini'
 import { renderPath } from '../../config/problem.ts'
-import { type Seen, sorted, type Wish } from './draw.ts'
+import { type ViewFigures, sorted, type Selection } from './draw.ts'
 import { roleOf } from '../../dashboard/engine-state.ts'
 import type { EngineFigures, PoolFigures } from './figures.ts'
 
 /* The view as data, with the gateway's field names and units. */
 
-export function seenJson(seen: Seen, { url, wish }: { readonly url: string; readonly wish: Wish }) {
-  const { version, config_version, started_at, at, draining, replicas = [] } = seen.view
+export function viewJson(
+  view: ViewFigures,
+  { url, selection }: { readonly url: string; readonly selection: Selection },
+) {
+  const { version, config_version, started_at, at, draining, replicas = [] } = view.view
   return {
     name: 'top',
     gateway: { url, version, config_version, started_at, at, draining, replicas },
-    all: poolJson(seen.fleet),
-    pools: seen.pools.map((figures) => ({
+    all: poolJson(view.fleet),
+    pools: view.pools.map((figures) => ({
       cluster: figures.pool?.cluster,
       model: figures.pool?.model,
       policy: figures.pool?.policy,
@@ -25,7 +28,7 @@ export function seenJson(seen: Seen, { url, wish }: { readonly url: string; read
       gateway: figures.pool?.gateway,
       ...poolJson(figures),
     })),
-    engines: sorted(seen, wish).map(engineJson),
+    engines: sorted(view, selection).map(engineJson),
   }
 }
 
@@ -42,12 +45,12 @@ const poolJson = (figures: PoolFigures) => ({
   ttfts: figures.ttfts,
 })
 
-const engineJson = ({ pool, engine, says, grown, notes }: EngineFigures) => ({
+const engineJson = ({ pool, engine, text: message, grown, notes }: EngineFigures) => ({
   cluster: pool.cluster,
   model: pool.model,
   id: engine.id,
   role: roleOf({ pool, engine }),
-  state: says,
+  state: message,
   requests: engine.requests ?? null,
   requests_per_s: grown?.requestsPerS ?? null,
   queued_prefill_tokens: engine.queued_prefill_tokens ?? null,
@@ -142,11 +145,11 @@ export interface Gateway {
 }
 
 /** Thrown if no view is available. The message contains the cause and a next step. */
-export class Unseen extends Error {
+export class FeedUnavailable extends Error {
   readonly next: string
 
-  constructor(says: string, next: string) {
-    super(cut(harmless(says)))
+  constructor(message: string, next: string) {
+    super(cut(harmless(message)))
     this.name = 'Unseen'
     this.next = next
   }
@@ -167,7 +170,7 @@ const giveKey = 'Set FIRSTLIGHT_ADMIN_KEY to admin.secret of the gateway’s con
 export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SILENT_MS): AsyncGenerator<View> {
   const silence = new AbortController()
   const receive = () =>
-    setTimeout(() => silence.abort(new Unseen(`no data for ${silentMs / 1000} s`, isItThere)), silentMs)
+    setTimeout(() => silence.abort(new FeedUnavailable(`no data for ${silentMs / 1000} s`, isItThere)), silentMs)
   let timer = receive()
   let views = 0
   try {
@@ -181,12 +184,15 @@ export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SI
   } catch (error) {
     if (stop.aborted) return
     if (silence.signal.aborted) throw silence.signal.reason
-    throw error instanceof Unseen ? error : new Unseen(fetchTrouble(error, gateway.url), isItThere)
+    throw error instanceof FeedUnavailable
+      ? error
+      : new FeedUnavailable(explainFetchError(error, gateway.url), isItThere)
   } finally {
     clearTimeout(timer)
     silence.abort()
   }
-  if (views === 0 && !stop.aborted) throw new Unseen('the feed ended before the first view', 'Retry, or see its log.')
+  if (views === 0 && !stop.aborted)
+    throw new FeedUnavailable('the feed ended before the first view', 'Retry, or see its log.')
 }
 
 async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Response> {
@@ -197,11 +203,11 @@ async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Respons
 }
 
 /** Prefers the gateway's own error message. */
-function refusal(status: number, message: string | null, key: string | null): Unseen {
-  if (message === null) return new Unseen(`not a Firstlight gateway (HTTP ${status})`, isItThere)
+function refusal(status: number, message: string | null, key: string | null): FeedUnavailable {
+  if (message === null) return new FeedUnavailable(`not a Firstlight gateway (HTTP ${status})`, isItThere)
   if (status === 401)
-    return new Unseen(key === null ? 'the admin key is required' : 'the admin key was rejected', giveKey)
-  return new Unseen(
+    return new FeedUnavailable(key === null ? 'the admin key is required' : 'the admin key was rejected', giveKey)
+  return new FeedUnavailable(
     `it says: ${message}`,
     status === 404 ? isItThere : 'docs/api.md lists all error codes; its log has details.',
   )
@@ -222,7 +228,7 @@ async function* jsonOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string>
   let text = ''
   for await (const bytes of body) {
     text += utf8.decode(bytes, { stream: true })
-    if (text.length > MOST_TEXT) throw new Unseen('the view of the fleet is too large', isItThere)
+    if (text.length > MOST_TEXT) throw new FeedUnavailable('the view of the fleet is too large', isItThere)
     const { json, rest } = lastView(text)
     text = rest
     if (json !== null) yield json
@@ -233,7 +239,7 @@ function viewOf(json: string): View {
   try {
     return readView(JSON.parse(json))
   } catch (error) {
-    throw new Unseen(
+    throw new FeedUnavailable(
       `invalid view: ${error instanceof Error ? error.message : String(error)}`,
       'Use the same version of gateway and command.',
     )

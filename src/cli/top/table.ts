@@ -2,8 +2,8 @@
 import { cellsOf, cutTo, harmless, type Line, type Span, type Tone } from './plain-text.ts'
 import { type EngineState, isGateway, roleOf } from '../../dashboard/engine-state.ts'
 import { count, ms, number, percent, seconds } from '../../dashboard/format.ts'
-import { regionSays } from '../../dashboard/region.ts'
-import { isGrave, type EngineFigures, type PoolFigures } from './figures.ts'
+import { regionText } from '../../dashboard/region.ts'
+import { isSevere, type EngineFigures, type PoolFigures } from './figures.ts'
 
 /* The tables of pools and engines. Unknown values are a dash, never zero. */
 
@@ -48,7 +48,7 @@ export const poolColumns = ({ regional }: { readonly regional: boolean }): reado
 function behindOf({ pool }: PoolFigures) {
   if (pool === null || !isGateway(pool)) return plain('')
   const isWell = pool.gateway?.reachable === true && pool.gateway.blocking_match
-  return { text: regionSays(pool).join(', '), tone: isWell ? null : ('warn' as const) }
+  return { text: regionText(pool).join(', '), tone: isWell ? null : ('warn' as const) }
 }
 
 function upOf({ pool, up, engines }: PoolFigures) {
@@ -74,7 +74,13 @@ export function engineColumns({
     },
     { head: 'POOL', rank: 4, least: 8, left: true, of: ({ pool }) => plain(poolName(pool)), when: many },
     { head: 'ROLE', rank: 8, least: 7, left: true, of: (line) => plain(roleOf(line)), when: split },
-    { head: 'STATE', rank: 0, least: 9, left: true, of: ({ state, says }) => ({ text: says, tone: toneOf(state) }) },
+    {
+      head: 'STATE',
+      rank: 0,
+      least: 9,
+      left: true,
+      of: ({ state, text }) => ({ text, tone: toneOf(state) }),
+    },
     { head: 'RUN', rank: 0, least: 3, of: ({ engine }) => plain(count(engine.requests)) },
     { head: 'REQ/S', rank: 5, least: 5, of: ({ grown }) => plain(rate(grown?.requestsPerS)) },
     { head: 'QUEUE', rank: 6, least: 6, of: ({ engine }) => plain(tokens(engine.queued_prefill_tokens)) },
@@ -107,7 +113,7 @@ export function engineColumns({
   return all.filter(({ when = true }) => when)
 }
 
-const toneOf = (state: EngineState): Tone => (isGrave(state) ? 'bad' : state === 'up' ? 'good' : 'warn')
+const toneOf = (state: EngineState): Tone => (isSevere(state) ? 'bad' : state === 'up' ? 'good' : 'warn')
 
 function cached({ cached_blocks: held, cache_blocks: most }: EngineFigures['engine']): string {
   return most === null || most === undefined ? count(held) : `${count(held)}/${count(most)}`

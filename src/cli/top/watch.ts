@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { View, Engine } from '../../dashboard/wire.ts'
 import type { Terminal } from '../commands/command.ts'
-import { type Frame, type Seen, seenIn, screenOf, SORTS, type Wish } from './draw.ts'
-import { follow, type Gateway, Unseen } from './follow.ts'
+import { type Frame, type ViewFigures, figuresOf, screenOf, SORTS, type Selection } from './draw.ts'
+import { follow, type Gateway, FeedUnavailable } from './follow.ts'
 import { painted, type Line } from './plain-text.ts'
 
 /* Growth of totals within a time window: requests and failures per second. */
@@ -29,7 +29,7 @@ export class Pace {
   #samples = new Map<string, readonly Sample[]>()
 
   /** Forgets engines that are no longer in the view. */
-  saw({ pools }: View): void {
+  record({ pools }: View): void {
     const next = new Map<string, readonly Sample[]>()
     for (const { cluster, model, at, engines } of pools) {
       for (const engine of engines) {
@@ -154,7 +154,7 @@ export class Screen {
 export interface WatchOptions {
   readonly gateway: Gateway
   readonly everyMs: number
-  readonly wish: Wish
+  readonly selection: Selection
   readonly colours: boolean
 }
 
@@ -173,7 +173,7 @@ const TICK_MS = 1_000
 /**
  * Resolves with the last view; null if `stop` aborted before the first. Throws Unseen if no first view is available.
  */
-export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<Seen | null> {
+export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<ViewFigures | null> {
   const watching = new Watching(terminal, options, stop)
   try {
     await watching.run()
@@ -184,7 +184,7 @@ export async function watch(terminal: Terminal, options: WatchOptions, stop: Abo
 }
 
 class Watching {
-  seen: Seen | null = null
+  seen: ViewFigures | null = null
   readonly #options: WatchOptions
   readonly #screen: Screen
   readonly #pace = new Pace()
@@ -193,14 +193,14 @@ class Watching {
   /** Rejects on an error in a key, resize or timer handler. */
   readonly #failed = Promise.withResolvers<never>()
   readonly #undo: (() => void)[] = []
-  #wish: Wish
+  #selection: Selection
   #skipped = 0
   #held = false
-  #lost: { readonly at: number; readonly says: string } | null = null
+  #lost: { readonly at: number; readonly message: string } | null = null
 
   constructor(terminal: Terminal, options: WatchOptions, stop: AbortSignal) {
     this.#options = options
-    this.#wish = options.wish
+    this.#selection = options.selection
     this.#stop = AbortSignal.any([stop, this.#quit.signal])
     // The rejection is handled by the waiting caller; before the first view there is none.
     this.#failed.promise.catch(() => undefined)
@@ -236,14 +236,14 @@ class Watching {
     while (!this.#stop.aborted) {
       try {
         for await (const view of follow(gateway, this.#stop)) {
-          this.#saw(view)
+          this.#show(view)
           retryMs = FIRST_RETRY_MS
           if (everyMs > FOLLOWED_MS) break
         }
         await this.#pause(everyMs > FOLLOWED_MS ? everyMs : NEXT_FEED_MS)
       } catch (error) {
-        if (!(error instanceof Unseen) || this.seen === null) throw error
-        this.#lost = { at: this.#lost?.at ?? performance.now(), says: error.message }
+        if (!(error instanceof FeedUnavailable) || this.seen === null) throw error
+        this.#lost = { at: this.#lost?.at ?? performance.now(), message: error.message }
         this.#draw()
         await this.#pause(retryMs)
         retryMs = Math.min(LAST_RETRY_MS, retryMs * 2)
@@ -256,11 +256,11 @@ class Watching {
     await sleep(ms, undefined, { signal: this.#stop }).catch(() => undefined)
   }
 
-  #saw(view: View): void {
+  #show(view: View): void {
     this.#lost = null
-    this.#pace.saw(view)
+    this.#pace.record(view)
     if (this.#held) return
-    this.seen = seenIn(view, this.#pace)
+    this.seen = figuresOf(view, this.#pace)
     this.#screen.open()
     this.#draw()
   }
@@ -269,8 +269,8 @@ class Watching {
     const { columns, rows } = this.#screen.size
     if (this.seen === null || !this.#screen.isOpen) return
     const frame: Frame = {
-      seen: this.seen,
-      wish: this.#wish,
+      figures: this.seen,
+      selection: this.#selection,
       url: this.#options.gateway.url,
       skipped: this.#skipped,
       stale: this.#stale(),
@@ -282,7 +282,7 @@ class Watching {
 
   #stale(): string | null {
     if (this.#lost !== null)
-      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.says}; retrying`
+      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.message}; retrying`
     return this.#held ? 'paused: press space to continue' : null
   }
 
@@ -302,8 +302,12 @@ class Watching {
     if (key === CTRL_L) return this.#redraw()
     if (key === ' ') this.#held = !this.#held
     if (key === 's')
-      this.#wish = { ...this.#wish, sort: SORTS[(SORTS.indexOf(this.#wish.sort) + 1) % SORTS.length]!, reversed: false }
-    if (key === 'r') this.#wish = { ...this.#wish, reversed: !this.#wish.reversed }
+      this.#selection = {
+        ...this.#selection,
+        sort: SORTS[(SORTS.indexOf(this.#selection.sort) + 1) % SORTS.length]!,
+        reversed: false,
+      }
+    if (key === 'r') this.#selection = { ...this.#selection, reversed: !this.#selection.reversed }
     this.#skipped = Math.max(0, this.#skipped + this.#moveOf(key))
     this.#draw()
   }
@@ -340,7 +344,7 @@ class Watching {
     this.#draw()
   }
 
-  #guarded<Given extends unknown[]>(work: (...given: Given) => void): (...given: Given) => void {
+  #guarded<OptionValue extends unknown[]>(work: (...given: OptionValue) => void): (...given: OptionValue) => void {
     return (...given) => {
       try {
         work(...given)

@@ -60,25 +60,25 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    const said = error instanceof Error ? error.message : ''
+    const message = error instanceof Error ? error.message : ''
     // V8 reports no position at the end of the text.
-    const at = /position (\d+)/.exec(said)?.[1] ?? String(text.length)
+    const at = /position (\d+)/.exec(message)?.[1] ?? String(text.length)
     throw invalidBody({
       type: 'json_invalid',
       loc: `body.${at}`,
       message: 'JSON decode error',
       input: {},
-      context: inPython(said),
+      context: inPython(message),
     })
   }
 }
 
 /** Translates V8's error message to that of Python's json module. */
-function inPython(said: string): string {
-  if (said.includes('property name')) return 'Expecting property name enclosed in double quotes'
-  if (said.includes('after JSON')) return 'Extra data'
-  if (said.includes("',' or")) return "Expecting ',' delimiter"
-  if (said.includes("':'")) return "Expecting ':' delimiter"
-  if (said.includes('Unterminated')) return 'Unterminated string starting at'
+function inPython(message: string): string {
+  if (message.includes('property name')) return 'Expecting property name enclosed in double quotes'
+  if (message.includes('after JSON')) return 'Extra data'
+  if (message.includes("',' or")) return "Expecting ',' delimiter"
+  if (message.includes("':'")) return "Expecting ':' delimiter"
+  if (message.includes('Unterminated')) return 'Unterminated string starting at'
   return 'Expecting value'
 }

@@ -36,7 +36,7 @@ const PRESET = [
 ]
 const PRESETS = { transcribe: [...PRESET, 'timestamp_granularities[]'], translate: PRESET }
 
-interface Heard extends Reply {
+interface TranscriptionReply extends Reply {
   readonly task: 'transcribe' | 'translate'
   readonly format: Format
   readonly seconds: number
@@ -49,7 +49,7 @@ export const transcriptions = (serving: Serving, incoming: Incoming): Promise<An
 export const translations = (serving: Serving, incoming: Incoming): Promise<Answer> =>
   receive(serving, incoming, 'translate')
 
-async function receive(serving: Serving, incoming: Incoming, task: Heard['task']): Promise<Answer> {
+async function receive(serving: Serving, incoming: Incoming, task: TranscriptionReply['task']): Promise<Answer> {
   const { fields, file } = readForm(incoming, PRESETS[task])
   const model = modelOf(serving, fields)
   const format = formatOf(fields)
@@ -66,7 +66,7 @@ async function receive(serving: Serving, incoming: Incoming, task: Heard['task']
     reasoning: false,
     tool: null,
   }
-  const reply: Heard = {
+  const reply: TranscriptionReply = {
     ...(await openReply(serving, incoming, ask, { prefix: `${task}-`, options })),
     task,
     format,
@@ -126,7 +126,7 @@ function windowsOf(file: string): Uint32Array[] {
 const textOf = ({ plan }: Choice, { outputs }: Sequence): string => plan.pieces.slice(0, outputs).join('')
 
 /** vLLM returns `text` as JSON as well. */
-function written(reply: Heard, sequences: readonly Sequence[]): Answer {
+function written(reply: TranscriptionReply, sequences: readonly Sequence[]): Answer {
   const { format, seconds, task } = reply
   const texts = reply.choices.map((choice, at) => textOf(choice, sequences[at]!))
   const text = texts.join('')
@@ -145,7 +145,7 @@ function written(reply: Heard, sequences: readonly Sequence[]): Answer {
 }
 
 /** One segment per window; real ones are as long as the model decides. */
-function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): object {
+function segmentOf({ ask, choices, seconds }: TranscriptionReply, text: string, at: number): object {
   const end = Math.min(seconds, (at + 1) * WINDOW_S)
   const scores = { avg_logprob: -0.5, compression_ratio: 1, end, no_speech_prob: null }
   return {
@@ -161,15 +161,15 @@ function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): 
 
 /** A stream of windows: computed concurrently, sent in order. */
 class Windows {
-  readonly #reply: Heard
+  readonly #reply: TranscriptionReply
   readonly #sink: Sink
   /** Number of available tokens by window. */
   readonly #made: number[]
   #window = 0
-  #told = 0
+  #sent = 0
   #all = 0
 
-  constructor(reply: Heard, sink: Sink) {
+  constructor(reply: TranscriptionReply, sink: Sink) {
     this.#reply = reply
     this.#sink = sink
     this.#made = reply.choices.map(() => 0)
@@ -205,17 +205,17 @@ class Windows {
   #tell(): void {
     for (
       let choice = this.#reply.choices[this.#window];
-      choice !== undefined && this.#told < this.#made[choice.index]!;
+      choice !== undefined && this.#sent < this.#made[choice.index]!;
       choice = this.#reply.choices[this.#window]
     ) {
       const { tokens, pieces, finish, stopReason } = choice.plan
-      const delta = { content: pieces[this.#told] ?? '' }
-      this.#told += 1
+      const delta = { content: pieces[this.#sent] ?? '' }
+      this.#sent += 1
       this.#all += 1
-      const last = this.#told === tokens.length
+      const last = this.#sent === tokens.length
       this.#write(last ? { delta, finish_reason: finish, stop_reason: stopReason } : { delta })
       if (last) this.#window += 1
-      if (last) this.#told = 0
+      if (last) this.#sent = 0
     }
   }
 

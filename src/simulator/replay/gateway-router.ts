@@ -107,15 +107,19 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   /** Books a choice of another gateway: at once, or late with the output so far. */
-  receive({ job, admission, placement }: Choice, told: 'now' | { readonly outputBlocks: number }, now: number): void {
-    const elsewhere = told === 'now' ? 'now' : 'before'
+  receive(
+    { job, admission, placement }: Choice,
+    delivery: 'now' | { readonly outputBlocks: number },
+    now: number,
+  ): void {
+    const elsewhere = delivery === 'now' ? 'now' : 'before'
     const held = this.state.resume(
       {
         admission,
         placement,
         elsewhere,
-        firstTokenSeen: told !== 'now' && job.firstTokenAt >= 0,
-        outputBlocks: told === 'now' ? 0 : told.outputBlocks,
+        firstTokenSeen: delivery !== 'now' && job.firstTokenAt >= 0,
+        outputBlocks: delivery === 'now' ? 0 : delivery.outputBlocks,
       },
       now,
     )

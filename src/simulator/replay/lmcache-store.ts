@@ -45,7 +45,7 @@ interface Change {
  * at once, and each tier evicts independently.
  */
 class Shelf {
-  readonly believed = new Set<number>()
+  readonly reported = new Set<number>()
   readonly #held = new Set<number>()
   readonly #most: number
 
@@ -137,7 +137,7 @@ export class LmcacheStore {
     const node = this.#nodes[engine]!
     for (let at = 0; at < blocks.length >> 1; at += 1) {
       const key = keyAt(blocks, at)
-      const nearest = TIERS.findIndex((tier) => node[tier].believed.has(key))
+      const nearest = TIERS.findIndex((tier) => node[tier].reported.has(key))
       if (nearest === -1) break
       for (const tier of TIERS.slice(nearest)) if (reach[tier] === at) reach[tier] = at + 1
     }
@@ -155,8 +155,8 @@ export class LmcacheStore {
     for (; this.#read < this.#reports.length; this.#read += 1) {
       const { at, shelf, key, held } = this.#reports[this.#read]!
       if (at + this.#options.reportMs > now) break
-      if (held) shelf.believed.add(key)
-      else shelf.believed.delete(key)
+      if (held) shelf.reported.add(key)
+      else shelf.reported.delete(key)
     }
     if (this.#read < FORGET_REPORTS) return
     this.#reports.splice(0, this.#read)

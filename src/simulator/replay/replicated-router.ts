@@ -9,17 +9,17 @@ import type { ReplayRouter, Route, RouterContext } from './router.ts'
 export type Deal = 'random' | 'turn' | 'client'
 
 /** What happens to the last replica in the middle of a run. */
-export type Upset =
+export type Disruption =
   /** It crashes. Its requests continue unobserved, and their bookings expire after this time. */
   | { readonly kind: 'dies'; readonly lapseMs: number }
   /** A new one replaces it, while the old one finishes its requests. */
-  | { readonly kind: 'restarts'; readonly knows: Known }
+  | { readonly kind: 'restarts'; readonly knows: InitialState }
 
 /**
  * State that the new replica receives: nothing; open bookings; also the learned state of engines; also the latest
  * prompts.
  */
-export type Known = 'nothing' | 'bookings' | 'learned' | 'prompts'
+export type InitialState = 'nothing' | 'bookings' | 'learned' | 'prompts'
 
 const PROMPTS_KEPT = 1000
 
@@ -32,7 +32,7 @@ export interface ReplicasOptions {
   /** Delay from a replica's choice to the others' bookings; null: no exchange. */
   readonly delayMs: number | null
   /** `at`: before the request with this index. */
-  readonly upset?: Upset & { readonly at: number }
+  readonly disruption?: Disruption & { readonly at: number }
 }
 
 interface Open {
@@ -80,7 +80,7 @@ export class ReplicatedRouter implements ReplayRouter {
 
   route(job: Job, now: number): Route | null {
     this.#words.run(now)
-    if (this.#options.upset?.at === this.#routed) this.#upset(this.#options.upset, now)
+    if (this.#options.disruption?.at === this.#routed) this.#disrupt(this.#options.disruption, now)
     const gateway = this.#gateways[this.#attempt(job)]!
     this.#routed += 1
     return gateway.route(job, now)
@@ -100,7 +100,7 @@ export class ReplicatedRouter implements ReplayRouter {
     this.#spoken(job, now, (gateway, at) => gateway.ended(job, at))
     const open = this.#open.get(job)
     this.#open.delete(job)
-    if (this.#options.upset?.kind !== 'restarts' || open === undefined) return
+    if (this.#options.disruption?.kind !== 'restarts' || open === undefined) return
     this.#past.push(open.choice)
     if (this.#past.length > PROMPTS_KEPT) this.#past.shift()
   }
@@ -155,20 +155,20 @@ export class ReplicatedRouter implements ReplayRouter {
     return known % count
   }
 
-  #upset(upset: Upset, now: number): void {
+  #disrupt(disruption: Disruption, now: number): void {
     const old = this.#gateways.pop()!
-    if (upset.kind === 'restarts') {
-      this.#gateways.push(this.#successor(upset.knows, now))
+    if (disruption.kind === 'restarts') {
+      this.#gateways.push(this.#successor(disruption.knows, now))
       return
     }
     this.#dead.add(old)
     const orphans = [...this.#open.values()].filter(({ by }) => by === old)
-    this.#words.add(now + upset.lapseMs, (at) => {
+    this.#words.add(now + disruption.lapseMs, (at) => {
       for (const { choice } of orphans) for (const gateway of this.#gateways) gateway.lapse(choice.job, at)
     })
   }
 
-  #successor(knows: Known, now: number): GatewayRouter {
+  #successor(knows: InitialState, now: number): GatewayRouter {
     const fresh = this.#start()
     const learned = this.#gateways[0]!.state.snapshot(now)
     if (learned !== null && (knows === 'learned' || knows === 'prompts'))

@@ -18,7 +18,7 @@ export class VllmEngine implements ReplayEngine {
   readonly #listener: JobListener
   readonly #outside: Outside | null
   /** Leading cached tokens of a waiting sequence at its arrival. */
-  readonly #believed = new WeakMap<Sequence, number>()
+  readonly #cachedAtArrival = new WeakMap<Sequence, number>()
 
   /** @param outside LMCache at this engine; null: none */
   constructor(profile: Profile, listener: JobListener, outside: Outside | null = null) {
@@ -50,7 +50,7 @@ export class VllmEngine implements ReplayEngine {
 
   submit(job: Job, now: number): void {
     const cached = this.exactCachedTokens(job)
-    this.#believed.set(this.model.submit(job, now), cached)
+    this.#cachedAtArrival.set(this.model.submit(job, now), cached)
   }
 
   nextEventAt(): number {
@@ -105,7 +105,7 @@ export class VllmEngine implements ReplayEngine {
         continue
       }
       const done =
-        sequence.state === 'running' ? sequence.computed + sequence.chunk : (this.#believed.get(sequence) ?? 0)
+        sequence.state === 'running' ? sequence.computed + sequence.chunk : (this.#cachedAtArrival.get(sequence) ?? 0)
       tokens += promptTokens - done
       pairs += pairsOf(promptTokens, done)
       if (sequence.state !== 'running') blocks += Math.ceil((promptTokens + 1 - done) / limits.blockTokens)

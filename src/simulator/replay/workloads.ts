@@ -29,19 +29,19 @@ export interface PrefixWorkload {
 }
 
 /** Prompts that share a few long prefixes, all at once. Send them with a concurrency limit, or as one burst. */
-export function sharedPrefixes(wanted: PrefixWorkload): Trace {
-  const random = chance(wanted.seed)
+export function sharedPrefixes(workload: PrefixWorkload): Trace {
+  const random = chance(workload.seed)
   const ids = new Ids()
-  const { blockTokens } = wanted
-  const prefixes = Array.from({ length: wanted.prefixes }, () =>
-    ids.take(Math.floor((wanted.promptTokens * wanted.prefixShare) / blockTokens)),
+  const { blockTokens } = workload
+  const prefixes = Array.from({ length: workload.prefixes }, () =>
+    ids.take(Math.floor((workload.promptTokens * workload.prefixShare) / blockTokens)),
   )
   const varied = (tokens: number, by: number) => Math.max(1, Math.round(tokens * (1 + by * (2 * random() - 1))))
-  const requests = Array.from({ length: wanted.requests }, (): TraceRequest => {
-    const promptTokens = varied(wanted.promptTokens, wanted.varyPrompt)
+  const requests = Array.from({ length: workload.requests }, (): TraceRequest => {
+    const promptTokens = varied(workload.promptTokens, workload.varyPrompt)
     const blocks = Math.floor(promptTokens / blockTokens)
     const prefix = prefixes[Math.floor(random() * prefixes.length)]!.slice(0, blocks)
-    const outputTokens = varied(wanted.outputTokens, wanted.varyOutput)
+    const outputTokens = varied(workload.outputTokens, workload.varyOutput)
     return {
       atMs: 0,
       promptTokens,
@@ -52,7 +52,7 @@ export function sharedPrefixes(wanted: PrefixWorkload): Trace {
       thinkMs: 0,
     }
   })
-  return { name: wanted.name, blockTokens, requests }
+  return { name: workload.name, blockTokens, requests }
 }
 
 export interface RoundsWorkload {
@@ -73,31 +73,31 @@ export interface RoundsWorkload {
 }
 
 /** Users with one question after another. Each prompt repeats the previous conversation. */
-export function multiRound(wanted: RoundsWorkload): Trace {
+export function multiRound(workload: RoundsWorkload): Trace {
   const ids = new Ids()
-  const { blockTokens } = wanted
-  const system = ids.take(Math.floor(wanted.systemTokens / blockTokens))
+  const { blockTokens } = workload
+  const system = ids.take(Math.floor(workload.systemTokens / blockTokens))
   const requests: TraceRequest[] = []
-  for (let user = 0; user < wanted.users; user += 1) {
-    const said = [...system]
+  for (let user = 0; user < workload.users; user += 1) {
+    const conversation = [...system]
     const chain = `user-${user}`
-    for (let round = 0; round < wanted.rounds; round += 1) {
+    for (let round = 0; round < workload.rounds; round += 1) {
       const promptTokens =
-        wanted.systemTokens +
-        wanted.historyTokens +
-        round * (wanted.questionTokens + wanted.answerTokens) +
-        wanted.questionTokens
-      said.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - said.length)))
+        workload.systemTokens +
+        workload.historyTokens +
+        round * (workload.questionTokens + workload.answerTokens) +
+        workload.questionTokens
+      conversation.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - conversation.length)))
       requests.push({
-        atMs: user * wanted.joinMs + round * wanted.thinkMs,
+        atMs: user * workload.joinMs + round * workload.thinkMs,
         promptTokens,
-        outputTokens: wanted.answerTokens,
-        blocks: keysOf(said),
-        session: wanted.named ? chain : null,
+        outputTokens: workload.answerTokens,
+        blocks: keysOf(conversation),
+        session: workload.named ? chain : null,
         chain,
-        thinkMs: wanted.thinkMs,
+        thinkMs: workload.thinkMs,
       })
     }
   }
-  return { name: wanted.name, blockTokens, requests: requests.sort((one, other) => one.atMs - other.atMs) }
+  return { name: workload.name, blockTokens, requests: requests.sort((one, other) => one.atMs - other.atMs) }
 }

@@ -113,7 +113,7 @@ describe('the exit code', () => {
           name: 'a',
           url: null,
           is: '',
-          findings: marks.map((mark) => ({ check: 'x', mark, says: '' }) as never),
+          findings: marks.map((mark) => ({ check: 'x', mark, message: '' }) as never),
         },
       ]),
       strict,

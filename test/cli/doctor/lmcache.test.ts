@@ -68,8 +68,8 @@ describe('firstlight doctor before LMCache', () => {
     const full = await visit(url)
     // Nobody listens where the server says it does: as it should be.
     expect(full.marks).toEqual(['servers: note'])
-    expect(full.find('instances').says).toBe('node-a at 127.0.0.5')
-    expect(full.find('directory').says).toBe('2 keys, of models/sim')
+    expect(full.find('instances').message).toBe('node-a at 127.0.0.5')
+    expect(full.find('directory').message).toBe('2 keys, of models/sim')
   })
 
   it('holds instances and models against the engines of the configuration', async () => {
@@ -79,7 +79,7 @@ describe('firstlight doctor before LMCache', () => {
     const url = await host(coordinator)
     const pool = await poolWith({ coordinator: url, budget_ms: 1000 })
     const seen = await visitPool(pool)
-    expect(seen.find('lmcache_engines').says).toBe('a reads node-a')
+    expect(seen.find('lmcache_engines').message).toBe('a reads node-a')
     expect(seen.find('lookup').mark).toBe('ok')
     coordinator.leave('node-a')
     join(coordinator, 'node-b', '127.0.0.9')
@@ -96,9 +96,9 @@ describe('firstlight doctor before LMCache', () => {
     const seen = await visitPool(await poolWith({ coordinator: await host(coordinator) }, 'node-x'))
     expect(seen.find('lmcache_instance')).toMatchObject({
       mark: 'problem',
-      says: 'engine a names node-x, which has not registered; did you mean "node-a"?',
+      message: 'engine a names node-x, which has not registered; did you mean "node-a"?',
     })
-    expect(seen.find('lmcache_model')).toMatchObject({ mark: 'warning', says: expect.stringContaining('models/sim') })
+    expect(seen.find('lmcache_model')).toMatchObject({ mark: 'warning', message: expect.stringContaining('models/sim') })
   })
 
   it('asks a controller for a lookup and for the hosts of the engines', async () => {
@@ -106,9 +106,9 @@ describe('firstlight doctor before LMCache', () => {
     const url = await host(controller)
     expect((await visit(url)).subjects[0]!.kind).toBe('controller')
     const pool = await poolWith({ controller: url })
-    expect((await visitPool(pool)).find('lmcache_instance').says).toContain('no instance at 127.0.0.1')
+    expect((await visitPool(pool)).find('lmcache_instance').message).toContain('no instance at 127.0.0.1')
     controller.hosts.set('127.0.0.1', 'instance-7')
-    expect((await visitPool(pool)).find('lmcache_engines').says).toBe('a reads instance-7')
+    expect((await visitPool(pool)).find('lmcache_engines').message).toBe('a reads instance-7')
   })
 
   it('says that a coordinator is away', async () => {

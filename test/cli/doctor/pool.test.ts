@@ -70,7 +70,7 @@ describe('firstlight doctor and the engines of one pool', () => {
   ])('finds different %s', async (_, changes, mark, says) => {
     const seen = await pair(changes)
     expect(seen.marks).toContain(mark)
-    expect(seen.find(mark.split(':')[0]!).says).toContain(says)
+    expect(seen.find(mark.split(':')[0]!).message).toContain(says)
   })
 })
 
@@ -84,7 +84,7 @@ describe('firstlight doctor and a vocabulary', () => {
 
   it('finds the same ids and the same template as a real engine', async () => {
     const seen = await withVocabulary(vocabulary())
-    expect(seen.find('vocabulary')).toMatchObject({ mark: 'ok', says: 'tiny.vocab: same token ids as a, b' })
+    expect(seen.find('vocabulary')).toMatchObject({ mark: 'ok', message: 'tiny.vocab: same token ids as a, b' })
     expect(seen.find('chat_template').mark).toBe('ok')
   })
 
@@ -95,7 +95,7 @@ describe('firstlight doctor and a vocabulary', () => {
     expect(seen.find('vocabulary').mark).toBe('ok')
     expect(seen.find('chat_template')).toMatchObject({
       mark: 'problem',
-      says: 'differs from that of a, b: other token ids for the sample chat',
+      message: 'differs from that of a, b: other token ids for the sample chat',
     })
     expect(seen.code).toBe(1)
   })
@@ -104,14 +104,14 @@ describe('firstlight doctor and a vocabulary', () => {
     const seen = await withVocabulary(vocabulary(), { 'POST /tokenize': { body: { tokens: [7, 8] } } })
     expect(seen.find('vocabulary')).toMatchObject({
       mark: 'problem',
-      says: 'tiny.vocab differs from b: other token ids for the sample text',
+      message: 'tiny.vocab differs from b: other token ids for the sample text',
     })
   })
 
   it('says that the file is missing or damaged', async () => {
     expect((await pair({}, { tokenizer: 'gone.vocab' })).find('vocabulary')).toMatchObject({
       mark: 'problem',
-      says: expect.stringContaining("vocabulary 'gone.vocab': cannot be read"),
+      message: expect.stringContaining("vocabulary 'gone.vocab': cannot be read"),
     })
     expect((await withVocabulary(new Uint8Array(9))).find('vocabulary').mark).toBe('problem')
   })

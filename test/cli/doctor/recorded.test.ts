@@ -20,15 +20,15 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   it('understands all of them', async () => {
     const seen = await examine()
     expect(seen.subjects[0]).toMatchObject({ kind: 'engine', is: 'vLLM 0.32.0' })
-    expect(seen.find('models').says).toBe('tiny (models/tiny), up to 4096 tokens')
-    expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
-    expect(seen.find('prefix_caching').says).toBe('on, sha256_cbor')
+    expect(seen.find('models').message).toBe('tiny (models/tiny), up to 4096 tokens')
+    expect(seen.find('cache_size').message).toBe('2000 blocks of 32 tokens: 64,000 tokens')
+    expect(seen.find('prefix_caching').message).toBe('on, sha256_cbor')
     expect(seen.find('cached_tokens').mark).toBe('ok')
-    expect(seen.find('kv_events').says).toBe('tcp://*:0, replay tcp://127.0.0.1:0')
+    expect(seen.find('kv_events').message).toBe('tcp://*:0, replay tcp://127.0.0.1:0')
     expect(seen.find('tokenize').mark).toBe('ok')
-    expect(seen.find('admission_limits').says).toBe('requests are refused beyond 8 requests')
-    expect(seen.find('sleep_mode').says).toContain('pause; the gateway observes it')
-    expect(seen.find('kv_transfer').says).toBe('NixlConnector as kv_both')
+    expect(seen.find('admission_limits').message).toBe('requests are refused beyond 8 requests')
+    expect(seen.find('sleep_mode').message).toContain('pause; the gateway observes it')
+    expect(seen.find('kv_transfer').message).toBe('NixlConnector as kv_both')
     // The lab's engine publishes its events on every address.
     expect(seen.marks).toEqual(['dev_mode: note', 'event_sockets: warning'])
   })
@@ -96,12 +96,12 @@ describe('firstlight doctor before answers of a real vLLM', () => {
       'GET /metrics': { body: metrics },
     })
     expect(seen.marks).toEqual(['kv_events: note', 'admission_limits: note'])
-    expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
+    expect(seen.find('cache_size').message).toBe('2000 blocks of 32 tokens: 64,000 tokens')
   })
 
   it('reads KV events of an engine that lists no sources off its flags, in development mode', async () => {
     const seen = await examine({ 'GET /kv_event_sources': { status: 404, body: { detail: 'Not Found' } } })
-    expect(seen.find('kv_events')).toMatchObject({ mark: 'ok', says: 'tcp://127.0.0.1:0, replay tcp://127.0.0.1:0' })
+    expect(seen.find('kv_events')).toMatchObject({ mark: 'ok', message: 'tcp://127.0.0.1:0, replay tcp://127.0.0.1:0' })
   })
 
   it('takes a server that is no vLLM for one, and says so', async () => {
@@ -113,7 +113,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
       'POST /v1/chat/completions': { body: chat },
     })
     const seen = await visit(server.url)
-    expect(seen.find('kind').says).toContain('not vLLM')
+    expect(seen.find('kind').message).toContain('not vLLM')
     expect(seen.find('completion').mark).toBe('ok')
     expect(seen.find('metrics').mark).toBe('warning')
     expect(seen.code).toBe(0)
@@ -131,7 +131,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     const seen = await examine({ 'GET /kv_event_sources': { body: sources } })
     expect(seen.find('event_sockets')).toMatchObject({
       mark: 'warning',
-      says: 'reachable from other hosts: tcp://*:5557',
+      message: 'reachable from other hosts: tcp://*:5557',
     })
   })
 
@@ -147,17 +147,17 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect((await examine(at(0))).find('clock').mark).toBe('ok')
     expect((await examine(at(90_000))).find('clock')).toMatchObject({
       mark: 'warning',
-      says: expect.stringMatching(/^(89|90) s ahead of/),
+      message: expect.stringMatching(/^(89|90) s ahead of/),
     })
     expect((await examine(at(-90_000))).find('clock')).toMatchObject({
       mark: 'warning',
-      says: expect.stringMatching(/^(88|89|90) s behind/),
+      message: expect.stringMatching(/^(88|89|90) s behind/),
     })
   })
 
   it('says that a connection does not outlive its answer', async () => {
     const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
-    expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every response closes its connection' })
+    expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', message: 'every response closes its connection' })
   })
 })
 
@@ -177,9 +177,9 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
     const seen = await visit(url)
     expect(seen.find('prefix_caching')).toMatchObject({
       mark: 'ok',
-      says: 'off, as required for a speech-to-text model',
+      message: 'off, as required for a speech-to-text model',
     })
-    expect(seen.find('completion')).toMatchObject({ mark: 'ok', says: 'none: it hears (/v1/audio/transcriptions)' })
+    expect(seen.find('completion')).toMatchObject({ mark: 'ok', message: 'none: it hears (/v1/audio/transcriptions)' })
     expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
   })
@@ -223,9 +223,9 @@ describe('firstlight doctor before an engine behind a proxy', () => {
     const seen = await visit(url, '--header', 'cf-access: abc')
     expect(seen.find('key')).toMatchObject({
       mark: 'ok',
-      says: 'the headers of the configuration are required',
+      message: 'the headers of the configuration are required',
     })
-    expect(seen.find('dev_mode').says).toContain('to those who show the headers')
+    expect(seen.find('dev_mode').message).toContain('to those who show the headers')
     expect((await visit(url)).code).toBe(1)
   })
 })

@@ -74,9 +74,9 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect(seen.subjects).toMatchObject([
       { kind: 'gateway', name: 'paris', is: expect.stringContaining('Firstlight ') },
     ])
-    expect(seen.find('outlook').says).toBe('2 engines, 0 requests running')
-    expect(seen.find('cut').says).toContain('divided into the same blocks')
-    expect(seen.find('round_trip').says).toMatch(/^[\d.]+ ms round trip/)
+    expect(seen.find('outlook').message).toBe('2 engines, 0 requests running')
+    expect(seen.find('cut').message).toContain('divided into the same blocks')
+    expect(seen.find('round_trip').message).toMatch(/^[\d.]+ ms round trip/)
     expect(seen.json).not.toContain(KEY)
   })
 
@@ -139,10 +139,10 @@ describe('firstlight doctor and a gateway beside the engines', () => {
         body: { cut: 1, region_digests: [...here, { ...outlook, via: [headers.via, '1.1 firstlight-00000000'] }] },
       }),
     })
-    expect((await visitEdge((await stub(told(others))).url)).find('outlook').says).toMatch(/^3 engines, 0/)
+    expect((await visitEdge((await stub(told(others))).url)).find('outlook').message).toMatch(/^3 engines, 0/)
     expect((await visitEdge((await stub(told([]))).url)).find('outlook')).toMatchObject({
       mark: 'problem',
-      says: expect.stringContaining('lead back') as unknown,
+      message: expect.stringContaining('lead back') as unknown,
     })
   })
 

@@ -27,7 +27,7 @@ describe('firstlight doctor before simulated engines', () => {
       'engine engine-1',
       'pool sim',
     ])
-    expect(byConfig.find('alike').says).toContain('2 engines')
+    expect(byConfig.find('alike').message).toContain('2 engines')
   })
 
   it('sees every feature that is on, and asks for one completion of one token', async () => {
@@ -38,8 +38,8 @@ describe('firstlight doctor before simulated engines', () => {
       limits: { blockTokens: 32, cacheBlocks: 2000 },
     })
     const seen = await visit(url)
-    expect(seen.find('models').says).toBe('sim (models/sim), up to 64000 tokens; adapters sql')
-    expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
+    expect(seen.find('models').message).toBe('sim (models/sim), up to 64000 tokens; adapters sql')
+    expect(seen.find('cache_size').message).toBe('2000 blocks of 32 tokens: 64,000 tokens')
     for (const check of [
       'health',
       'metrics',
@@ -72,7 +72,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(seen.find('request_ids').next).toContain('--enable-request-id-headers')
     expect(seen.find('kv_events').next).toContain('--kv-events-config')
     expect(seen.find('admission_limits')).toMatchObject({
-      says: 'not visible from outside',
+      message: 'not visible from outside',
       next: expect.stringContaining('--max-num-queued-reqs'),
     })
     expect(seen.code).toBe(0)
@@ -82,7 +82,7 @@ describe('firstlight doctor before simulated engines', () => {
   it('asks for no completion when it may not', async () => {
     const url = await start()
     const seen = await visit(url, '--no-generate')
-    expect(seen.find('completion')).toMatchObject({ mark: 'note', says: 'skipped' })
+    expect(seen.find('completion')).toMatchObject({ mark: 'note', message: 'skipped' })
     expect(completions()).toBe(0)
   })
 
@@ -91,7 +91,7 @@ describe('firstlight doctor before simulated engines', () => {
     await fetch(`${url}/pause`, { method: 'POST' })
     expect((await visit(url)).find('awake')).toMatchObject({
       mark: 'problem',
-      says: 'it is paused',
+      message: 'it is paused',
       next: expect.stringContaining('/resume'),
     })
     await fetch(`${url}/resume`, { method: 'POST' })
@@ -99,7 +99,7 @@ describe('firstlight doctor before simulated engines', () => {
     const asleep = await visit(url)
     expect(asleep.find('awake')).toMatchObject({
       mark: 'problem',
-      says: 'it is asleep',
+      message: 'it is asleep',
       next: expect.stringContaining('/wake_up'),
     })
     expect(asleep.code).toBe(1)
@@ -111,13 +111,13 @@ describe('firstlight doctor before simulated engines', () => {
     const without = await visit(url)
     expect(without.find('key')).toMatchObject({
       mark: 'problem',
-      says: 'a key is required (HTTP 401)',
+      message: 'a key is required (HTTP 401)',
       next: expect.stringContaining('FIRSTLIGHT_ENGINE_KEY'),
     })
     expect(without.code).toBe(1)
-    expect((await visit(url, '--key', 'wrong-key')).find('key').says).toBe('the key was rejected (HTTP 401)')
+    expect((await visit(url, '--key', 'wrong-key')).find('key').message).toBe('the key was rejected (HTTP 401)')
     const right = await visit(url, '--key', 'sesame-key')
-    expect(right.find('key')).toMatchObject({ mark: 'ok', says: 'accepted, and required' })
+    expect(right.find('key')).toMatchObject({ mark: 'ok', message: 'accepted, and required' })
     expect(right.json + right.out).not.toContain('sesame')
   })
 
@@ -134,10 +134,10 @@ describe('firstlight doctor before simulated engines', () => {
         'cache_blocks: warning',
       ]),
     )
-    const says = seen.subjects[0]!.findings.filter(({ check }) => check === 'names').map((finding) => finding.says)
+    const says = seen.subjects[0]!.findings.filter(({ check }) => check === 'names').map((finding) => finding.message)
     expect(says).toEqual(['it does not serve simm; did you mean "sim"?', 'it does not serve the adapter sql'])
     expect(seen.find('block_tokens').next).toBe('block_tokens: 96')
-    expect(seen.find('cache_blocks').says).toBe('the configuration says 320,000 tokens, it has 48,000')
+    expect(seen.find('cache_blocks').message).toBe('the configuration says 320,000 tokens, it has 48,000')
     expect(seen.code).toBe(1)
     expect(seen.json).not.toContain('not-needed')
   })
@@ -163,7 +163,7 @@ describe('firstlight doctor before simulated engines', () => {
     const transfers = async (prefill: string, decode: string) =>
       (await split(prefill, decode)).subjects
         .flatMap(({ findings }) => findings.filter(({ check }) => check === 'kv_transfer'))
-        .map(({ mark, says }) => `${mark}: ${says}`)
+        .map(({ mark, message: says }) => `${mark}: ${says}`)
     expect(await transfers(p!, d!)).toEqual([
       'ok: NixlConnector as kv_producer, role prefill',
       'ok: NixlConnector as kv_consumer, role decode',
@@ -178,7 +178,7 @@ describe('firstlight doctor before simulated engines', () => {
     const url = await start()
     expect((await visit(url, '--idle-s', '0.2')).find('keep_alive')).toMatchObject({
       mark: 'ok',
-      says: expect.stringContaining('more than 0 s'),
+      message: expect.stringContaining('more than 0 s'),
     })
   })
 

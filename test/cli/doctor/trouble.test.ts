@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { troubleOf } from '../../../src/cli/doctor/trouble.ts'
+import { failureCodeOf } from '../../../src/cli/doctor/trouble.ts'
 import { firstlight } from '../run-cli.ts'
 import { visit } from './ask.ts'
 import { closeStubs, realVllm, stub } from './stub.ts'
@@ -29,7 +29,7 @@ async function speaks(bytes: string | null): Promise<string> {
 async function reached(...argv: string[]) {
   const { code, subjects } = await visit(...argv)
   const found = subjects[0]!.findings[0]!
-  return { code, mark: found.mark, says: found.says, next: found.next }
+  return { code, mark: found.mark, message: found.message, next: found.next }
 }
 
 describe('firstlight doctor before a server that cannot be asked', () => {
@@ -39,7 +39,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(await reached(url)).toMatchObject({
       code: 2,
       mark: 'unreachable',
-      says: `connection refused by ${new URL(url).host}`,
+      message: `connection refused by ${new URL(url).host}`,
       next: expect.stringContaining('Check that it runs'),
     })
   })
@@ -47,23 +47,23 @@ describe('firstlight doctor before a server that cannot be asked', () => {
   it('does not wait for one that says nothing', async () => {
     expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({
       code: 2,
-      says: 'connected, but no answer within 0.3 s',
+      message: 'connected, but no answer within 0.3 s',
     })
   })
 
   it('knows what is no HTTP, and what breaks the connection', async () => {
     expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({
       code: 2,
-      says: 'the server does not use HTTP/1.1',
+      message: 'the server does not use HTTP/1.1',
     })
-    expect(await reached(await speaks(''))).toMatchObject({ code: 2, says: 'the connection was reset' })
+    expect(await reached(await speaks(''))).toMatchObject({ code: 2, message: 'the connection was reset' })
   })
 
   it('knows a certificate nobody trusts, and the variable for it', async () => {
     const { url } = await stub(realVllm, true)
     expect(await reached(url)).toMatchObject({
       code: 2,
-      says: expect.stringContaining('the certificate is not trusted'),
+      message: expect.stringContaining('the certificate is not trusted'),
       next: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
     })
   })
@@ -72,7 +72,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     const plain = await stub(realVllm)
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
-      says: 'the server does not use TLS',
+      message: 'the server does not use TLS',
       next: `Ask ${plain.url}.`,
     })
     const secure = await stub(realVllm, true)
@@ -95,7 +95,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
     ['ESOMETHING', 'something else', 'request failed: something else'],
   ])('has words for %s', (code, message, says) => {
-    const trouble = troubleOf(Object.assign(new Error(message), { code }), {
+    const trouble = failureCodeOf(Object.assign(new Error(message), { code }), {
       url: 'https://engine.example:8000',
       connected: false,
       limitMs: 5000,
@@ -109,7 +109,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
       [Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
       'both',
     )
-    expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe(
+    expect(failureCodeOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).message).toBe(
       'connection refused by localhost:1',
     )
   })
@@ -117,7 +117,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
   it('says so when the key is no header', async () => {
     expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({
       code: 2,
-      says: expect.stringContaining('a character that is invalid in HTTP'),
+      message: expect.stringContaining('a character that is invalid in HTTP'),
     })
   })
 
@@ -128,13 +128,13 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(await reached(url)).toMatchObject({
       code: 1,
       mark: 'problem',
-      says: 'it redirects to https://elsewhere.example/health',
+      message: 'it redirects to https://elsewhere.example/health',
     })
   })
 
   it('says that an engine is ill', async () => {
     const { url } = await stub({ ...realVllm, 'GET /health': { status: 503 } })
-    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: '/health returns 503' })
+    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', message: '/health returns 503' })
   })
 
   it('examines the others nevertheless', async () => {

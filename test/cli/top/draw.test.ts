@@ -1,15 +1,22 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Engine, View } from '../../../src/dashboard/wire.ts'
-import { type Frame, reportOf, screenOf, seenIn, SORTS, sorted, type Wish } from '../../../src/cli/top/draw.ts'
+import { type Frame, reportOf, screenOf, figuresOf, SORTS, sorted, type Selection } from '../../../src/cli/top/draw.ts'
 import { Pace } from '../../../src/cli/top/watch.ts'
 import { cellsOf, painted } from '../../../src/cli/top/plain-text.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
-const wish: Wish = { sort: 'state', reversed: false, only: '' }
+const wish: Selection = { sort: 'state', reversed: false, only: '' }
 
 function frameOf(view: View, more: Partial<Frame> = {}): Frame {
-  return { seen: seenIn(view, new Pace()), wish, url: 'http://gateway', skipped: 0, stale: null, ...more }
+  return {
+    figures: figuresOf(view, new Pace()),
+    selection: wish,
+    url: 'http://gateway',
+    skipped: 0,
+    stale: null,
+    ...more,
+  }
 }
 
 const report = (frame: Frame, cells = Infinity) =>
@@ -196,7 +203,10 @@ describe('the drawing of a fleet', () => {
       engineOf('ill', { healthy: false, available: false }),
       engineOf('full', { available: false }),
     ]
-    const seen = seenIn(viewOf([poolOf([engineOf('z'), engineOf('a')], { cluster: 'oslo' }), poolOf(sick)]), new Pace())
+    const seen = figuresOf(
+      viewOf([poolOf([engineOf('z'), engineOf('a')], { cluster: 'oslo' }), poolOf(sick)]),
+      new Pace(),
+    )
     expect(seen.pools.map(({ pool }) => pool?.cluster)).toEqual(['paris', 'oslo'])
     expect(sorted(seen, wish).map(({ engine }) => engine.id)).toEqual([
       'ill',
@@ -212,11 +222,11 @@ describe('the drawing of a fleet', () => {
   })
 
   it('puts the most of a figure first and what is not known last, names from a to z, and each the other way round', () => {
-    const seen = seenIn(
+    const seen = figuresOf(
       viewOf([poolOf([engineOf('e2', { ttft_ms: 5 }), engineOf('e10', { ttft_ms: 9 }), engineOf('e1')])]),
       new Pace(),
     )
-    const by = (sort: Wish['sort'], reversed = false) =>
+    const by = (sort: Selection['sort'], reversed = false) =>
       sorted(seen, { ...wish, sort, reversed }).map(({ engine }) => engine.id)
     expect([by('ttft'), by('ttft', true), by('engine'), by('engine', true)]).toEqual([
       ['e10', 'e2', 'e1'],
@@ -250,9 +260,9 @@ describe('the drawing of a fleet', () => {
           { at: ms },
         ),
       ])
-    pace.saw(at(0, 0))
-    pace.saw(at(2_000, 8))
-    expect(seenIn(at(2_000, 8), pace).fleet.requestsPerS).toBe(4)
+    pace.record(at(0, 0))
+    pace.record(at(2_000, 8))
+    expect(figuresOf(at(2_000, 8), pace).fleet.requestsPerS).toBe(4)
   })
 
   it('notes what an operator would want to be told', () => {
@@ -359,7 +369,7 @@ describe('the drawing of a fleet', () => {
         fc.integer({ min: 1, max: 200 }),
         fc.constantFrom(...SORTS),
         (pools, rows, cells, sort) => {
-          const lines = screen(frameOf(viewOf(pools), { wish: { ...wish, sort } }), rows, cells)
+          const lines = screen(frameOf(viewOf(pools), { selection: { ...wish, sort } }), rows, cells)
           expect(lines.length).toBe(rows)
           for (const text of lines) expect(cellsOf(text)).toBeLessThanOrEqual(cells)
         },

@@ -11,7 +11,7 @@ function after(...samples: readonly (readonly [s: number, requests: number, fail
       failures_total: failures,
       counted_before: { requests: before, failures: 0 },
     })
-    pace.saw(viewOf([poolOf([engine], { at: s * 1000 })]))
+    pace.record(viewOf([poolOf([engine], { at: s * 1000 })]))
   }
   return pace.of('paris', 'qwen', 'a')
 }
@@ -46,8 +46,8 @@ describe('the pace of an engine', () => {
     const pace = new Pace()
     const known = (requests: number, at: number) =>
       viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])
-    pace.saw(known(0, 1_000))
-    pace.saw(
+    pace.record(known(0, 1_000))
+    pace.record(
       viewOf([
         {
           ...poolOf([{ id: 'a', role: 'any', available: null }]),
@@ -57,10 +57,10 @@ describe('the pace of an engine', () => {
         } as never,
       ]),
     )
-    pace.saw(known(30, 4_000))
+    pace.record(known(30, 4_000))
     expect(pace.of('paris', 'qwen', 'a')?.requestsPerS).toBe(10)
-    pace.saw(viewOf([poolOf([engineOf('b')])]))
-    pace.saw(known(60, 5_000))
+    pace.record(viewOf([poolOf([engineOf('b')])]))
+    pace.record(known(60, 5_000))
     expect(pace.of('paris', 'qwen', 'a')).toBeNull()
   })
 })

@@ -28,8 +28,8 @@ export function checkExposure(
     ...(switches.profiles ? (['profiler'] as const) : []),
   ]
   for (const check of open) {
-    const { says, costs, next } = WORDS[check]
-    found.add(mark, check, says + here, { costs, next })
+    const { message, costs, next } = WORDS[check]
+    found.add(mark, check, message + here, { costs, next })
   }
   if (reach === 'public' && !guarded && stranger !== 200 && version !== null) {
     found.warn('open_routes', 'vLLM’s key protects only /v1, and the address is public', {
@@ -49,18 +49,18 @@ export function checkExposure(
 
 const WORDS = {
   dev_mode: {
-    says: 'development endpoints are open',
+    message: 'development endpoints are open',
     costs:
       'Anyone who reaches the port can stop the engine (/sleep, /pause), empty its cache (/reset_prefix_cache) and call its workers (/collective_rpc), without a key.',
     next: 'Start it without VLLM_SERVER_DEV_MODE=1, or restrict the port to the gateway. The gateway uses only GET /is_paused.',
   },
   adapter_loading: {
-    says: 'adapters can be loaded over HTTP',
+    message: 'adapters can be loaded over HTTP',
     costs: 'A client with the key can load local files as adapters.',
     next: 'Start it without VLLM_ALLOW_RUNTIME_LORA_UPDATING.',
   },
   profiler: {
-    says: 'the profiler can be started over HTTP',
+    message: 'the profiler can be started over HTTP',
     costs: 'Anyone who reaches the port can slow the engine down and fill its disk.',
     next: 'Start it without --profiler-config.',
   },
@@ -150,18 +150,18 @@ export function checkKey(
 }
 
 function checkOpen({ keyed, reach }: Pick<EngineFacts, 'keyed' | 'reach'>, found: Findings): void {
-  const says = keyed ? 'requests without the key are accepted too' : 'no key is required'
+  const message = keyed ? 'requests without the key are accepted too' : 'no key is required'
   const remedy = {
     costs: 'Anyone who reaches the port bypasses the gateway’s keys and load tracking, and can read its metrics.',
     next: 'Start it with --api-key, and restrict the port to the gateway.',
   }
-  if (reach === 'public') found.problem('key', `${says}, at a public address`, remedy)
+  if (reach === 'public') found.problem('key', `${message}, at a public address`, remedy)
   else if (keyed)
-    found.warn('key', says, {
+    found.warn('key', message, {
       ...remedy,
       next: 'The engine does not check the configured key: start it with --api-key.',
     })
-  else if (reach === 'private') found.note('key', `${says}, for every host in its network`, remedy)
+  else if (reach === 'private') found.note('key', `${message}, for every host in its network`, remedy)
   else found.ok('key', 'not needed: reached over loopback')
 }
 

@@ -41,7 +41,7 @@ export async function examineEngine(
   const found = new Findings()
   const subject = (is: string): Subject => ({ kind: 'engine', name, url: place.url, is, findings: found.list })
   if (!('health' in facts)) {
-    found.add('unreachable', 'reachable', facts.says, {
+    found.add('unreachable', 'reachable', facts.message, {
       costs: 'The gateway sends no requests to it.',
       next: facts.next,
     })

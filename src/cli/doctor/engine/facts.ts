@@ -1,6 +1,6 @@
 /** Facts read from one engine. `checks-*.ts` judge them. */
 import type { ScrapedEngine } from '../../../origin/metrics-text.ts'
-import type { Answer, Asked } from '../ask.ts'
+import type { Answer, AskResult } from '../ask.ts'
 import type { Reach, KeptAlive } from '../reach.ts'
 import type { Generated } from './sample.ts'
 import * as z from 'zod/mini'
@@ -93,13 +93,13 @@ export interface ModelCard {
 }
 
 export interface ModelList {
-  readonly asked: Asked
+  readonly asked: AskResult
   /** null: no model list was returned. */
   readonly cards: readonly ModelCard[] | null
 }
 
 export interface Metrics {
-  readonly asked: Asked
+  readonly asked: AskResult
   /** null: the text has no vLLM metrics. */
   readonly scraped: ScrapedEngine | null
   /** Labels of `vllm:cache_config_info`. */
@@ -121,7 +121,7 @@ export interface EventSource {
 export type EventSources = readonly EventSource[] | null
 
 export interface Tokenized {
-  readonly asked: Asked
+  readonly asked: AskResult
   /** Token ids of the sample text; null: no `/tokenize`. */
   readonly ids: readonly number[] | null
   /** True if `/tokenize` returned the tokens' texts on request. */

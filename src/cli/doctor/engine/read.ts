@@ -1,7 +1,7 @@
 /** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
 import { readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
-import { answered, ask, jsonOf, type Answer, type Asked, type Endpoint } from '../ask.ts'
+import { answered, ask, jsonOf, type Answer, type AskResult, type Endpoint } from '../ask.ts'
 import { reachOf, watchIdle } from '../reach.ts'
 import type { ConnectError } from '../trouble.ts'
 import {
@@ -38,7 +38,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   const health = await ask(place, { path: '/health', limitMs: options.limitMs })
   if (!answered(health)) return health
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
-  const asks = (path: string): Promise<Asked> => ask(place, { path, limitMs: options.limitMs })
+  const asks = (path: string): Promise<AskResult> => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   const stranger = { url: place.url, headers: {} }
   const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
@@ -82,7 +82,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
 export const isAway = ({ paused, sleeping }: Switches, { scraped }: Metrics): boolean =>
   paused === true || sleeping === true || scraped?.asleep === true
 
-function readVersion(asked: Asked): string | null {
+function readVersion(asked: AskResult): string | null {
   const read = z.object({ version: z.string() }).safeParse(jsonOf(asked))
   return read.success ? read.data.version : null
 }
@@ -98,7 +98,7 @@ const modelList = z.object({
   ),
 })
 
-function readModels(asked: Asked): ModelList {
+function readModels(asked: AskResult): ModelList {
   const read = modelList.safeParse(jsonOf(asked))
   if (!read.success) return { asked, cards: null }
   return {
@@ -118,7 +118,7 @@ const CONNECTORS = [
   ['mooncake', 'Mooncake'],
 ] as const
 
-function readMetrics(asked: Asked): Metrics {
+function readMetrics(asked: AskResult): Metrics {
   const text = answered(asked) && asked.status === 200 ? asked.text : ''
   const samples = samplesOf(text, new Set(['vllm:cache_config_info', 'vllm:admission_rejections_total']))
   const rejections = samples.get('vllm:admission_rejections_total')
@@ -141,7 +141,7 @@ const eventSources = z.record(
   }),
 )
 
-function readEvents(asked: Asked): EventSources {
+function readEvents(asked: AskResult): EventSources {
   const read = eventSources.safeParse(jsonOf(asked))
   if (!read.success) return null
   return Object.entries(read.data).map(([rank, source]) => ({
@@ -153,9 +153,9 @@ function readEvents(asked: Asked): EventSources {
 }
 
 /** A GET on a POST route shows whether the route exists, without side effects. */
-const exists = (asked: Asked): boolean => answered(asked) && asked.status === 405
+const exists = (asked: AskResult): boolean => answered(asked) && asked.status === 405
 
-async function readSwitches(asks: (path: string) => Promise<Asked>): Promise<Switches> {
+async function readSwitches(asks: (path: string) => Promise<AskResult>): Promise<Switches> {
   const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
     [
       '/is_paused',
@@ -175,7 +175,7 @@ async function readSwitches(asks: (path: string) => Promise<Asked>): Promise<Swi
   }
 }
 
-function readFlag(asked: Asked, name: string): boolean | null {
+function readFlag(asked: AskResult, name: string): boolean | null {
   const read = z.record(z.string(), z.unknown()).safeParse(jsonOf(asked))
   const value = read.success ? read.data[name] : null
   return typeof value === 'boolean' ? value : null
@@ -185,7 +185,7 @@ const tokenAnswer = z.object({ tokens: z.array(z.int()), token_strs: z.nullish(z
 
 async function tokenize(place: Endpoint, model: string | null, limitMs: number): Promise<Tokenized> {
   const about = model === null ? {} : { model }
-  const asks = (body: object): Promise<Asked> =>
+  const asks = (body: object): Promise<AskResult> =>
     ask(place, { method: 'POST', path: '/tokenize', limitMs, body: { ...about, ...body } })
   const [asked, chat] = await Promise.all([asks({ prompt: SAMPLE_TEXT, return_token_strs: true }), asks(SAMPLE_CHAT)])
   const read = tokenAnswer.safeParse(jsonOf(asked))

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { answered, ask, inShort, jsonOf, type Asked, type Endpoint } from '../ask.ts'
+import { answered, ask, inShort, jsonOf, type AskResult, type Endpoint } from '../ask.ts'
 import type { ModelCard } from './facts.ts'
 
 /* Requests one token, at most twice, and reads the engine's features from the answer. */
@@ -35,18 +35,18 @@ function promptFor(maxModelLen: number | null): string {
 
 /** Some versions omit the details if nothing was cached, so an equal second prompt decides. */
 export async function generate(place: Endpoint, { id, maxModelLen }: ModelCard, limitMs: number): Promise<Generated> {
-  const wanted = { model: id, prompt: promptFor(maxModelLen) }
-  const first = await once(place, wanted, limitMs)
-  return first.kind === 'answered' && first.cachedTokens === null ? once(place, wanted, limitMs) : first
+  const request = { model: id, prompt: promptFor(maxModelLen) }
+  const first = await once(place, request, limitMs)
+  return first.kind === 'answered' && first.cachedTokens === null ? once(place, request, limitMs) : first
 }
 
-interface Wanted {
+interface SampleRequest {
   readonly model: string
   readonly prompt: string
 }
 
-async function once(place: Endpoint, wanted: Wanted, limitMs: number): Promise<Generated> {
-  const asked = await oneToken(place, wanted, limitMs)
+async function once(place: Endpoint, request: SampleRequest, limitMs: number): Promise<Generated> {
+  const asked = await oneToken(place, request, limitMs)
   if (answered(asked) && asked.status === 404) return { kind: 'no_route' }
   const read = answer.safeParse(jsonOf(asked))
   if (!answered(asked) || !read.success) return { kind: 'failed', why: `${inShort(asked)}${messageOf(asked)}` }
@@ -60,7 +60,7 @@ async function once(place: Endpoint, wanted: Wanted, limitMs: number): Promise<G
   }
 }
 
-async function oneToken(place: Endpoint, { model, prompt }: Wanted, limitMs: number): Promise<Asked> {
+async function oneToken(place: Endpoint, { model, prompt }: SampleRequest, limitMs: number): Promise<AskResult> {
   const asked = await ask(place, {
     method: 'POST',
     path: '/v1/completions',
@@ -77,7 +77,7 @@ async function oneToken(place: Endpoint, { model, prompt }: Wanted, limitMs: num
 }
 
 /** Extracts the message of an error body as one line. */
-function messageOf(asked: Asked): string {
+function messageOf(asked: AskResult): string {
   if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and an unexpected body' : ''
   try {
     const { error } = JSON.parse(asked.text) as { error?: { message?: unknown } | string }

@@ -22,7 +22,7 @@ export async function examineController(
   const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
   const asked = await ask(place, lookup)
   if (!answered(asked))
-    found.add('unreachable', 'reachable', asked.says, { costs: 'No lookups are possible.', next: asked.next })
+    found.add('unreachable', 'reachable', asked.message, { costs: 'No lookups are possible.', next: asked.next })
   else if (!controllerLookupAnswer.safeParse(jsonOf(asked)).success)
     found.problem('lookup', `POST /lookup fails (${inShort(asked)})`, {
       costs: 'No lookups are possible.',
@@ -83,7 +83,7 @@ export async function examineCoordinator(
   let servers: readonly Subject[] = []
   const health = await ask(place, { path: '/healthz', limitMs })
   if (!answered(health))
-    found.add('unreachable', 'reachable', health.says, { costs: 'No lookups are possible.', next: health.next })
+    found.add('unreachable', 'reachable', health.message, { costs: 'No lookups are possible.', next: health.next })
   else {
     if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
     else

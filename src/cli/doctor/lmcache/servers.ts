@@ -38,7 +38,7 @@ export async function examineLmcacheServer(name: string, place: Endpoint, limitM
     ask(place, { path: '/healthcheck', limitMs }),
     ask(place, { path: '/config', limitMs }),
   ])
-  if (!answered(health)) found.add('unreachable', 'reachable', health.says, { next: health.next })
+  if (!answered(health)) found.add('unreachable', 'reachable', health.message, { next: health.next })
   else if (health.status !== 200)
     found.problem('health', `/healthcheck returns ${health.status}`, { next: 'See its log.' })
   else found.ok('health', `/healthcheck 200 in ${health.tookMs.toFixed(0)} ms`)
