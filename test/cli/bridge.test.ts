@@ -165,7 +165,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
       })
       expect(await (await fetch(`${listener.url}/status`)).json()).toMatchObject({
         problem: null,
-        engines: [{ heard: true, complete: true }],
+        engines: [{ reachable: true, complete: true }],
       })
       expect((await fetch(`${listener.url}/health`)).status).toBe(200)
       expect((await fetch(`${listener.url}/else`)).status).toBe(404)
@@ -321,7 +321,7 @@ async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: nu
   const listener = {
     engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' },
     stream,
-    isHeard: true,
+    isReachable: true,
   } as unknown as EngineListener
   const keep = (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push({ event, fields })
   const clock = { now: 0 }

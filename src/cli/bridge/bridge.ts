@@ -81,7 +81,7 @@ function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
 type Row = readonly [name: string, type: 'gauge' | 'counter', help: string, value: (engine: EngineStatus) => number]
 
 const ROWS: readonly Row[] = [
-  ['heard', 'gauge', '1 if the engine is reachable.', (e) => Number(e.reachable)],
+  ['reachable', 'gauge', '1 if the engine is reachable.', (e) => Number(e.reachable)],
   ['complete', 'gauge', '1 if the full cache contents are known.', (e) => Number(e.complete)],
   ['blocks', 'gauge', 'Blocks in its cache.', (e) => e.blocks],
   ['waiting_blocks', 'gauge', 'Changes that the gateway has not acknowledged yet.', (e) => e.waiting],

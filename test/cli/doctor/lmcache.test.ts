@@ -98,7 +98,10 @@ describe('firstlight doctor before LMCache', () => {
       mark: 'problem',
       message: 'engine a names node-x, which has not registered; did you mean "node-a"?',
     })
-    expect(seen.find('lmcache_model')).toMatchObject({ mark: 'warning', message: expect.stringContaining('models/sim') })
+    expect(seen.find('lmcache_model')).toMatchObject({
+      mark: 'warning',
+      message: expect.stringContaining('models/sim'),
+    })
   })
 
   it('asks a controller for a lookup and for the hosts of the engines', async () => {

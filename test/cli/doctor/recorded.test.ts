@@ -78,7 +78,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     ['it is no JSON', { body: '<html>' }, 'a completion of one token failed: HTTP 200, and an unexpected body'],
   ])('quotes a completion that fails when %s', async (_, said, says) => {
     const seen = await examine({ 'POST /v1/completions': said })
-    expect(seen.find('completion')).toMatchObject({ mark: 'problem', says })
+    expect(seen.find('completion')).toMatchObject({ mark: 'problem', message: says })
     expect(seen.code).toBe(1)
   })
 

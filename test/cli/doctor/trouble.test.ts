@@ -100,7 +100,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
       connected: false,
       limitMs: 5000,
     })
-    expect(trouble).toMatchObject({ code, says })
+    expect(trouble).toMatchObject({ code, message: says })
     expect(trouble.next).not.toBe('')
   })
 
