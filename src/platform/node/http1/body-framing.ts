@@ -1,7 +1,6 @@
 /** Where one answer's body ends, whatever framing it came in. */
 import type { BodyKind } from './response-head.ts'
 import { BROKEN, ChunkParser, MORE } from './chunked.ts'
-import { empty } from './body-queue.ts'
 
 export { BROKEN, MORE }
 
@@ -35,7 +34,7 @@ export class BodyFraming {
 
   /** Index after the last byte of the message, MORE, or BROKEN. */
   consume(bytes: Uint8Array): number {
-    empty(this.ranges)
+    this.ranges.length = 0
     const end = this.#consume(bytes)
     this.ended = end >= 0
     return end
@@ -43,7 +42,7 @@ export class BodyFraming {
 
   /** The connection's close ended the message. */
   finish(): void {
-    empty(this.ranges)
+    this.ranges.length = 0
     this.ended = true
   }
 

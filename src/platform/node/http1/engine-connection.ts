@@ -2,7 +2,7 @@
 import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
-import { writeTogether } from './write-coalesced.ts'
+import { writeTogether } from './response-writer.ts'
 import { parseAnswerHead, type ParsedHead } from './response-head.ts'
 
 /**
@@ -157,7 +157,7 @@ export class Connection {
       const head =
         end < 0 || end > HEAD_LIMIT_BYTES || this.#interim > MOST_INTERIM
           ? null
-          : readHead(rest.toString('latin1', 0, end))
+          : parseAnswerHead(rest.toString('latin1', 0, end))
       if (head === null || head.status === 101)
         return this.fail(new MalformedAnswer('the engine sent a malformed head'))
       rest = rest.subarray(end + HEAD_END.length)
@@ -186,16 +186,4 @@ export class Connection {
     this.#release(this, false)
     user?.closed(this.#error, !this.#answered)
   }
-}
-
-let lastText = ''
-let lastHead: ParsedHead | null = null
-
-/** Heads of one engine, or of engines alike, differ by their date at most. */
-function readHead(text: string): ParsedHead | null {
-  if (text !== lastText) {
-    lastHead = parseAnswerHead(text)
-    lastText = text
-  }
-  return lastHead
 }

@@ -12,7 +12,6 @@ import type { ResponseWriter } from './response-writer.ts'
 import type { BodyFraming } from './body-framing.ts'
 import type { BodySink, Http1Request } from './engine-request.ts'
 import { ClientWriter } from './client-writer.ts'
-import { empty } from './body-queue.ts'
 
 /* What became of one read's payload ranges on their way through the tap. */
 
@@ -67,9 +66,9 @@ export class TapResult {
   }
 
   clear(): void {
-    empty(this.#emitted)
-    empty(this.#ends)
-    empty(this.#fates)
+    this.#emitted.length = 0
+    this.#ends.length = 0
+    this.#fates.length = 0
     this.#counted = this.#before = 0
     this.#all = true
   }

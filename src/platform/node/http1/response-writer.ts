@@ -5,7 +5,6 @@ import { limitWrite } from '../inbound/connection-guard.ts'
 import type { RequestScope } from '../../../ports.ts'
 import type { Socket } from 'node:net'
 import { chunkOf, LAST_CHUNK } from './chunked.ts'
-import { writeTogether } from './write-coalesced.ts'
 
 export interface ResponseWriter {
   /** A head is on its way, or was. */
@@ -267,3 +266,12 @@ export function clientLineOf({ client }: RequestScope): ResponseWriter | null {
 
 const isLine = (client: unknown): client is ResponseWriter =>
   typeof (client as Partial<ResponseWriter>).cut === 'function'
+
+/** Writes a head (Latin-1) and what follows it in one system call. false: the socket has not taken all of it; `pieces` are in use until it has. */
+export function writeTogether(socket: Socket, head: string, pieces: readonly Uint8Array[]): boolean {
+  socket.cork()
+  let flowing = socket.write(head, 'latin1')
+  for (const piece of pieces) flowing = socket.write(piece)
+  socket.uncork()
+  return flowing
+}

@@ -1,6 +1,5 @@
 /** A request of a plain connection as the door reads it, without the web objects that would be made for it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
-import type { AbortSignalLike } from '../../../ports.ts'
 import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
@@ -14,38 +13,13 @@ const FIRST_CHUNKED_BYTES = 4 * 1024
 const NO_BYTES = Buffer.alloc(0)
 const BROKEN_OFF = 'the client closed the connection before its request was complete'
 
-/** Says that the client is gone; made for every request, where an AbortController would be dear. */
-class ClientGone implements AbortSignalLike {
-  aborted = false
-  reason: unknown = undefined
-  #listeners: (() => void)[] = []
-
-  addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.push(listener)
-  }
-
-  removeEventListener(_type: 'abort', listener: () => void): void {
-    const at = this.#listeners.indexOf(listener)
-    if (at >= 0) this.#listeners.splice(at, 1)
-  }
-
-  abort(reason: Error): void {
-    this.aborted = true
-    this.reason = reason
-    // Those who hear it stop listening, in the middle of this.
-    const listeners = this.#listeners
-    this.#listeners = []
-    for (const listener of listeners) listener()
-  }
-}
-
 /** A `DoorRequest` of the kind that collects its body itself. */
 export class Http1ServerRequest {
   readonly method = 'POST'
   /** Path and query. */
   readonly url: string
   readonly headers: HeaderSource
-  readonly signal = new ClientGone()
+  readonly #gone = new AbortController()
   readonly #head: Http1RequestHead
   /** null: the length was declared. */
   readonly #chunks: ChunkedDecoder | null
@@ -70,6 +44,10 @@ export class Http1ServerRequest {
     this.#missing = head.length ?? Infinity
     this.#buffer =
       head.length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, head.length)
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal
   }
 
   get isChunked(): boolean {
@@ -121,7 +99,7 @@ export class Http1ServerRequest {
     if (this.signal.aborted) return
     this.#collected?.reject(new Error(BROKEN_OFF))
     this.#collected = null
-    this.signal.abort(new Error('the client closed the connection'))
+    this.#gone.abort(new Error('the client closed the connection'))
   }
 
   /** Nobody reads on. */
