@@ -1,4 +1,4 @@
-/** docs/config.md and the JSON Schema for editors, made from the one schema. */
+/** Generates docs/config.md and the JSON Schema for editors from the configuration schema. */
 import * as z from 'zod'
 import { policyKinds } from '../src/core/routing/policies/index.ts'
 import type { PolicyKind } from '../src/core/routing/options.ts'
@@ -31,29 +31,29 @@ export function configJsonSchema(): string {
 
 const head = `# Configuration
 
-<!-- Made from src/config/schema.ts by \`npm run docs\`; edit it there. -->
+<!-- Generated from src/config/schema.ts by \`npm run docs\`. Edit the schema instead. -->
 
 One YAML or JSON document, the same on both runtimes.
 
-| runtime | where it comes from |
+| runtime | source |
 | --- | --- |
 | Node | \`--config FILE\`, else the text in the variable \`FIRSTLIGHT_CONFIG\`, else \`./firstlight.yaml\` |
 | Workers | the text in the variable or secret \`FIRSTLIGHT_CONFIG\`, else the key \`firstlight.yaml\` of the KV namespace bound as \`CONFIG\` |
 
-\`firstlight check FILE\` validates a document and prints what was understood. Unknown keys, wrong values, names taken twice and
-variables that are not set stop the start; every problem is named at once, with path, value and rule.
+\`firstlight check FILE\` validates a document and prints the effective settings. Unknown keys, invalid values, duplicate names and
+unset variables prevent the start. All problems are reported at once, each with path, value and rule.
 
-* **Units** stand in the names: \`_ms\`, \`_s\`, \`_tokens\`, \`_bytes\`.
-* **Secrets** are written as \`{ env: NAME }\`: an environment variable on Node, a secret or variable of the Worker on Workers. Literal texts
-  work too, for trying things out. What clients show (\`keys[].secret\`) may be its hash instead, \`{ sha256: 64 HEX DIGITS }\`: then the document holds
-  nothing that opens a door, and needs no variable. \`firstlight key\` makes both. One key belongs to one client: that two clients have it, or a client
-  and \`admin\` or \`bridge\`, is refused, also where one of them is given as its hash.
-* **Names** are 1 to 63 letters, digits, \`.\`, \`_\` or \`-\`, the first a letter or digit; they stand in headers, paths and metrics.
-* **Editors** check and complete the document with this first line:
-  \`# yaml-language-server: $schema=./node_modules/firstlight/docs/firstlight.schema.json\` (or wherever [firstlight.schema.json](firstlight.schema.json) lies).
-* **version** decides which of two documents is newer. Cluster objects adopt only newer ones, so that an edge that still holds the old
-  document cannot bring it back. On Node the file's time of change is used when none is written. On Workers the deployment's time is used for a variable;
-  a document in KV changes without a deployment, so raise its \`version\` with every change.
+* **Units** are part of the names: \`_ms\`, \`_s\`, \`_tokens\`, \`_bytes\`.
+* **Secrets** are written as \`{ env: NAME }\`: an environment variable on Node, a secret or variable of the Worker on Workers. Literal values are
+  accepted, for trials. Client keys (\`keys[].secret\`) can be given as a hash, \`{ sha256: 64 HEX DIGITS }\`: then the document contains no usable
+  secret and needs no variable. \`firstlight key\` makes both forms. Keys must be unique across clients, \`admin\` and \`bridge\`. Duplicates are
+  rejected, even if one is given as a hash.
+* **Names** have 1 to 63 letters, digits, \`.\`, \`_\` or \`-\` and start with a letter or digit. They appear in headers, paths and metrics.
+* **Editors** validate and complete the document with this first line:
+  \`# yaml-language-server: $schema=./node_modules/firstlight/docs/firstlight.schema.json\` (or the path of [firstlight.schema.json](firstlight.schema.json)).
+* **version** decides which of two documents is newer. Cluster objects adopt only newer versions, so an edge that still has the old document
+  cannot restore it. The default on Node is the modification time of the file, on Workers the time of deployment. A document in KV changes
+  without a deployment: raise its \`version\` with every change.
 
 ## Examples
 

@@ -177,9 +177,9 @@ export const objects: readonly Mutation[] = [
     name: 'reports are on by default',
     file: 'src/config/schema.ts',
     there:
-      "enabled: describe('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), false)),",
+      "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    withDefault(z.boolean(), false),",
     instead:
-      "enabled: describe('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), true)),",
+      "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    withDefault(z.boolean(), true),",
     why: 'anybody can write reports into a gateway whose operator never asked for them',
     tests: { node: ['test/node/contracts/gateway.test.ts'], workers: ['test/workers/gateway.test.ts'] },
   },

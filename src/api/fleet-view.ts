@@ -25,7 +25,7 @@ export function digestsOf({
 
 /** What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and say nothing of them. */
 export function redactRegional({ cluster }: PoolRoute, digest: ClusterDigest): ClusterDigest {
-  return cluster.gateway === undefined ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
+  return cluster.gateway === null ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
 }
 
 function ownEnginesOnly({
@@ -93,7 +93,7 @@ export async function poolViews(
   )
   return catalog.routes.map((route, at) => ({
     ...poolView(route, digests[at]!, all),
-    ...(route.cluster.gateway === undefined ? {} : { gateway: toSnakeCase(regions[at], shown) }),
+    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], shown) }),
   }))
 }
 

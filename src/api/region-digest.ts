@@ -36,7 +36,7 @@ async function outlooksOf(
   { route, cut }: { readonly route: PoolRoute; readonly cut: number | null },
 ): Promise<readonly RegionDigest[]> {
   const { cluster, pool } = route
-  if (cluster.gateway !== undefined) return digests.regionDigests(route, incoming.scope)
+  if (cluster.gateway !== null) return digests.regionDigests(route, incoming.scope)
   try {
     const found = await ports.cluster(cluster.id, pool.model).outlook()
     return [fingerprintOf(route) === cut ? found : { ...found, prefixes: '' }]

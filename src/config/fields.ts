@@ -1,27 +1,58 @@
-/** The leaves of the document: what an address, a duration, a secret or a name may look like. */
-// The functional form of zod: on Workers the other one would cost 20 kB gzipped.
+/** Building blocks of the configuration schema: objects, numbers, durations, names, URLs, addresses and secrets. */
+// zod/mini: the method-chaining form of zod adds 20 kB (gzip) to the Worker.
 import * as z from 'zod/mini'
 import { profile, profileNames } from '../core/latency/profiles.ts'
 import { didYouMean } from './problem.ts'
 
-/** The value of a key that is not there. */
-export { _default as otherwise } from 'zod/mini'
+/** Schema with a default for an absent key. */
+export { _default as withDefault } from 'zod/mini'
 
-/** An object that knows all its keys: an unknown one is a mistake, and named with the key probably meant. */
+type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : Name
+/** Object of the document with keys in camelCase; keys that may be absent are null instead. */
+type CamelKeys<Written> = {
+  readonly [Key in keyof Written as CamelCase<Key & string>]-?: undefined extends Written[Key]
+    ? Exclude<Written[Key], undefined> | null
+    : Written[Key]
+}
+
+/**
+ * Schema of an object with these snake_case keys. Its output has camelCase keys, and null for every absent key.
+ * Unknown keys are rejected, with a suggestion.
+ */
 export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const known = Object.keys(shape)
-  return z.strictObject(shape, {
+  const names = known.map((key) => [key, camel(key)] as const)
+  const written = z.strictObject(shape, {
     error: (issue) =>
       issue.code === 'unrecognized_keys'
-        ? // One line a key: the reader of issues splits them again.
+        ? // One line per key: `findings` splits them again.
           issue.keys
             .map((key) => `is not a known key${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`)
             .join('\n')
         : undefined,
   })
+  type Written = z.output<typeof written>
+  const toCamelKeys = (value: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(names.map(([key, name]) => [name, value[key] ?? null])) as CamelKeys<Written>
+  return z.pipe(
+    written,
+    z.transform((value: Written) => toCamelKeys(value)) as z.ZodMiniTransform<CamelKeys<Written>, Written>,
+  )
 }
 
-/** One word out of a few. */
+/** Name in the document: `block_tokens` for `blockTokens`. */
+export function snake(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** Name in the code: `blockTokens` for `block_tokens`. */
+export function camel(name: string): string {
+  return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+}
+
+/** Schema of an enumeration; its error suggests the nearest word. */
 export function oneOf<const Choices extends readonly [string, ...string[]]>(words: Choices) {
   return z.enum(words, {
     error: (issue) =>
@@ -29,52 +60,52 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
   })
 }
 
-/** A schema with its meaning, for the generated documentation and for editors. */
+/** Schema with a description, for the generated documentation and for editors. */
 export function describe<Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema {
   return schema.check(z.describe(description))
 }
 
 export const int = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))
 export const number = (min: number, max: number) => z.number().check(z.gte(min), z.lte(max))
-/** A text that is there. */
-export const words = (max: number) => z.string().check(z.minLength(1), z.maxLength(max))
+/** Non-empty string. */
+export const text = (max: number) => z.string().check(z.minLength(1), z.maxLength(max))
 
 const hourMs = 3_600_000
-/** A duration in milliseconds, a day at most: more is a slip of the unit. */
+/** Duration in milliseconds, at most a day: a longer one is probably a wrong unit. */
 export const milliseconds = (min = 1) => int(min, 24 * hourMs)
 
-/** The same rule for the wrong type, the wrong characters and nothing at all. */
+/** Error of a value with a wrong type or wrong characters, and of an absent value. */
 const asRule = (rule: string) => (issue: { readonly input?: unknown }) =>
   issue.input === undefined ? `is required: ${rule}` : rule
-const text = (pattern: RegExp, rule: string) =>
+const textLike = (pattern: RegExp, rule: string) =>
   z.string({ error: asRule(rule) }).check(z.regex(pattern, { error: rule }))
 
-/** Ids stand in headers, paths, metrics and object names. */
-export const id = text(
+/** Id, restricted because it appears in headers, paths, metrics and object names. */
+export const id = textLike(
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/,
   'must be 1 to 63 letters, digits, ".", "_" or "-", starting with a letter or digit',
 )
 
-/** A model as engines and clients name it. */
-export const modelName = text(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
+/** Model name of engines and clients. */
+export const modelName = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
 
-export const headerName = text(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
+export const headerName = textLike(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
 
 export const label = z.string().check(z.maxLength(255))
 
-/** A name the core has a speed for. */
+/** Hardware profile for which the core has a prior speed. */
 export const hardware = z.string().check(
   z.refine((name) => profile(name) !== null, {
     error: `must be a hardware profile, such as ${profileNames.join(', ')}, or a100x4-70b`,
   }),
 )
 
-/** What may be sent in a header: blanks at its ends would be lost on the way. */
+/** Header value without leading or trailing spaces, which HTTP would strip. */
 export const HEADER_TEXT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
-/** What may be sent behind `Bearer`. */
+/** Value that can be sent as a bearer token. */
 export const BEARER_TEXT = /^[\x21-\x7e]+$/
 
-/** Why this is no text of the pattern, as the end of a sentence. */
+/** Description of the pattern for the end of an error message. */
 export const textRule = (pattern: RegExp): string =>
   `printable ASCII on one line without spaces${pattern === HEADER_TEXT ? ' at its ends' : ''}`
 
@@ -89,41 +120,63 @@ const written = (pattern: RegExp) =>
   )
 
 const env = describe(
-  'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
-  text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
+  'Name of the environment variable (Node), or of the Worker’s secret or variable, that holds the value.',
+  textLike(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
 )
 const sha256 = describe(
-  'SHA-256 of the value, as `firstlight key` prints it: the document then holds nothing that opens a door.',
-  text(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'),
+  'SHA-256 of the value, as `firstlight key` prints it, so that the document contains no usable secret.',
+  textLike(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'),
 )
 
-/** A secret is written out, or (better) named: `{ env: NAME }`. */
-const secretOf = (pattern: RegExp) => z.union([written(pattern), strict({ env })])
+/** Secret of the document: the literal value, or the environment variable to read. */
+export class SecretRef {
+  readonly value: string | { readonly env: string }
+  readonly pattern: RegExp
 
-/** One that is shown as a bearer token. */
+  constructor(value: string | { readonly env: string }, pattern: RegExp) {
+    this.value = value
+    this.pattern = pattern
+  }
+}
+
+/** Schema of a secret: a literal, or `{ env: NAME }`, which is recommended. */
+const secretOf = (pattern: RegExp) =>
+  z.pipe(
+    z.union([written(pattern), strict({ env })]),
+    z.transform((value) => new SecretRef(value, pattern)),
+  )
+
+/** Secret sent as a bearer token. */
 export const secret = secretOf(BEARER_TEXT)
-/** One that is shown to us and to nobody else, so that its hash will do. */
-export const shownSecret = z.union([
-  written(BEARER_TEXT),
-  strict({ env: z.optional(env), sha256: z.optional(sha256) }).check(
-    z.refine((one) => !one.env !== !one.sha256, { error: 'must have either env or sha256' }),
-  ),
-])
-/** One that is the value of a header, or of no header at all. */
+/** Secret that clients send and the gateway only verifies, so that a hash is enough. */
+export const verifiedSecret = z.pipe(
+  z.union([
+    written(BEARER_TEXT),
+    strict({ env: z.optional(env), sha256: z.optional(sha256) }).check(
+      z.refine((one) => !one.env !== !one.sha256, { error: 'must have either env or sha256' }),
+    ),
+  ]),
+  z.transform((value) => {
+    if (typeof value === 'string') return new SecretRef(value, BEARER_TEXT)
+    return value.env === null ? { sha256: value.sha256! } : new SecretRef({ env: value.env }, BEARER_TEXT)
+  }),
+)
+/** Secret that is a header value, or that is never sent. */
 export const secretText = secretOf(HEADER_TEXT)
-
-export type Secret = z.output<typeof secret>
 
 const urlRule = 'must be a base URL like http://10.0.0.1:8000'
 
-/** Base URL of a server: http or https, a path at most. The gateway appends the API's paths itself. */
-export const baseUrl = z.string({ error: asRule(urlRule) }).check((context) => {
-  const fault = urlFault(context.value)
-  if (fault !== null) context.issues.push({ code: 'custom', message: fault, input: context.value })
-})
+/** Base URL of a server: http or https, optionally with a path. Trailing slashes are removed. */
+export const baseUrl = z.string({ error: asRule(urlRule) }).check(
+  (context) => {
+    const fault = urlFault(context.value)
+    if (fault !== null) context.issues.push({ code: 'custom', message: fault, input: context.value })
+  },
+  z.overwrite((url) => url.replace(/\/+$/, '')),
+)
 
 function urlFault(value: string): string | null {
-  // The parser of URLs forgives blanks, backslashes and missing slashes; who puts a path behind the text would not.
+  // URL.parse accepts blanks, backslashes and missing slashes, but appending a path to such a text fails.
   if (!URL.canParse(value) || (/^https?:/i.test(value) && !/^https?:\/\/[^\s\\]+$/i.test(value))) return urlRule
   const url = new URL(value)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return `${urlRule}: only http and https`
@@ -136,7 +189,7 @@ function urlFault(value: string): string | null {
 const originRule =
   'must be "*" alone, or origins as browsers send them, like https://chat.example.com: in lower case, without a path'
 
-/** Where pages come from. */
+/** Origins of web pages. */
 export const origins = z
   .array(z.string({ error: asRule(originRule) }).check(z.refine(isOrigin, { error: originRule })))
   .check(
@@ -144,7 +197,7 @@ export const origins = z
     z.refine((all) => all.length === 1 || !all.includes('*'), { error: originRule }),
   )
 
-/** Of extensions and apps the parser of URLs knows no origin. */
+/** Checks an origin by hand where URL has none: browser extensions and apps. */
 function isOrigin(value: string): boolean {
   if (/^https?:/.test(value)) return URL.canParse(value) && new URL(value).origin === value && !value.includes('*')
   return /^(\*|[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,]+)$/.test(value)
@@ -157,12 +210,13 @@ export interface Address {
 
 const addressRule = 'must be HOST:PORT like 127.0.0.1:8080, or [::1]:8080'
 
-/** Where to listen. Port 0: any free one. */
-export const address = z
-  .string({ error: addressRule })
-  .check(z.refine((value) => parseAddress(value) !== null, { error: addressRule }))
+/** Address to listen on or to connect to. Port 0: any free port. */
+export const address = z.pipe(
+  z.string({ error: addressRule }).check(z.refine((value) => parseAddress(value) !== null, { error: addressRule })),
+  z.transform((value) => parseAddress(value)!),
+)
 
-/** `:8080` listens on every interface, as elsewhere. null: not an address. */
+/** Parses HOST:PORT; `:8080` listens on every interface. null: not an address. */
 export function parseAddress(value: string): Address | null {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(value)
   if (match === null) return null
@@ -171,19 +225,19 @@ export function parseAddress(value: string): Address | null {
   return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port }
 }
 
-/** The other way round. */
+/** Formats an address as HOST:PORT. */
 export const addressText = ({ host, port }: Address): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
 
 const MOST_THREADS = 128
 const threadsRule = `must be auto, or a number from 1 to ${MOST_THREADS}`
 export const threads = z.union([int(1, MOST_THREADS), oneOf(['auto'])], { error: threadsRule })
 
-/** As on a command line. null: it is neither `auto` nor a number that will do. */
+/** Parses a thread count of the command line. null: neither `auto` nor a number in range. */
 export function parseThreads(value: string): number | 'auto' | null {
   return threads.safeParse(value === 'auto' || value.trim() === '' ? value : Number(value)).data ?? null
 }
 
-/** Can only this machine reach it? */
+/** Whether only this machine can reach the host. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

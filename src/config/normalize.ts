@@ -1,61 +1,192 @@
-/** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
+/** Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin get. */
+import type * as z from 'zod/mini'
 import type {
   ClusterConfig,
+  ClusterDocument,
   Config,
+  ConfigDocument,
   EngineConfig,
-  KeyConfig,
-  KvEventsConfig,
-  LmcacheConfig,
   LmcacheReceiver,
+  PoolDocument,
   PoolSettings,
-  Sha256,
+  RegionalGateway,
+  TtftConfig,
 } from '../config.ts'
-import type { PolicyConfig, EngineSpec, PoolConfig } from '../core/contract/contract.ts'
-import type { OptionSpec } from '../core/routing/options.ts'
+import type { EngineSpec, PoolConfig } from '../core/contract/contract.ts'
+import type { StoreLimits } from '../core/reports/report-store.ts'
 import { viaOf } from '../origin/via.ts'
-import { camel, type PolicyDocument } from './policies.ts'
-import { type Path, renderPath, type Finding } from './problem.ts'
-import { decodes, defaultMode } from './validate.ts'
-import type { EngineDocument, PoolDocument } from './pool-schema.ts'
-import type { ClusterDocument, ConfigDocument } from './schema.ts'
-import { BEARER_TEXT, HEADER_TEXT, isLoopback, parseAddress, type Secret, textRule } from './fields.ts'
 import type { EngineTarget } from '../ports.ts'
+import { isLoopback, SecretRef, snake, textRule } from './fields.ts'
+import { pool as poolSchema } from './pool-schema.ts'
+import { type Finding, type Path, valueAt } from './problem.ts'
+import type { documentSchema } from './schema.ts'
+import { decodes, defaultMode } from './validate.ts'
 
-/* What the core and the pipe get to know of a configured pool. */
+/** Variables from which secrets are read; values of other types are ignored. */
+export type Env = Readonly<Record<string, unknown>>
 
-/** The pool as its ClusterState needs it: without addresses and secrets. */
-export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
-  const { mode, thresholdTokens, fallback } = pool.split
+/** Values of the runtime for keys that the document lacks. */
+export interface ParseOptions {
+  /** Version of a document without `version`: a modification time, which only grows. */
+  readonly defaultVersion: number
+  /** `observe_share` of pools without it. */
+  readonly defaultObserveShare: number
+  /** `limits.buffered_bytes` of a document without it, in bytes. Default: 256 MiB. */
+  readonly defaultBufferedBytes?: number
+  /** This process opens `listen` itself, so a loopback address is private. false on Workers. */
+  readonly listens: boolean
+  /**
+   * Returns 64 hexadecimal digits, lower case. Without it, a key that is configured both as text and as its hash is not
+   * detected as a duplicate.
+   */
+  readonly sha256?: (text: string) => string
+}
+
+/**
+ * Reads the secrets of a document from the environment.
+ * @param raw the document before the schema's transforms, whose keys name the paths of findings
+ */
+export function resolveSecrets(
+  document: z.output<typeof documentSchema>,
+  raw: unknown,
+  env: Env,
+): { readonly document: ConfigDocument; readonly found: readonly Finding[] } {
+  const found: Finding[] = []
+  return { document: resolved(document, [], { raw, env, found }) as ConfigDocument, found }
+}
+
+interface Resolution {
+  readonly raw: unknown
+  readonly env: Env
+  readonly found: Finding[]
+}
+
+function resolved(value: unknown, path: Path, at: Resolution): unknown {
+  if (value instanceof SecretRef) return secretOf(value, path, at)
+  if (Array.isArray(value)) return value.map((item, index) => resolved(item, [...path, index], at))
+  if (typeof value !== 'object' || value === null) return value
+  const written = valueAt(at.raw, path)
+  const hasKey = (key: string) => typeof written === 'object' && written !== null && Object.hasOwn(written, key)
+  // Keys of records, such as header names, are unchanged; all others were snake_case.
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, resolved(item, [...path, hasKey(key) ? key : snake(key)], at)]),
+  )
+}
+
+function secretOf({ value, pattern }: SecretRef, path: Path, { env, found }: Resolution): string {
+  if (typeof value === 'string') return value
+  const read = env[value.env]
+  if (typeof read === 'string' && pattern.test(read)) return read
+  const fault =
+    typeof read === 'string' && read !== ''
+      ? `whose value is not ${textRule(pattern)}`
+      : 'which is not set in the environment'
+  found.push({ path: [...path, 'env'], rule: `names ${value.env}, ${fault}` })
+  return ''
+}
+
+const DEFAULT_BUFFERED_BYTES = 256 * 1024 * 1024
+
+/** Fills in the defaults that depend on the runtime or on other keys. */
+export function toConfig(document: ConfigDocument, options: ParseOptions): Config {
+  const { limits, listen } = document
+  const clusters = document.clusters.map((cluster) => toCluster(cluster, options))
   return {
+    ...document,
+    version: document.version ?? options.defaultVersion,
+    loopback: options.listens && isLoopback(listen.host),
+    clusters,
+    via: viaOf(clusters),
+    limits: {
+      ...limits,
+      bufferedBytes:
+        limits.bufferedBytes ?? Math.max(options.defaultBufferedBytes ?? DEFAULT_BUFFERED_BYTES, limits.bodyBytes),
+    },
+  }
+}
+
+function toCluster(cluster: ClusterDocument, options: ParseOptions): ClusterConfig {
+  const { id, gateway } = cluster
+  const pools = gateway === null ? (cluster.pools ?? []) : poolsOf(id, gateway)
+  return { ...cluster, pools: pools.map((pool) => toPool(pool, options)) }
+}
+
+/** One pool per model of a gateway. It has the defaults of a pool, except that an edge keeps no prefix index for a region. */
+function poolsOf(name: string, { url, digestIntervalMs, models, ...gateway }: RegionalGateway): PoolDocument[] {
+  const written = poolSchema.safeParse({
+    model: name,
+    policy: 'least_loaded',
+    index_entries: 1000,
+    stats_interval_ms: digestIntervalMs,
+    engines: [{ id: name, url }],
+  })
+  const bare = resolved(written.data, [], { raw: {}, env: {}, found: [] }) as PoolDocument
+  const { key, headers, binding, maxInFlight } = gateway
+  const engines = [{ ...bare.engines[0]!, key, headers, binding, maxInFlight }]
+  return models.map((model) => ({ ...bare, ...model, engines }))
+}
+
+function toPool(pool: PoolDocument, options: ParseOptions): PoolSettings {
+  const { split, engines } = pool
+  return {
+    ...pool,
+    observeShare: pool.observeShare ?? options.defaultObserveShare,
+    split: {
+      ...split,
+      mode: split.mode ?? defaultMode(engines),
+      lmcache: { ...split.lmcache, receivers: receiversOf(split.lmcache, engines) },
+    },
+  }
+}
+
+/** `decoder` is the receiver of the only decode engine; `crossCheck` rejects it if there are several. */
+function receiversOf(
+  { decoder, decoders }: PoolDocument['split']['lmcache'],
+  engines: readonly EngineConfig[],
+): Readonly<Record<string, LmcacheReceiver>> {
+  if (decoder === null) return decoders ?? {}
+  return Object.fromEntries(engines.filter(decodes).map(({ id }) => [id, decoder]))
+}
+
+/** Pool as its ClusterState gets it: without addresses, secrets and settings of the edge. */
+export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
+  const { model, split, engines, ...rest } = pool
+  const {
+    aliases: _aliases,
+    adapters: _adapters,
+    tokenizer: _tokenizer,
+    lmcache: _lmcache,
+    limits: _limits,
+    discoverIntervalMs: _discoverIntervalMs,
+    observeShare: _observeShare,
+    session: _session,
+    ...core
+  } = rest
+  const { mode, thresholdTokens, fallback } = split
+  return {
+    ...core,
     cluster: cluster.id,
-    pool: pool.model,
-    blockTokens: pool.blockTokens,
-    policy: pool.policy,
-    shadow: pool.shadow,
+    pool: model,
     split: { mode, thresholdTokens, fallback },
-    leaseMs: pool.leaseMs,
-    retry: pool.retry,
-    circuit: pool.circuit,
-    statsIntervalMs: pool.statsIntervalMs,
-    indexEntries: pool.indexEntries,
-    engines: pool.engines.map((engine) =>
-      cluster.gateway === undefined ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },
+    engines: engines.map((engine) =>
+      cluster.gateway === null ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },
     ),
   }
 }
 
+/** A list of the keys to copy, so that a new key with a secret stays out of the core. */
 function toEngineSpec(engine: EngineConfig): EngineSpec {
   const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } =
     engine
   return { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance }
 }
 
-/** Engine id → where it is and what it wants to be told. */
+/** Base URL and headers of each engine, by engine id. */
 export function toTargets(
   pool: PoolSettings,
-  { gateway }: Pick<ClusterConfig, 'gateway'> = {},
+  { gateway }: Pick<ClusterConfig, 'gateway'> = { gateway: null },
 ): ReadonlyMap<string, EngineTarget> {
-  const more = gateway === undefined ? {} : { isGateway: true }
+  const more = gateway === null ? {} : { isGateway: true }
   return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine), ...more }]))
 }
 
@@ -65,324 +196,9 @@ function toTarget(engine: EngineConfig): EngineTarget {
   return { id: engine.id, url: engine.url, headers, binding: engine.binding }
 }
 
-export type Env = Readonly<Record<string, unknown>>
-
-/** What the runtime decides where the document is silent. */
-export interface ParseOptions {
-  /** Version of a document that names none: a time of change, so that it grows. */
-  readonly defaultVersion: number
-  /** `observe_share` of pools that name none. */
-  readonly defaultObserveShare: number
-  /** `limits.buffered_bytes` of a document without one. Absent: 256 MiB. */
-  readonly defaultBufferedBytes?: number
-  /** This process opens `listen` itself, so loopback means private. Workers never do. */
-  readonly listens: boolean
-  /** 64 hexadecimal digits, lower case. Absent, or the text itself: a key that is given both plainly and as its hash is not noticed. */
-  readonly sha256?: (text: string) => string
-}
-
-const DEFAULT_BUFFERED_BYTES = 256 * 1024 * 1024
-
-/** Maps a document that passed the schema, and collects what its secrets lack. */
-export class ConfigNormalizer {
-  readonly findings: Finding[] = []
-  readonly #env: Env
-  readonly #options: ParseOptions
-
-  constructor(env: Env, options: ParseOptions) {
-    this.#env = env
-    this.#options = options
-  }
-
-  config(document: ConfigDocument): Config {
-    const { limits, ttft } = document
-    const listen = parseAddress(document.listen)!
-    const admin =
-      document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) }
-    const bridge =
-      document.bridge === undefined ? null : { secret: this.#secret(document.bridge.secret, ['bridge', 'secret']) }
-    const clusters = document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index]))
-    return {
-      version: document.version ?? this.#options.defaultVersion,
-      listen,
-      threads: document.workers,
-      keys: document.keys === undefined ? null : this.#keys(document.keys, { admin, bridge }),
-      open: document.open,
-      loopback: this.#options.listens && isLoopback(listen.host),
-      admin,
-      bridge,
-      cors: document.cors === undefined ? null : { origins: document.cors.origins, maxAgeS: document.cors.max_age_s },
-      clusters,
-      via: viaOf(clusters),
-      limits: {
-        bodyBytes: limits.body_bytes,
-        bufferedBytes:
-          limits.buffered_bytes ??
-          Math.max(this.#options.defaultBufferedBytes ?? DEFAULT_BUFFERED_BYTES, limits.body_bytes),
-        maxJsonCost: limits.max_json_cost,
-        heartbeatMs: limits.heartbeat_ms,
-        drainMs: limits.drain_ms,
-        writeMs: limits.write_ms,
-        connections: limits.connections ?? null,
-        responseIds: limits.response_ids,
-      },
-      log: {
-        level: document.log.level,
-        statsIntervalMs: document.log.stats_interval_s * 1000,
-        routing: document.log.routing,
-      },
-      ttft: {
-        enabled: ttft.enabled,
-        listen: ttft.listen === undefined ? null : parseAddress(ttft.listen),
-        token: this.#optionalSecret(ttft.token, ['ttft', 'token']),
-        ttlMs: ttft.ttl_s * 1000,
-        maxRequests: ttft.max_requests,
-        maxBytes: ttft.max_bytes,
-        log: ttft.log,
-        comment: ttft.comment,
-        relay:
-          ttft.relay === undefined
-            ? null
-            : {
-                url: withoutSlash(ttft.relay.url),
-                token: this.#optionalSecret(ttft.relay.token, ['ttft', 'relay', 'token']),
-              },
-      },
-      metrics: { key: this.#optionalSecret(document.metrics.key, ['metrics', 'key']) },
-      traces: {
-        endpoint: document.traces.endpoint === undefined ? null : withoutSlash(document.traces.endpoint),
-        headers: this.#headers(document.traces.headers, ['traces']),
-        sample: document.traces.sample,
-        service: document.traces.service,
-      },
-      record: this.#record(document.record),
-      replicas: this.#replicas(document.replicas),
-    }
-  }
-
-  #replicas(replicas: ConfigDocument['replicas']): Config['replicas'] {
-    if (replicas === undefined) return null
-    return {
-      listen: parseAddress(replicas.listen)!,
-      peers: replicas.peers.map((peer) => parseAddress(peer)!),
-      secret: this.#optionalSecret(replicas.secret, ['replicas', 'secret']),
-    }
-  }
-
-  #record(record: ConfigDocument['record']): Config['record'] {
-    // Workers refuse it, and their build need not read it.
-    if (record === undefined) return null
-    return {
-      file: record.file,
-      maxBytes: record.max_bytes,
-      files: record.files,
-      salt: this.#optionalSecret(record.salt, ['record', 'salt'], HEADER_TEXT),
-    }
-  }
-
-  /** A client's key opens nothing else, and one client's only: `others` have secrets of their own. */
-  #keys(
-    keys: NonNullable<ConfigDocument['keys']>,
-    others: Readonly<Record<string, { readonly secret: string } | null>>,
-  ): KeyConfig[] {
-    const hashOf = this.#options.sha256 ?? ((text) => text)
-    const owners = new Map(Object.entries(others).map(([name, one]) => [one && hashOf(one.secret), name]))
-    return keys.map((key, index) => {
-      const at: Path = ['keys', index]
-      const { sha256 } = key.secret as Partial<Sha256>
-      const secret = sha256 ?? this.#secret(key.secret as Secret, [...at, 'secret'])
-      const hash = sha256 ?? hashOf(secret)
-      const owner = owners.get(hash)
-      // '' was not resolved and has been reported.
-      if (owner !== undefined && secret !== '')
-        this.findings.push({ path: [...at, 'secret'], rule: `is the secret of ${owner} too` })
-      else owners.set(hash, `keys[${index}]`)
-      return {
-        name: key.name,
-        secret: sha256 === undefined ? secret : { sha256 },
-        models: key.models ?? null,
-        allowOverrides: key.allow_overrides,
-        edge: key.edge,
-        cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt'], HEADER_TEXT),
-        priority: key.priority ?? null,
-      }
-    })
-  }
-
-  #cluster(cluster: ClusterDocument, at: Path): ClusterConfig {
-    return {
-      id: cluster.id,
-      region: cluster.region ?? null,
-      locationHint: cluster.location_hint ?? null,
-      generation: cluster.generation,
-      weight: cluster.weight,
-      ...(cluster.gateway === undefined
-        ? {}
-        : { gateway: { rttMs: cluster.gateway.rtt_ms ?? null, digestIntervalMs: cluster.gateway.digest_interval_ms } }),
-      // Each model of a gateway has it for its engine: what is wrong with it is said of it, by the first of them.
-      pools: cluster.pools.map((pool, index) =>
-        cluster.gateway === undefined
-          ? this.#pool(pool, [...at, 'pools', index])
-          : this.#pool(pool, [...at, 'gateway', 'models', index], [...at, 'gateway']),
-      ),
-    }
-  }
-
-  #pool(pool: PoolDocument, at: Path, gatewayAt: Path | null = null): PoolSettings {
-    return {
-      model: pool.model,
-      aliases: pool.aliases,
-      adapters: pool.adapters,
-      policy: readPolicy(pool.policy),
-      shadow: pool.shadow === undefined ? null : readPolicy(pool.shadow),
-      blockTokens: pool.block_tokens,
-      tokenizer: pool.tokenizer ?? null,
-      split: readSplit(pool),
-      lmcache: pool.lmcache === undefined ? null : this.#lmcache(pool.lmcache, [...at, 'lmcache']),
-      limits: {
-        connectMs: pool.limits.connect_ms,
-        firstByteMs: pool.limits.first_byte_ms,
-        answerMs: pool.limits.answer_ms,
-        prefillMs: pool.limits.prefill_ms,
-        idleMs: pool.limits.idle_ms,
-        nativeMs: pool.limits.native_ms,
-      },
-      statsIntervalMs: pool.stats_interval_ms,
-      discoverIntervalMs: pool.discover_interval_ms,
-      observeShare: pool.observe_share ?? this.#options.defaultObserveShare,
-      session: { header: pool.session.header.toLowerCase(), body: pool.session.body },
-      leaseMs: pool.lease_ms,
-      retry: { share: pool.retry.share, minPerS: pool.retry.min_per_s },
-      circuit: {
-        failures: pool.circuit.failures,
-        openMs: pool.circuit.open_ms,
-        maxEjectedShare: pool.circuit.max_ejected_share,
-        panicShare: pool.circuit.panic_share,
-      },
-      indexEntries: pool.index_entries,
-      engines: pool.engines.map((engine, index) => this.#engine(engine, gatewayAt ?? [...at, 'engines', index])),
-    }
-  }
-
-  #lmcache(lmcache: NonNullable<PoolDocument['lmcache']>, at: Path): LmcacheConfig {
-    return {
-      coordinator: lmcache.coordinator === undefined ? null : withoutSlash(lmcache.coordinator),
-      controller: lmcache.controller === undefined ? null : withoutSlash(lmcache.controller),
-      registry: lmcache.registry,
-      budgetMs: lmcache.budget_ms,
-      shared: lmcache.shared,
-      headers: this.#headers(lmcache.headers, at),
-      binding: lmcache.binding ?? null,
-      model: lmcache.model ?? null,
-      worldSize: lmcache.world_size ?? null,
-      chunkTokens: lmcache.chunk_tokens,
-      token: this.#optionalSecret(lmcache.token, [...at, 'token']),
-    }
-  }
-
-  #headers(headers: Readonly<Record<string, Secret>>, at: Path): Record<string, string> {
-    return Object.fromEntries(
-      Object.entries(headers).map(([name, value]) => [
-        name,
-        this.#secret(value, [...at, 'headers', name], HEADER_TEXT),
-      ]),
-    )
-  }
-
-  #engine(engine: EngineDocument, at: Path): EngineConfig {
-    return {
-      id: engine.id,
-      url: withoutSlash(engine.url),
-      discover: engine.discover ?? null,
-      role: engine.role,
-      models: engine.models ?? null,
-      labels: engine.labels,
-      weight: engine.weight,
-      key: this.#optionalSecret(engine.key, [...at, 'key']),
-      headers: this.#headers(engine.headers, at),
-      binding: engine.binding ?? null,
-      maxInFlight: engine.max_in_flight ?? null,
-      prefixCaching: engine.prefix_caching,
-      cacheBlocks: engine.cache_blocks ?? null,
-      rttMs: engine.rtt_ms,
-      profile: engine.profile ?? null,
-      lmcacheInstance: engine.lmcache_instance ?? null,
-      kvEvents: readKvEvents(engine.kv_events),
-    }
-  }
-
-  #optionalSecret(secret: Secret | undefined, at: Path, pattern = BEARER_TEXT): string | null {
-    return secret === undefined ? null : this.#secret(secret, at, pattern)
-  }
-
-  #secret(secret: Secret, at: Path, pattern = BEARER_TEXT): string {
-    if (typeof secret === 'string') return secret
-    const value = this.#env[secret.env]
-    if (typeof value === 'string' && pattern.test(value)) return value
-    const fault =
-      typeof value === 'string' && value !== ''
-        ? `whose value is not ${textRule(pattern)}`
-        : 'which is not set in the environment'
-    const path = [...at, 'env']
-    if (!this.findings.some((one) => renderPath(one.path) === renderPath(path)))
-      this.findings.push({ path, rule: `names ${secret.env}, ${fault}` })
-    return ''
-  }
-}
-
-function readPolicy(policy: PolicyDocument): PolicyConfig {
-  if (typeof policy === 'string') return { name: policy, options: {} }
-  const { name, ...given } = policy
-  const options: Record<string, OptionSpec['default']> = {}
-  for (const [key, value] of Object.entries(given)) {
-    // The schema is made from a list, so only at run time is it known what it lets through.
-    if (value !== undefined) options[camel(key)] = value as OptionSpec['default']
-  }
-  return { name, options }
-}
-
-function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
-  return {
-    mode: split.mode ?? defaultMode(engines),
-    thresholdTokens: split.threshold_tokens,
-    connector: split.connector,
-    fallback: split.fallback,
-    estimate: split.estimate,
-    responseField: split.response_field,
-    lmcache: {
-      receivers: receiversOf(split.lmcache, engines),
-      readyUrl: split.lmcache.ready_url === undefined ? null : withoutSlash(split.lmcache.ready_url),
-      readyMs: split.lmcache.ready_ms,
-      chat: split.lmcache.chat,
-    },
-    encode: {
-      concurrency: split.encode.concurrency,
-      cachedItems: split.encode.cached_items,
-      limitMs: split.encode.limit_ms,
-    },
-  }
-}
-
-/** One receiver for all is only ever that of the one decode engine: `rules.ts` sees to it. */
-function receiversOf(
-  { decoder, decoders }: PoolDocument['split']['lmcache'],
-  engines: readonly EngineDocument[],
-): Record<string, LmcacheReceiver> {
-  const named =
-    decoder === undefined
-      ? Object.entries(decoders ?? {})
-      : engines.filter(decodes).map(({ id }) => [id, decoder] as const)
-  return Object.fromEntries(
-    named.map(([id, { host, init_ports: initPorts, alloc_ports: allocPorts }]) => [
-      id,
-      { host, initPorts, allocPorts },
-    ]),
-  )
-}
-
-const readKvEvents = (given: EngineDocument['kv_events']): KvEventsConfig | null =>
-  given === undefined
-    ? null
-    : { endpoint: given.endpoint, replayEndpoint: given.replay_endpoint ?? null, topic: given.topic ?? '' }
-
-const withoutSlash = (url: string) => url.replace(/\/+$/, '')
+/** Limits of the report store. */
+export const toStoreLimits = ({ ttlS, maxRequests, maxBytes }: TtftConfig): StoreLimits => ({
+  ttlMs: ttlS * 1000,
+  maxRequests,
+  maxBytes,
+})

@@ -1,4 +1,4 @@
-/** The door of the configuration: what comes out is trusted. */
+/** Parses and validates a configuration document. */
 import type { Config } from '../config.ts'
 import {
   ConfigError,
@@ -10,26 +10,26 @@ import {
   ruleOf,
   type Finding,
 } from './problem.ts'
-import { ConfigNormalizer, type Env, type ParseOptions } from './normalize.ts'
-import { checkForms, crossCheck } from './validate.ts'
-import { documentSchema, withPools } from './schema.ts'
+import { type Env, type ParseOptions, resolveSecrets, toConfig } from './normalize.ts'
+import { checkForms, checkSecrets, crossCheck } from './validate.ts'
+import { documentSchema } from './schema.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
 export type { Env, ParseOptions } from './normalize.ts'
 export { ConfigError, describeProblem, type Problem } from './problem.ts'
 
-/** Where in the text a path stands; null when there is no text. */
+/** Line of the text at which a path starts; null if there is no text. */
 type LineOf = (path: Path) => number | null
 
 /**
- * Validates a document (parsed YAML or JSON) and resolves its secrets from `env`.
- * Throws one ConfigError that lists every problem.
+ * Validates a document (parsed YAML or JSON) and reads its secrets from `env`.
+ * Throws one ConfigError with all problems.
  */
 export function parseConfig(document: unknown, env: Env, options: ParseOptions): Config {
   return parse(document, env, options, () => null)
 }
 
-/** The same from YAML or JSON text; problems carry lines. */
+/** Parses and validates YAML or JSON text. Throws a ConfigError whose problems have line numbers. */
 export function parseConfigText(text: string, env: Env, options: ParseOptions): Config {
   try {
     const { value, lineOf } = parseYaml(text)
@@ -43,10 +43,14 @@ export function parseConfigText(text: string, env: Env, options: ParseOptions): 
 function parse(document: unknown, env: Env, options: ParseOptions, line: LineOf): Config {
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
   if (!result.success) throw new ConfigError(problems(document, findings(result.error.issues), line))
-  const reader = new ConfigNormalizer(env, options)
-  const read = withPools(result.data)
-  const config = reader.config(read)
-  const found = [...checkForms(result.data), ...crossCheck(read, options.listens), ...reader.findings]
+  const { document: resolved, found: unresolved } = resolveSecrets(result.data, document, env)
+  const config = toConfig(resolved, options)
+  const found = [
+    ...checkForms(resolved),
+    ...crossCheck(config, options.listens),
+    ...unresolved,
+    ...checkSecrets(config, options.sha256),
+  ]
   if (found.length > 0) throw new ConfigError(problems(document, found, line))
   return config
 }

@@ -1,21 +1,32 @@
-/** How the document names a policy and its options. Made from the core's list of policies, so it cannot lag behind. */
+/** Schema of a routing policy and its options, generated from the core's list of policies. */
 import * as z from 'zod/mini'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { didYouMean } from './problem.ts'
-import { number, oneOf, describe, strict, words } from './fields.ts'
+import type { PolicyConfig } from '../core/contract/contract.ts'
+import { number, oneOf, describe, snake, strict, text } from './fields.ts'
 
-/** What a pool uses when it names none. */
+/** Policy of a pool that names none. */
 export const defaultPolicy = 'predicted'
 
 const names = policyKinds.map((kind) => kind.name)
 
 const withOptions = z.union(atLeastOne(policyKinds.map(schemaOf)))
 
-/** A name, or `{ name, option: value, … }`. */
-export const policy = z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions])
-
-export type PolicyDocument = z.output<typeof policy>
+/** Schema of a policy: a name, or `{ name, option: value, … }`. Options that are absent keep the policy's defaults. */
+export const policy = z.pipe(
+  z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions]),
+  z.transform((written): PolicyConfig => {
+    if (typeof written === 'string') return { name: written, options: {} }
+    const { name, ...options } = written
+    return {
+      name,
+      options: Object.fromEntries(
+        Object.entries(options).filter(([, value]) => value !== null),
+      ) as PolicyConfig['options'],
+    }
+  }),
+)
 
 function schemaOf({ name, doc, options }: PolicyKind) {
   const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
@@ -30,7 +41,7 @@ function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean
   const { values, min = -Infinity, max = Infinity } = spec
   if (typeof spec.default === 'boolean') return z.boolean()
   if (typeof spec.default === 'number') return number(min, max)
-  return values === undefined || values.length === 0 ? words(255) : oneOf(atLeastOne([...values]))
+  return values === undefined || values.length === 0 ? text(255) : oneOf(atLeastOne([...values]))
 }
 
 function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
@@ -41,14 +52,4 @@ function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
 
 function unknownPolicy(name: unknown): string {
   return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
-}
-
-/** The option's name in the document. */
-export function snake(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
-/** The option's name in the core. */
-export function camel(name: string): string {
-  return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }

@@ -16,7 +16,7 @@ export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): 
 /** Nothing wrong, but worth knowing. */
 export function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap((cluster) =>
-    cluster.gateway === undefined
+    cluster.gateway === null
       ? []
       : [...lonely(cluster, clusters), ...ofTheWay(cluster)].map((note) => `${cluster.id}: ${note}`),
   )
@@ -107,7 +107,7 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
 function gatewaySettings({
-  threads,
+  workers,
   limits,
   log,
   metrics,
@@ -119,11 +119,11 @@ function gatewaySettings({
   replicas,
 }: Config): Record<string, string> {
   return {
-    ...(threads !== 1 && { workers: String(threads) }),
+    ...(workers !== 1 && { workers: String(workers) }),
     limits: `body ${limits.bodyBytes} bytes in ${limits.maxJsonCost} pieces, bodies together ${limits.bufferedBytes} bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
     log: [
       log.level,
-      log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`,
+      log.statsIntervalS > 0 && `statistics every ${log.statsIntervalS} s`,
       log.routing && 'routing lines',
     ]
       .filter((one) => one !== false)
@@ -142,8 +142,8 @@ function gatewaySettings({
   }
 }
 
-function reportsText({ listen, token, relay, ttlMs, maxRequests }: Config['ttft']): string {
-  const where = relay === null ? `kept for ${ttlMs} ms, ${maxRequests} requests` : `passed on to ${relay.url}`
+function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft']): string {
+  const where = relay === null ? `kept for ${ttlS} s, ${maxRequests} requests` : `passed on to ${relay.url}`
   return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? ', from anybody' : ''}`
 }
 
@@ -161,7 +161,7 @@ function summariseCluster({
     ...(locationHint !== null && { 'location hint': locationHint }),
     ...(generation !== 1 && { generation: String(generation) }),
   }
-  if (gateway === undefined) return { id, region, settings, pools: pools.map(summarisePool) }
+  if (gateway === null) return { id, region, settings, pools: pools.map(summarisePool) }
   const { url, more } = summariseEngine(pools[0]!.engines[0]!)
   return {
     id,
@@ -258,7 +258,7 @@ function notes(config: Config): string[] {
   found.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)
-    if (gateway !== undefined) continue
+    if (gateway !== null) continue
     for (const pool of pools) {
       const lone =
         pool.engines.length === 1 &&

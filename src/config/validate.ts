@@ -1,11 +1,9 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
 import { urlHost, hostPort } from '../url.ts'
 import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
-import type { EngineDocument, PoolDocument } from './pool-schema.ts'
-import type { ClusterDocument, ConfigDocument, GatewayDocument, WrittenDocument } from './schema.ts'
 import { LONGEST_PATTERN_ID } from './discover.ts'
-import { isLoopback, parseAddress } from './fields.ts'
-import type { Config } from '../config.ts'
+import { isLoopback } from './fields.ts'
+import type { ClusterConfig, Config, ConfigDocument, EngineConfig, PoolSettings, RegionalGateway } from '../config.ts'
 
 /* What cannot be where the gateway listens. */
 
@@ -21,7 +19,7 @@ export function ownEngines(
     pools.flatMap(({ engines }) =>
       engines
         .filter(({ url }) => isOwn(listen, url, here))
-        .map((engine) => (gateway === undefined ? `${id}, ${engine.id}` : id)),
+        .map((engine) => (gateway === null ? `${id}, ${engine.id}` : id)),
     ),
   )
   return [...new Set(own)]
@@ -65,7 +63,7 @@ const isSameHost = (one: string, other: string): boolean =>
   one === other || ((one === 'localhost' || other === 'localhost') && isLoopback(one) && isLoopback(other))
 
 /** Every cross-field fault of a document whose shape is right. `listens`: this runtime opens `listen` itself. */
-export function crossCheck(document: ConfigDocument, listens: boolean): Finding[] {
+export function crossCheck(document: Config, listens: boolean): Finding[] {
   const found: Finding[] = []
   duplicates(
     found,
@@ -76,44 +74,43 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   checkKeys(found, document, listens)
   checkHeaders(found, document.traces.headers, ['traces'])
   for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
-  if (!listens && document.record !== undefined)
+  if (!listens && document.record !== null)
     found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
   checkReplicas(found, document, listens)
   return found
 }
 
 /** What stands behind a cluster, before anything is made of it. */
-export function checkForms({ clusters }: WrittenDocument): Finding[] {
+export function checkForms({ clusters }: ConfigDocument): Finding[] {
   return clusters.flatMap(({ pools, gateway }, index) =>
-    (pools === undefined) === (gateway === undefined)
+    (pools === null) === (gateway === null)
       ? [{ path: ['clusters', index], rule: 'must have either `pools` of engines or a `gateway`' }]
       : [],
   )
 }
 
-function checkLimits(found: Finding[], { limits }: ConfigDocument): void {
-  const { body_bytes: bodyBytes, buffered_bytes: bufferedBytes } = limits
-  if (bufferedBytes === undefined || bufferedBytes >= bodyBytes) return
+function checkLimits(found: Finding[], { limits }: Config): void {
+  const { bodyBytes, bufferedBytes } = limits
+  if (bufferedBytes >= bodyBytes) return
   found.push({
     path: ['limits', 'buffered_bytes'],
     rule: `must be at least limits.body_bytes, ${bodyBytes}: a body of that size would always be refused`,
   })
 }
 
-function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
-  if (replicas === undefined) return
+function checkReplicas(found: Finding[], { replicas }: Config, listens: boolean): void {
+  if (replicas === null) return
   if (!listens)
     found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
   else {
-    const { host, port } = parseAddress(replicas.listen)!
-    if (replicas.secret === undefined && !isLoopback(host))
+    const { host, port } = replicas.listen
+    if (replicas.secret === null && !isLoopback(host))
       found.push({
         path: ['replicas', 'listen'],
         rule: 'can be reached from other machines: give all replicas the same `secret`',
       })
     if (port === 0) found.push({ path: ['replicas', 'listen'], rule: 'must have a port that the others can name' })
-    for (const [index, peer] of replicas.peers.entries()) {
-      const at = parseAddress(peer)!
+    for (const [index, at] of replicas.peers.entries()) {
       if (at.port === 0 || at.host === '0.0.0.0' || at.host === '::')
         found.push({ path: ['replicas', 'peers', index], rule: 'must be the name or address of a machine, and a port' })
     }
@@ -131,10 +128,10 @@ function duplicates(found: Finding[], names: readonly Named[]): void {
   }
 }
 
-function checkKeys(found: Finding[], document: ConfigDocument, listens: boolean): void {
+function checkKeys(found: Finding[], document: Config, listens: boolean): void {
   const { keys } = document
-  if (keys === undefined) {
-    if (listens && !document.open && !isLoopback(parseAddress(document.listen)!.host)) {
+  if (keys === null) {
+    if (listens && !document.open && !isLoopback(document.listen.host)) {
       found.push({
         path: ['listen'],
         rule: 'can be reached from other machines: configure `keys`, or say `open: true`',
@@ -159,12 +156,32 @@ function checkKeys(found: Finding[], document: ConfigDocument, listens: boolean)
   }
 }
 
-function namesOf(pool: PoolDocument): string[] {
+/** Every secret opens one thing: a client's key is neither another client's nor the admin's nor the bridge's. */
+export function checkSecrets(
+  { keys, admin, bridge }: Config,
+  hashOf: (secret: string) => string = (secret) => secret,
+): Finding[] {
+  const found: Finding[] = []
+  const owners = new Map<string, string>()
+  if (admin !== null) owners.set(hashOf(admin.secret), 'admin')
+  if (bridge !== null) owners.set(hashOf(bridge.secret), 'bridge')
+  for (const [index, { secret }] of (keys ?? []).entries()) {
+    const hash = typeof secret === 'string' ? hashOf(secret) : secret.sha256
+    const owner = owners.get(hash)
+    // An unresolved secret is '' and was reported already.
+    if (owner !== undefined && secret !== '')
+      found.push({ path: ['keys', index, 'secret'], rule: `is the secret of ${owner} too` })
+    else owners.set(hash, `keys[${index}]`)
+  }
+  return found
+}
+
+function namesOf(pool: PoolSettings): string[] {
   return [pool.model, ...pool.aliases, ...pool.adapters]
 }
 
-function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): void {
-  if (cluster.gateway !== undefined) return checkGateway(found, cluster.gateway, [...at, 'gateway'])
+function checkCluster(found: Finding[], cluster: ClusterConfig, at: Path): void {
+  if (cluster.gateway !== null) return checkGateway(found, cluster.gateway, [...at, 'gateway'])
   const names: Named[] = []
   const engineIds: Named[] = []
   const places: Named[] = []
@@ -184,7 +201,7 @@ function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): voi
   duplicates(found, places)
 }
 
-function checkGateway(found: Finding[], gateway: GatewayDocument, at: Path): void {
+function checkGateway(found: Finding[], gateway: RegionalGateway, at: Path): void {
   const models = gateway.models.map((one, index) => [one, [...at, 'models', index]] as const)
   duplicates(
     found,
@@ -194,14 +211,14 @@ function checkGateway(found: Finding[], gateway: GatewayDocument, at: Path): voi
 }
 
 /** The names of one pool, and where they stand. */
-function namedIn({ model, ...lists }: Pick<PoolDocument, 'model' | 'aliases' | 'adapters'>, path: Path): Named[] {
+function namedIn({ model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | 'adapters'>, path: Path): Named[] {
   const others = (['aliases', 'adapters'] as const).flatMap((list) =>
     lists[list].map((name, entry): Named => [name, [...path, list, entry]]),
   )
   return [[model, [...path, 'model']], ...others]
 }
 
-function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
+function checkPool(found: Finding[], pool: PoolSettings, at: Path): void {
   const roles = new Set(pool.engines.map((engine) => engine.role))
   if (!roles.has('any') && !roles.has('decode')) {
     found.push({
@@ -227,11 +244,9 @@ function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
   checkSplit(found, pool, [...at, 'split'])
 }
 
-function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: Path): void {
-  if (lmcache === undefined) return
-  const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || undefined].filter(
-    (one) => one !== undefined,
-  )
+function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: Path): void {
+  if (lmcache === null) return
+  const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || null].filter((one) => one !== null)
   if (sources.length !== 1)
     found.push({
       path: [...at, 'lmcache'],
@@ -240,9 +255,9 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: 
   checkHeaders(found, lmcache.headers, [...at, 'lmcache'])
   // Instances are told apart by host, so engines that share one must say which is theirs.
   const hosts = engines.map(({ url }) => new URL(url).hostname)
-  for (const [index, { lmcache_instance: instance }] of engines.entries()) {
+  for (const [index, { lmcacheInstance: instance }] of engines.entries()) {
     const host = hosts[index]!
-    if (instance !== undefined || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
+    if (instance !== null || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
     found.push({
       path: [...at, 'engines', index, 'lmcache_instance'],
       rule: `is required: another engine has the host ${host} too`,
@@ -251,20 +266,20 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: 
 }
 
 /** May it answer the client at the end of a split? */
-export const decodes = ({ role }: EngineDocument): boolean => role === 'decode' || role === 'any'
+export const decodes = ({ role }: EngineConfig): boolean => role === 'decode' || role === 'any'
 
 /** A pool splits by itself where engines were given the prefill to do. */
-export const defaultMode = (engines: readonly EngineDocument[]): 'always' | 'never' =>
+export const defaultMode = (engines: readonly EngineConfig[]): 'always' | 'never' =>
   engines.some(({ role }) => role === 'prefill') ? 'always' : 'never'
 
 /** A decoder nobody knows the receiver of would be served by another protocol, or get another decoder's cache. */
-function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path): void {
+function checkSplit(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
   const { decoder, decoders } = split.lmcache
   const given = [
-    ...(decoder === undefined ? [] : [[['lmcache', 'decoder'], decoder] as const]),
+    ...(decoder === null ? [] : [[['lmcache', 'decoder'], decoder] as const]),
     ...Object.entries(decoders ?? {}).map(([id, one]) => [['lmcache', 'decoders', id], one] as const),
   ]
-  for (const [path, { init_ports: init, alloc_ports: alloc }] of given) {
+  for (const [path, { initPorts: init, allocPorts: alloc }] of given) {
     if (init.length !== alloc.length)
       found.push({
         path: [...at, ...path],
@@ -280,7 +295,7 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
       })
   }
   for (const [id, { host }] of Object.entries(decoders ?? {})) {
-    const pattern = engines.find((engine) => engine.id === id && engine.discover !== undefined)
+    const pattern = engines.find((engine) => engine.id === id && engine.discover !== null)
     if (pattern !== undefined && host !== hostOf(pattern.url))
       found.push({
         path: [...at, 'lmcache', 'decoders', id, 'host'],
@@ -289,23 +304,23 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
   }
   if (
     split.connector !== 'lmcache' ||
-    (split.mode ?? defaultMode(engines)) === 'never' ||
+    split.mode === 'never' ||
     !engines.some(({ role }) => role === 'prefill' || role === 'decode')
   )
     return
-  if (decoder !== undefined && decoders !== undefined)
+  if (decoder !== null && decoders !== null)
     found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
-  else if (decoder !== undefined && engines.some((engine) => decodes(engine) && engine.discover !== undefined))
+  else if (decoder !== null && engines.some((engine) => decodes(engine) && engine.discover !== null))
     found.push({
       path: [...at, 'lmcache', 'decoder'],
       rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`',
     })
-  else if (decoder !== undefined && decoding.length > 1)
+  else if (decoder !== null && decoding.length > 1)
     found.push({
       path: [...at, 'lmcache', 'decoder'],
       rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\``,
     })
-  else if (decoder === undefined) {
+  else if (decoder === null) {
     const missing = decoding.filter((id) => decoders?.[id] === undefined)
     if (missing.length > 0)
       found.push({
@@ -315,7 +330,7 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
   }
 }
 
-const patternsIn = ({ clusters }: ConfigDocument): { readonly engine: EngineDocument; readonly at: Path }[] =>
+const patternsIn = ({ clusters }: Config): { readonly engine: EngineConfig; readonly at: Path }[] =>
   clusters
     .flatMap(({ pools }, cluster) =>
       pools.flatMap(({ engines }, pool) =>
@@ -325,10 +340,10 @@ const patternsIn = ({ clusters }: ConfigDocument): { readonly engine: EngineDocu
         })),
       ),
     )
-    .filter(({ engine }) => engine.discover !== undefined)
+    .filter(({ engine }) => engine.discover !== null)
 
 /** What stands for several engines can say nothing that only one of them may. */
-function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listens: boolean): void {
+function checkPattern(found: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
   // Nothing else can be wrong with it on Workers, whose build is without the rest.
   if (!listens) {
     found.push({
@@ -337,20 +352,21 @@ function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listen
     })
     return
   }
-  const fault = (key: keyof EngineDocument, rule: string) => found.push({ path: [...at, key], rule })
+  const fault = (key: 'id' | 'url' | 'lmcache_instance' | 'kv_events', rule: string) =>
+    found.push({ path: [...at, key], rule })
   const host = hostOf(engine.url)
   if (new URL(engine.url).protocol !== 'http:')
     fault('url', 'must be http: with `discover` engines are reached by their addresses, which no certificate names')
   if (isIP(host)) fault('url', 'is an address already: `discover` needs a name')
   if (engine.id.length > LONGEST_PATTERN_ID)
     fault('id', `must have at most ${LONGEST_PATTERN_ID} characters: \`discover\` puts an address behind it`)
-  if (engine.lmcache_instance !== undefined)
+  if (engine.lmcacheInstance !== null)
     fault(
       'lmcache_instance',
       'is of one engine, and `discover` may find several: leave it out, instances are found by host',
     )
-  for (const socket of [engine.kv_events?.endpoint, engine.kv_events?.replay_endpoint]) {
-    if (socket !== undefined && hostOf(socket) !== host)
+  for (const socket of [engine.kvEvents?.endpoint, engine.kvEvents?.replayEndpoint]) {
+    if (socket && hostOf(socket) !== host)
       fault(
         'kv_events',
         `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`,
@@ -375,7 +391,7 @@ const reservedHeaders: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-function checkHeaders(found: Finding[], headers: EngineDocument['headers'], at: Path): void {
+function checkHeaders(found: Finding[], headers: EngineConfig['headers'], at: Path): void {
   const names = Object.keys(headers)
   duplicates(
     found,
@@ -387,9 +403,9 @@ function checkHeaders(found: Finding[], headers: EngineDocument['headers'], at: 
   }
 }
 
-function checkEngine(found: Finding[], { key, headers }: Pick<EngineDocument, 'key' | 'headers'>, at: Path): void {
+function checkEngine(found: Finding[], { key, headers }: Pick<EngineConfig, 'key' | 'headers'>, at: Path): void {
   checkHeaders(found, headers, at)
-  if (key !== undefined && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
+  if (key !== null && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
     found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
   }
 }

@@ -125,7 +125,7 @@ export class DigestCache implements Digests {
   /** For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits may what is stale be asked for first? */
   async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
     const { gateway } = route.cluster
-    if (gateway === undefined) return null
+    if (gateway === null) return null
     let asked: Promise<unknown> | null = null
     this.#refresh(route, { background: (work) => (asked = work) }, true)
     if (waits) await asked
@@ -216,13 +216,12 @@ export class DigestCache implements Digests {
   /** null: it does not say, and is there. */
   async #told(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
     try {
-      if (route.cluster.gateway === undefined)
-        return { cut: null, regionDigests: [await this.#cluster(route).outlook()] }
+      if (route.cluster.gateway === null) return { cut: null, regionDigests: [await this.#cluster(route).outlook()] }
       const told = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
       entry.isMuteTold = false
       return told
     } catch (error) {
-      if (route.cluster.gateway === undefined) return null
+      if (route.cluster.gateway === null) return null
       if (!(error instanceof RegionUnavailable && error.isThere)) throw error
       if (!entry.isMuteTold) this.#warn('outlook_refused', route, error)
       entry.isMuteTold = true
@@ -240,7 +239,7 @@ export class DigestCache implements Digests {
   #isKnownCut(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
     // Who was given no way to tell chooses nothing by it.
     if (
-      route.cluster.gateway === undefined ||
+      route.cluster.gateway === null ||
       this.#options.fingerprintOf === undefined ||
       (cut !== null && cut === this.#options.fingerprintOf(route))
     )

@@ -229,7 +229,7 @@ describe('what a process takes of a new configuration', () => {
     expect(late).toEqual(['listen', 'workers', 'replicas', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
     expect(config).toMatchObject({
       listen: before.listen,
-      threads: before.threads,
+      workers: before.workers,
       log: next.log,
       loopback: true,
       version: 2,

@@ -117,8 +117,8 @@ describe('engines that are found by name', () => {
       { 'vllm.default.svc': ['10.0.0.1', 'fd00::7'] },
     )
     expect(pool!.engines.slice(1).map(({ kvEvents }) => kvEvents)).toEqual([
-      { endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' },
-      { endpoint: 'tcp://[fd00::7]:5557', replayEndpoint: 'tcp://[fd00::7]:5558', topic: '' },
+      { endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: null },
+      { endpoint: 'tcp://[fd00::7]:5557', replayEndpoint: 'tcp://[fd00::7]:5558', topic: null },
     ])
     expect(pool!.split.lmcache.receivers).toEqual({
       'd-10.0.0.1': { host: '10.0.0.1', initPorts: [1], allocPorts: [2] },

@@ -31,7 +31,7 @@ describe('kv_events', () => {
     expect(engine({ endpoint: 'tcp://10.0.0.1:5557' })).toEqual({
       endpoint: 'tcp://10.0.0.1:5557',
       replayEndpoint: null,
-      topic: '',
+      topic: null,
     })
     expect(engine({ endpoint: 'ipc:///run/kv', replay_endpoint: 'tcp://[::1]:5558', topic: 'kv' })).toEqual({
       endpoint: 'ipc:///run/kv',

@@ -629,7 +629,7 @@ describe('a secret', () => {
           admin: { secret: { env: 'C' } },
         }),
       ).map(({ path }) => path),
-    ).toEqual(['admin.secret.env', 'keys[0].secret.env', 'keys[1].secret.env'])
+    ).toEqual(['keys[0].secret.env', 'keys[1].secret.env', 'admin.secret.env'])
   })
 
   it('of a client may be written as its hash', () => {

@@ -77,7 +77,7 @@ export class World {
     const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4, answerMs: 5 }
     return {
-      cluster: { id: clusterId },
+      cluster: { id: clusterId, gateway: null },
       pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } },
       targets,
     } as unknown as PoolRoute

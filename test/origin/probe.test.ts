@@ -9,7 +9,7 @@ type Answers = Readonly<Record<string, { readonly status: number; readonly body?
 
 function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRoute {
   const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
-  return { cluster: { id: 'c' }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
+  return { cluster: { id: 'c', gateway: null }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
 }
 
 /** A fleet of two engines (or those named) whose answers a test sets, and a clock it moves. */

@@ -11,7 +11,7 @@ export interface BridgeEngine extends Omit<BridgedEngine, 'events'> {
 
 /** Lists all engines of a configuration. Engines behind another gateway belong to that gateway. */
 export function enginesIn(config: Config): BridgeEngine[] {
-  const own = config.clusters.filter(({ gateway }) => gateway === undefined)
+  const own = config.clusters.filter(({ gateway }) => gateway === null)
   return own.flatMap(({ id: cluster, pools }) =>
     pools.flatMap((pool) => pool.engines.map((engine) => bridgeEngines(cluster, pool, engine))),
   )
@@ -40,7 +40,8 @@ export async function located(
   log: Log,
   signal: AbortSignal,
 ): Promise<BridgedEngine | null> {
-  if (config.kvEvents !== null) return { ...engine, events: config.kvEvents }
+  const { kvEvents } = config
+  if (kvEvents !== null) return { ...engine, events: { ...kvEvents, topic: kvEvents.topic ?? '' } }
   for (let tries = 0; !signal.aborted; tries++) {
     const asked = await ask(config)
     if (asked === 'none' || asked === 'ranks') {

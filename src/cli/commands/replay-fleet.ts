@@ -16,13 +16,16 @@ import { readInput } from './args.ts'
 const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8
 
-/** Builds the fleet to simulate from a configuration or from flags, with LMCache if requested. */
+/** The fleet to simulate, from a configuration or from flags, with LMCache where it is asked for. */
 export function fleetPlanOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   const lmcache = lmcacheOf(args.text('lmcache'))
   const fleet = bareFleetOf(args, env, blockTokens)
   if (lmcache === null) return fleet
   if (fleet.engines.some(({ model }) => model.kind === 'serial'))
-    throw new UsageError('--lmcache needs a vLLM profile; `serial` has no external cache.', 'Choose another --profile.')
+    throw new UsageError(
+      '--lmcache needs engines of vLLM’s kind; `serial` has no cache outside itself.',
+      'Choose another --profile.',
+    )
   return { ...fleet, lmcache }
 }
 
@@ -36,7 +39,7 @@ const LMCACHE_KEYS = {
   report_ms: 'reportMs',
 } as const satisfies Readonly<Record<string, keyof LmcacheOptions>>
 
-/** Parses `host=400000,disk=4000000,report_ms=500`: tokens by tier, and options that differ from the defaults. */
+/** `host=400000,disk=4000000,report_ms=500`: tokens by tier, and what differs from the usual. */
 function lmcacheOf(text: string | null): LmcacheOptions | null {
   if (text === null) return null
   const example = 'Example: --lmcache host=400000,disk=4000000,report_ms=500'
@@ -45,12 +48,12 @@ function lmcacheOf(text: string | null): LmcacheOptions | null {
     const key = LMCACHE_KEYS[name as keyof typeof LMCACHE_KEYS]
     if (key === undefined)
       throw new UsageError(
-        `--lmcache has no option "${name}"; options: ${Object.keys(LMCACHE_KEYS).join(', ')}.`,
+        `--lmcache knows no "${name}": choose among ${Object.keys(LMCACHE_KEYS).join(', ')}.`,
         example,
       )
     const number = Number(value)
     if (value === '' || !(number >= 0 && number <= 1e12))
-      throw new UsageError(`--lmcache: ${name} must be a number of at least 0, not "${value}".`, example)
+      throw new UsageError(`--lmcache takes a number from 0 for ${name}, got "${value}".`, example)
     return [key, number] as const
   })
   return { ...LMCACHE_DEFAULTS, ...Object.fromEntries(given) }
@@ -77,7 +80,7 @@ function bareFleetOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   )
 }
 
-/** The engine of the published gateway comparison: 8,000 prompt tokens/s, 20 ms per output token. */
+/** The plain engine of the published comparison of gateways: 8,000 prompt tokens a second, 20 ms a token of output. */
 function serial(blockTokens: number, cacheTokens: number | null): PlannedEngine['model'] {
   const cacheBlocks = cacheTokens === null ? 2000 : Math.max(1, Math.floor(cacheTokens / blockTokens))
   return { kind: 'serial', options: { blockTokens, cacheBlocks, prefillBlockMs: blockTokens / 8, decodeTokenMs: 20 } }
@@ -87,7 +90,7 @@ function sized(profile: Profile, cacheTokens: number | null): Profile {
   return cacheTokens === null ? profile : withCacheTokens(profile, cacheTokens)
 }
 
-/** Loads a profile by name, or from a file that `firstlight calibrate` wrote. */
+/** A profile's name, or a file that `firstlight calibrate` wrote. */
 function profileOf(name: string): Profile {
   if (name.endsWith('.json')) return fileProfile(name)
   try {
@@ -100,7 +103,7 @@ function profileOf(name: string): Profile {
 }
 
 function fileProfile(file: string): Profile {
-  const next = `firstlight calibrate writes such files.`
+  const next = `firstlight calibrate writes such a file.`
   const text = readInput(file, next).toString('utf8')
   let found: { readonly profile?: Partial<Profile> }
   try {
@@ -115,14 +118,14 @@ function fileProfile(file: string): Profile {
     limits === undefined ||
     numbers.some((value) => typeof value !== 'number' || !(value >= 0))
   )
-    throw new UsageError(`${file} contains no engine profile.`, next)
+    throw new UsageError(`${file} holds no engine profile.`, next)
   return { name: file, description: '', costModel, limits }
 }
 
 function poolOf(file: string, model: string | null, env: Env): PoolSettings {
   const { config } = loadConfig(file, env, anySecret)
   // Engines behind another gateway are unknown here.
-  const pools = config.clusters.flatMap(({ gateway, pools: own }) => (gateway === undefined ? own : []))
+  const pools = config.clusters.flatMap(({ gateway, pools: own }) => (gateway === null ? own : []))
   const pool = model === null ? pools[0] : pools.find((one) => one.model === model || one.aliases.includes(model))
   if (pool !== undefined && pool.engines.length > 0) return pool
   const known = pools.filter(({ engines }) => engines.length > 0).map((one) => one.model)

@@ -132,7 +132,7 @@ async function start(
   log: Log,
   { folder, standing }: { readonly folder: string; readonly standing: RuntimeHooks },
 ): Promise<RunningGateway> {
-  const count = threadCount(config.threads)
+  const count = threadCount(config.workers)
   if (count === 1) return startGateway(config, log, folder, standing)
   log.info('threads', { count })
   // Loaded lazily: a single-threaded gateway does not need it.
@@ -184,11 +184,11 @@ export function withFlags(config: Config, args: Args): Config {
       `\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, has the same port as \`${shared}\`. Replicas need a separate port.`,
       'Choose another port, such as :7070, and use it in `replicas.peers`.',
     )
-  const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
+  const threaded = { ...moved, workers: threadsFlag(args) ?? moved.workers }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
 }
 
-function threadsFlag(args: Args): Config['threads'] | null {
+function threadsFlag(args: Args): Config['workers'] | null {
   const text = args.text('workers')
   const threads = text === null ? null : parseThreads(text)
   if (text !== null && threads === null)

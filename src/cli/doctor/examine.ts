@@ -54,7 +54,7 @@ export async function examinePlaces(places: readonly Endpoint[], options: Examin
 
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
   const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
-  const own = config.clusters.filter(({ gateway }) => gateway === undefined)
+  const own = config.clusters.filter(({ gateway }) => gateway === null)
   const wanted = own.flatMap((cluster) =>
     cluster.pools.flatMap((pool) =>
       pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
@@ -69,7 +69,7 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
   )
   const subjects: Subject[] = []
   for (const cluster of config.clusters) {
-    if (cluster.gateway !== undefined) subjects.push(await examineRegional(cluster, { ...options, via: config.via }))
+    if (cluster.gateway !== null) subjects.push(await examineRegional(cluster, { ...options, via: config.via }))
     else
       for (const pool of cluster.pools) {
         const engines = byPool.get(pool) ?? []

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
 import { ResponseAffinity } from '../../api/response-affinity.ts'
-import { toPoolConfig } from '../../config/normalize.ts'
+import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import type { PoolSource } from '../../origin/auto-configure.ts'
 import type { Cluster, StoredResponses, Log, Ports } from '../../ports.ts'
 import { nodeTimers } from './deadline.ts'
@@ -67,7 +67,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
   const held = new ResponseAffinity(config.limits.responseIds)
   replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, held })
   const machine = machinePorts(log)
-  const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
+  const kept = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
   return {
     ...machine,
@@ -82,7 +82,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
     adopt(next) {
       sources = sourcesOf(next)
       relay = next.ttft.relay
-      kept.setLimits(next.ttft)
+      kept.setLimits(toStoreLimits(next.ttft))
     },
     close() {
       clusters.close()

@@ -5,7 +5,7 @@ import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
 
 /** What a process does for as long as it runs as it was started, by its name in the document. */
-const FIXED = { listen: 'listen', threads: 'workers', replicas: 'replicas' } as const satisfies Partial<
+const FIXED = { listen: 'listen', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<
   Record<keyof Config, string>
 >
 const FIXED_TTFT = { enabled: 'ttft.enabled', listen: 'ttft.listen' } as const satisfies Partial<

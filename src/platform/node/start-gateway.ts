@@ -223,8 +223,8 @@ export function statsForever(config: Config, ports: Ports): { adopt(next: Config
   let timer: NodeJS.Timeout | undefined
   const adopt = ({ log, clusters }: Config): void => {
     stats.pools = clusters.flatMap(({ id, pools }) => pools.map(({ model }) => ({ cluster: id, pool: model })))
-    if (log.statsIntervalMs === everyMs) return
-    everyMs = log.statsIntervalMs
+    if (log.statsIntervalS * 1000 === everyMs) return
+    everyMs = log.statsIntervalS * 1000
     clearInterval(timer)
     if (everyMs > 0) timer = setInterval(() => void stats.write(), everyMs).unref()
   }

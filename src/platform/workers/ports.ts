@@ -2,7 +2,7 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import type { Config, LogConfig } from '../../config.ts'
-import { toPoolConfig } from '../../config/normalize.ts'
+import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
 import { workersOrigin } from './origin.ts'
@@ -71,7 +71,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
 }
 
 function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {
-  if (TTFT !== undefined) return { ttft: durableTtft(TTFT, config.ttft) }
+  if (TTFT !== undefined) return { ttft: durableTtft(TTFT, toStoreLimits(config.ttft)) }
   log.error('ttft_unbound', { missing: 'TTFT', see: 'the durable object TtftObject in wrangler.toml' })
   return {}
 }
@@ -84,7 +84,7 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
       places.set(nameOf(cluster.id, pool.model), {
         version: config.version,
         pool: toPoolConfig(cluster, pool),
-        isRegional: cluster.gateway !== undefined,
+        isRegional: cluster.gateway !== null,
         generation,
         locationHint,
       })

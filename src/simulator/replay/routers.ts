@@ -1,5 +1,5 @@
 import type { PolicyConfig } from '../../core/contract/contract.ts'
-import { camel, snake } from '../../config/policies.ts'
+import { camel, snake } from '../../config/fields.ts'
 import { type PolicyKind, problemOf } from '../../core/routing/options.ts'
 import { policyKind, policyKinds } from '../../core/routing/policies/index.ts'
 import { llmD } from './baselines/llm-d.ts'

@@ -37,7 +37,7 @@ function open(): DigestCache {
 
 function route(id: string): PoolRoute {
   return {
-    cluster: { id, weight: 1 },
+    cluster: { id, weight: 1, gateway: null },
     pool: { model: 'qwen', engines: [engine('a'), engine('b')] },
     targets: new Map(),
   } as unknown as PoolRoute

@@ -97,7 +97,7 @@ const region = (id: string): PoolRoute =>
   }) as unknown as PoolRoute
 const own = (id: string): PoolRoute =>
   ({
-    cluster: { id, weight: 1 },
+    cluster: { id, weight: 1, gateway: null },
     pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
     targets: new Map([[id, { id, url: 'http://e', headers: [], binding: null }]]),
   }) as unknown as PoolRoute

@@ -61,7 +61,7 @@ const here = (): Machine => ({
  * How many I/O threads to start; 1: no others, this one does everything. `auto` leaves a core to the books, and is 1
  * where threads cannot share a port. Throws a UsageError where more were asked for by number.
  */
-export function threadCount(wanted: Config['threads'], { platform, version, cores }: Machine = here()): number {
+export function threadCount(wanted: Config['workers'], { platform, version, cores }: Machine = here()): number {
   const can = canSharePorts(platform, version)
   if (wanted === 'auto') return can ? Math.max(1, cores - 1) : 1
   if (wanted === 1 || can) return wanted
