@@ -3,7 +3,7 @@ import { Authenticator, keyOrAdmin, KeyStore } from '../../src/api/auth.ts'
 import type { Failure } from '../../src/failure.ts'
 import { configOf } from './fleet.ts'
 
-it('a keyring remembers a right secret and no wrong one, so that guesses fill no memory', async () => {
+it('a key store caches valid secrets only, so that guesses use no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')
   const ring = new KeyStore([{ secret: 'right', holder: 'team' }])
   const hashes = async (secret: string): Promise<number> => {
@@ -21,7 +21,7 @@ it('a keyring remembers a right secret and no wrong one, so that guesses fill no
 /** Of `right`: `printf right | sha256sum`. */
 const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
-it('a keyring that knows only the hash of a secret lets in whoever has the secret, and nobody who has the hash', async () => {
+it('a key store with only the hash of a secret accepts the secret and rejects the hash', async () => {
   const ring = new KeyStore([
     { secret: { sha256: SHA256 }, holder: 'team' },
     { secret: 'other', holder: 'others' },
@@ -52,14 +52,14 @@ describe('a key of its own beside the admin key', () => {
     expect(await said('admin-secret', 'scraper-secret', 'admin-secret')).toBe('in')
   })
 
-  it('is what is wrong or missing where no admin key is configured', async () => {
+  it('reports what is missing or wrong if no admin key is configured', async () => {
     expect(await said(undefined, 'scraper-secret', 'other')).toBe('key_wrong: This is not metrics.key of this gateway.')
     expect(await said(undefined, 'scraper-secret', null)).toBe(
       'key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.',
     )
   })
 
-  it('is named where neither is configured', async () => {
+  it('is named if neither is configured', async () => {
     expect(await said(undefined, null, 'other')).toBe(
       'not_configured: This is closed: set metrics.key or admin.secret in the configuration and send it as a bearer token.',
     )

@@ -16,7 +16,7 @@ const apply = (text: string, edits: Partial<Edits> = {}): string =>
   )
 
 describe('edits of a request body', () => {
-  it('pass the very bytes when there is nothing to change', () => {
+  it('keep the bytes if there is nothing to change', () => {
     const bytes = encode('{ "model" : "m", "seed": 12345678901234567890 }')
     expect(rewriteBody(bytes, { model: 'm' }, nothing)).toEqual([bytes])
     expect(rewriteBody(bytes, { model: 'm' }, { ...nothing, model: 'm' })[0]).toBe(bytes)
@@ -157,7 +157,7 @@ describe('edits of a request body', () => {
     expect(apply(`{"a":1,${spelt}:{"prefill":"another’s"}}`, { leg: { set: {}, remove: [field] } })).toBe('{"a":1}')
   })
 
-  it('serialise anew when the bytes are not what was parsed', () => {
+  it('serialise again if the bytes differ from what was parsed', () => {
     const bytes = encode('not the same')
     const body = { model: 'q', kv_transfer_params: 1, vllm_xargs: { kv_transfer_params: 1, ok: 2 }, n: 3 }
     expect(JSON.parse(decode(rewriteBody(bytes, body, { model: 'Q', includeUsage: true, cacheSalt: 's' })))).toEqual({
@@ -169,7 +169,7 @@ describe('edits of a request body', () => {
     })
   })
 
-  it('see that usage is asked for only where that changes nothing else', () => {
+  it('request usage only where that changes nothing else', () => {
     expect(canRequestUsage({})).toBe(true)
     expect(canRequestUsage({ stream_options: null })).toBe(true)
     expect(canRequestUsage({ stream_options: {} })).toBe(true)
@@ -286,7 +286,7 @@ const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstli
 )
 
 describe('edits of any document', () => {
-  it('say what the same edits on the parsed document say', () => {
+  it('equal the same edits on the parsed document', () => {
     fc.assert(
       fc.property(written, wishes, ({ text, members }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>
@@ -330,7 +330,7 @@ describe('edits of any document', () => {
     )
   })
 
-  it('never let a forbidden name through', () => {
+  it('never keep a forbidden name', () => {
     fc.assert(
       fc.property(written, wishes, ({ text }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>

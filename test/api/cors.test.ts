@@ -22,7 +22,7 @@ describe('a gateway without keys', () => {
   const hello = { model: 'qwen', messages: [] }
   const from = (origin: string) => ({ origin, 'sec-fetch-site': 'cross-site' })
 
-  it('serves pages of the origins that were let in, and no others', async () => {
+  it('serves pages of allowed origins only', async () => {
     expect((await post('/v1/chat/completions', hello, from(ours))).status).toBe(200)
     expect((await post('/v1/chat/completions', hello, from('https://evil.example.com'))).status).toBe(403)
     expect((await post('/v1/chat/completions', hello, { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
@@ -36,7 +36,7 @@ describe('a gateway without keys', () => {
     expect([fleet.status, fleet.headers.get('access-control-allow-origin')]).toEqual([403, null])
   })
 
-  it('logs whom it did not let in', async () => {
+  it('logs rejected origins', async () => {
     await gateway.fetch(
       new Request('http://localhost/v1/chat/completions', {
         method: 'OPTIONS',
@@ -50,7 +50,7 @@ describe('a gateway without keys', () => {
     })
   })
 
-  it('logs them where no page is let in at all, by the document or at this path', async () => {
+  it('logs them if no page is allowed at all, by the document or at this path', async () => {
     const silent = createGateway(configOf({ clusters: [onePool] }), world.ports)
     for (const [asked, path] of [
       [silent, '/v1/chat/completions'],

@@ -60,13 +60,13 @@ describe('the pages', () => {
     },
   )
 
-  it('says how it is built where it was not', async () => {
+  it('explains how to build it if it is missing', async () => {
     const response = await get('/')
     expect(response.status).toBe(503)
     expect(await response.text()).toContain('npm run build:dashboard')
   })
 
-  it('sends the address with a slash to the one without, whatever stands before it', async () => {
+  it('redirects the path with a slash to the one without, behind any prefix', async () => {
     const response = await get('/dashboard/', files)
     expect([response.status, response.headers.get('location')]).toEqual([308, '../dashboard'])
   })
@@ -137,7 +137,7 @@ function follow(response: Response) {
 }
 
 describe('/v1/firstlight/live', () => {
-  it('asks for the admin key', async () => {
+  it('requires the admin key', async () => {
     expect((await get('/v1/firstlight/live')).status).toBe(401)
   })
 
@@ -192,7 +192,7 @@ describe('/v1/firstlight/live', () => {
     ])
   })
 
-  it('takes one view for all who watch', async () => {
+  it('creates one view for all viewers', async () => {
     const { open, asked } = watch()
     const viewers = Array.from({ length: 10 }, () => follow(open()))
     let last = 0
@@ -202,7 +202,7 @@ describe('/v1/firstlight/live', () => {
     expect(asked.length).toBeLessThanOrEqual(2 * (last + 1))
   })
 
-  it('shows a pool whose object is out of reach as such, and the others as they are', async () => {
+  it('shows a pool whose object is unreachable as such, and the others unchanged', async () => {
     const { open, darken } = watch()
     darken('rome')
     const { view } = (await follow(open()).next())!
@@ -218,7 +218,7 @@ describe('/v1/firstlight/live', () => {
     ])
   })
 
-  it('refuses one viewer too many, and has room again when one left', async () => {
+  it('rejects a viewer beyond the limit, and accepts another after one has left', async () => {
     const { open } = watch({ viewers: 2 })
     const first = follow(open())
     follow(open())
@@ -227,7 +227,7 @@ describe('/v1/firstlight/live', () => {
     expect(await follow(open()).next()).not.toBeNull()
   })
 
-  it('counts no viewer who asks for the head only', () => {
+  it('does not count a HEAD request as a viewer', () => {
     const { open } = watch({ viewers: 1 })
     expect(open('HEAD').body).toBeNull()
     expect(open('HEAD').headers.get('content-type')).toBe('text/event-stream')
@@ -241,7 +241,7 @@ describe('/v1/firstlight/live', () => {
     expect(await feed.next()).toBeNull()
   })
 
-  it('ends after as many views as one request may take, or when its time is over; its place is free then', async () => {
+  it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
     const { open } = watch({ takes: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])

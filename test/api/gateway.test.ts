@@ -36,8 +36,8 @@ const pair = (flat: readonly string[], name: string): string | null => {
   return at < 0 ? null : flat[at + 1]!
 }
 
-describe('what an engine gets', () => {
-  it('is the very bytes when nothing is to be changed', async () => {
+describe('the request to an engine', () => {
+  it('has the client’s bytes if nothing is changed', async () => {
     const { world, post } = open()
     const text = '{ "model" : "Qwen/Qwen3-8B",\n "seed": 12345678901234567890, "unknown": {"a":[1,2]} }'
     await post('/v1/completions', text)
@@ -53,7 +53,7 @@ describe('what an engine gets', () => {
     expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
   })
 
-  it('never holds what JSON.parse was made to misread', async () => {
+  it('never contains what JSON.parse misread', async () => {
     // The V8 of Node 24 to 26 compares a name with the one that followed in earlier documents before it decodes it.
     const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
     const { world, post } = open({ keys })
@@ -81,7 +81,7 @@ describe('what an engine gets', () => {
     }
   })
 
-  it('never holds transfer parameters of a client', async () => {
+  it('never contains transfer parameters of a client', async () => {
     const { world, post } = open()
     await post(
       chat,
@@ -90,7 +90,7 @@ describe('what an engine gets', () => {
     expect(last(world.sent).body).toBe('{"model":"poet","vllm_xargs":{}}')
   })
 
-  it('goes to the same path with its query, without the client’s credentials, under the request id', async () => {
+  it('has the same path with its query and the request id, without the client’s credentials', async () => {
     const { world, post } = open()
     await post('/tokenize?x=1', hello, {
       authorization: 'Bearer mine',
@@ -106,7 +106,7 @@ describe('what an engine gets', () => {
     expect(pair(request.headers, 'x-request-id')).toBe('label-1')
   })
 
-  it('asks for usage on observed streams only, and only where the client did not', async () => {
+  it('requests usage on observed streams only, and only if the client did not', async () => {
     const { world, post } = open({ clusters: [{ ...onePool, pools: [{ ...onePool.pools[0], observe_share: 0.4 }] }] })
     const usage = '{"stream_options":{"include_usage":true},"model":"poet","stream":true}'
     world.chance = 0.39
@@ -135,7 +135,7 @@ describe('what an engine gets', () => {
     expect(last(world.sent).body).toBe('{"model":"poet"}')
   })
 
-  it('carries the priority that was wished for, where engines read one, in place of the client’s own', async () => {
+  it('has the requested priority instead of the client’s own, if engines use priorities', async () => {
     const { world, post } = open()
     const reached = async (path: string, body: string, headers: Readonly<Record<string, string>> = {}) => {
       expect((await post(path, body, headers)).status).toBe(200)
@@ -176,7 +176,7 @@ describe('what an engine gets', () => {
     expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
   })
 
-  it('is a form whose fields are texts, of which the gateway’s own are the model, the stream and the session', async () => {
+  it('is a form with text fields; the gateway changes only model, stream and session', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
     const fields = {
       stream: 'true',
@@ -210,7 +210,7 @@ describe('what an engine gets', () => {
     expect(last(world.admissions).blocks).toHaveLength(0)
   })
 
-  it('is what makes sound and pictures as it came, and so is what was made', async () => {
+  it('is unchanged for audio and images, and so is the response', async () => {
     const { world, post } = open()
     world.answer = () => ({ headers: ['content-type', 'audio/wav'], body: 'RIFF' })
     for (const path of ['/v1/audio/speech', '/v1/images/generations']) {
@@ -220,7 +220,7 @@ describe('what an engine gets', () => {
     }
   })
 
-  it('goes to the next engine when the first one fails, with the same bytes', async () => {
+  it('goes to the next engine with the same bytes if the first one fails', async () => {
     const { world, post } = open()
     world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { body: '{}' })
     const response = await post(chat, hello)
@@ -230,7 +230,7 @@ describe('what an engine gets', () => {
   })
 })
 
-describe('what the cluster is told', () => {
+describe('the admission that the cluster receives', () => {
   const cases: readonly (readonly [
     string,
     string,
@@ -328,20 +328,20 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions).promptTokens).toBeLessThan(1050)
   })
 
-  it('is the priority of the key, not the one a client chose', async () => {
+  it('has the priority of the key instead of the client’s', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', priority: 4 }] })
     await post(chat, { ...hello, priority: -5 }, { authorization: 'Bearer team-secret' })
     expect(last(world.admissions)).toMatchObject({ priority: 4, tenant: 'team' })
   })
 
-  it('holds no engine’s address or key', async () => {
+  it('contains no address or key of an engine', async () => {
     const { world, post } = open()
     await post(chat, hello)
     expect(JSON.stringify(world.admissions)).not.toMatch(/10\.0\.0|engine-secret/)
   })
 })
 
-describe('what the client is told when it cannot be served', () => {
+describe('the error response if no engine can serve', () => {
   it.each([
     ['engines_full', 429, 'engines_full'],
     ['no_engine', 503, 'no_engine_available'],
@@ -360,7 +360,7 @@ describe('what the client is told when it cannot be served', () => {
     expect((JSON.parse(text) as { error: { code: string } }).error.code).toBe(expected)
   })
 
-  it('a refusal is one line of the log, a warning with reason and cause, and no warning beyond ten in ten seconds', async () => {
+  it('a refusal is logged as one warning with reason and cause, at most ten in ten seconds', async () => {
     const { world, post } = open()
     world.refusal = { reason: 'engines_unavailable', detail: '1 circuit_open', retryAfterMs: 1500 }
     for (let index = 0; index < 12; index++) await post(chat, hello)
@@ -393,8 +393,8 @@ describe('what the client is told when it cannot be served', () => {
   })
 })
 
-describe('who may ask', () => {
-  it('is nobody without keys where others could reach the gateway', async () => {
+describe('authorisation', () => {
+  it('rejects everyone if there are no keys and the gateway is reachable from other hosts', async () => {
     const { post, get } = open({ loopback: false })
     const response = await post(chat, hello)
     expect(response.status).toBe(503)
@@ -435,7 +435,7 @@ describe('who may ask', () => {
     expect((await open().get('/v1/firstlight/fleet', { host })).status).toBe(status)
   })
 
-  it('is asked for admin.secret once there are keys', async () => {
+  it('requires admin.secret if keys are configured', async () => {
     const { get } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
     expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
   })
@@ -446,7 +446,7 @@ describe('a token in a path', () => {
     '/lmcache/paris/hush-hush/events',
     '/lmcache/nowhere/hush-hush/instances/x/heartbeat',
     '/ttft_report/hush-hush',
-  ])('stands in no log, whatever is asked of %s', async (path) => {
+  ])('keeps %s out of the log', async (path) => {
     const { gateway, world } = open()
     for (const method of ['GET', 'POST', 'PATCH', 'HEAD'])
       await gateway.fetch(new Request(`http://localhost${path}`, { method }), world.scope)
@@ -455,8 +455,8 @@ describe('a token in a path', () => {
   })
 })
 
-describe('responses an engine holds', () => {
-  it('are asked for where they are: read, go on, cancel, delete', async () => {
+describe('responses stored on an engine', () => {
+  it('are read, continued, cancelled and deleted on that engine', async () => {
     const opened = open()
     await stored(opened)
     const { world, post, get, gateway } = opened
@@ -480,7 +480,7 @@ describe('responses an engine holds', () => {
     expect((await get('/v1/responses/resp_1')).status).toBe(404)
   })
 
-  it('are nobody else’s', async () => {
+  it('are invisible to other clients', async () => {
     const opened = open({
       keys: [
         { name: 'one', secret: 'secret-one-1' },
@@ -514,7 +514,7 @@ describe('responses an engine holds', () => {
 })
 
 describe('a gateway that drains', () => {
-  it('refuses new work, says when to come back, and is not ready', async () => {
+  it('rejects new requests with a retry time, and is not ready', async () => {
     const { gateway, post, get } = open()
     gateway.drain()
     const response = await post(chat, hello)
@@ -527,7 +527,7 @@ describe('a gateway that drains', () => {
 })
 
 describe('the admin surface', () => {
-  it('tells the right cluster to drain an engine, and to take it back', async () => {
+  it('sends drain and undrain of an engine to the right cluster', async () => {
     const { world, post } = open()
     expect(await (await post('/v1/firstlight/engines/a/drain', '')).json()).toEqual({
       cluster: 'paris',
@@ -541,7 +541,7 @@ describe('the admin surface', () => {
     ])
   })
 
-  it('asks which, when two clusters have an engine of that name', async () => {
+  it('asks for the cluster if two clusters have an engine of that name', async () => {
     const { world, post } = open({ clusters: [onePool, { ...onePool, id: 'rome' }] })
     const response = await post('/v1/firstlight/engines/a/drain', '')
     expect(response.status).toBe(400)
@@ -550,7 +550,7 @@ describe('the admin surface', () => {
     expect((await post('/v1/firstlight/engines/a/drain?cluster=rome', '')).status).toBe(200)
   })
 
-  it('says that it is the cluster which has no such engine, where one was named', async () => {
+  it('reports that the named cluster has no such engine', async () => {
     const { post } = open()
     expect(await (await post('/v1/firstlight/engines/a/drain?cluster=pairs', '')).text()).toContain(
       "There is no engine 'a' in a cluster 'pairs'.",
@@ -568,7 +568,7 @@ describe('the admin surface', () => {
     expect(answer).not.toContain('Hello')
   })
 
-  it('ranks a request with its overrides and sends nothing', async () => {
+  it('ranks a request with its overrides without sending it', async () => {
     const { world, post } = open()
     const answer = (await (await post('/v1/firstlight/route', { ...hello, firstlight: { policy: 'qps' } })).json()) as {
       decision: { policy: string }
@@ -580,7 +580,7 @@ describe('the admin surface', () => {
 })
 
 describe('the log', () => {
-  it('has one line for each request, without prompts and keys', async () => {
+  it('has one line per request, without prompts and keys', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
     await post(chat, { ...hello, stream: true }, { authorization: 'Bearer team-secret', 'x-request-id': 'r-9' })
     await post(chat, hello, { authorization: 'Bearer wrong-secret' })

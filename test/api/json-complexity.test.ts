@@ -46,7 +46,7 @@ function bounds(value: unknown, text: string): { readonly least: number; readonl
 }
 
 describe('the pieces of a document', () => {
-  it('are between what its mappings, lists, texts and names weigh if all were known and if all were new', () => {
+  it('are between the costs with all names known and with all names new', () => {
     const documents = fc.tuple(
       fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '[', '{', ',', ':', 'a', 'é', '\n') }),
       fc.constantFrom('', ' ', '\n\t'),
@@ -116,7 +116,7 @@ describe('the pieces of a document', () => {
     ['a new name with a mapping behind it', (at) => [`k${at}`, {}]],
     ['a new name with mappings in a list behind it', (at) => [`k${at}`, [{ a: 1 }, 2, { a: { b: 1 } }]]],
     ['a long name', (at) => [`${'long '.repeat(20)}${at}`, 1]],
-  ])('of known names behind %s are those of new ones', (_, first) => {
+  ])('of known names behind %s equal those of new names', (_, first) => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
     expect(
       each(
@@ -126,7 +126,7 @@ describe('the pieces of a document', () => {
     ).toBeGreaterThan(6 + 21 * 12)
   })
 
-  it('of a row whose beginning is known are those of new names where it has never gone on so', () => {
+  it('of a row with a known beginning equal those of new names if it never continued that way', () => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
     expect(
       each(
@@ -136,7 +136,7 @@ describe('the pieces of a document', () => {
     ).toBeGreaterThan(6 + 12 + 6 + 3 + 20 * 12)
   })
 
-  it('of names that begin alike behind an escaped quote are told apart', () => {
+  it('of names with equal beginnings behind an escaped quote are separate', () => {
     expect(each(1_000, Object.fromEntries(list(1_000, (at) => [`"${at}`, 1])))).toBeGreaterThan(12)
     expect(each(1_000, Object.fromEntries(list(1_000, (at) => [`${'long '.repeat(20)}${at}`, 1])))).toBeGreaterThan(12)
   })

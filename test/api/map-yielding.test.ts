@@ -12,7 +12,7 @@ import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
 
 describe('work in turns', () => {
-  it('comes to what it would in one go, a few at a time', async () => {
+  it('returns the same as without yielding, a few items at a time', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer(), { maxLength: 120 }), fc.boolean(), async (items, later) => {
         const runs = [0]
@@ -82,7 +82,7 @@ function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
 }
 
 describe('before 200 engines', () => {
-  it('/metrics comes piece by piece, each after a turn, and says the same', async () => {
+  it('/metrics is written in pieces with a yield after each, with the same content', async () => {
     const whole = await (await largeGateway(null).get('/metrics')).text()
     const { get, turns } = largeGateway(() => undefined)
     const pieces: number[] = []
@@ -99,7 +99,7 @@ describe('before 200 engines', () => {
     expect(Math.max(...pieces)).toBeLessThan(100_000)
   })
 
-  it('/metrics says what was true when it was asked for, whatever ends while it is written', async () => {
+  it('/metrics has the values of the time of the request, whatever ends while it is written', async () => {
     let seq = 1
     const { get, turns } = largeGateway((state) => {
       seq += 1
@@ -124,7 +124,7 @@ describe('before 200 engines', () => {
     expect(new Set(counts('firstlight_stage_seconds_count'))).toEqual(new Set([1]))
   })
 
-  it('the fleet is told in turns, and the same', async () => {
+  it('the fleet is listed with yields, with the same content', async () => {
     const { get, turns } = largeGateway(() => undefined)
     const told = await (await get('/v1/firstlight/fleet')).json()
     expect(turns()).toBe(ENGINES / 25 - 1)

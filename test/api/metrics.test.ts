@@ -71,14 +71,14 @@ it('gives engines of today names of their own again once those of long ago are s
   expect(await world.scrape()).toEqual({ other: 1_001, today: 2 })
 })
 
-it('shows an idle engine for good where there is room', async () => {
+it('shows an idle engine permanently if there is room', async () => {
   const world = openCounted()
   world.end(0, ['a'])
   world.pass(400 * DAY_MS)
   expect(await world.scrape()).toEqual({ a: 1 })
 })
 
-it('never shows less of a name than before, though shards hear of it at different times: it is shown whole, or not', async () => {
+it('never shrinks a name, although shards see it at different times', async () => {
   const world = openCounted()
   const alive = pods.slice(3_000)
   const shown = async () =>

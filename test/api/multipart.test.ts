@@ -23,7 +23,7 @@ const refusal = async (text: string, type?: string): Promise<Failure> =>
   )
 
 describe('a form', () => {
-  it('is kept as it came, and says what the gateway acts on', async () => {
+  it('keeps its bytes, and exposes the fields that the gateway uses', async () => {
     const text = whole(field('stream', 'True'), sound, field('user', 'Grüße'), field('model', 'whisper'))
     const { bytes, json, model } = await read(text)
     expect(textOf(bytes)).toBe(text)
@@ -186,7 +186,7 @@ describe('a form is refused', () => {
     ['vllm_xargs', '{"kv_transfer_params":"x"}'],
     ['vllm_xargs', '{"\\u006bv_transfer_params":"x"}'],
     ['vllm_xargs', '{"a\\\\u006b":"x"}'],
-  ])('with what ends engines: %s %s', async (name, value) => {
+  ])('rejects fields that crash engines: %s %s', async (name, value) => {
     expect(await refusal(whole(field(name, value)))).toMatchObject({ reason: 'bad_value', param: name })
   })
 
@@ -270,7 +270,7 @@ function naively({ boundary, text }: Made): string[] | null {
 }
 
 describe('the parser of forms', () => {
-  it('finds in all forms what the platform’s own finds', async () => {
+  it('finds in all forms the same as the platform', async () => {
     let agreed = 0
     await fc.assert(
       fc.asyncProperty(forms, async (made) => {
@@ -286,7 +286,7 @@ describe('the parser of forms', () => {
     expect(agreed).toBeGreaterThan(2_000)
   })
 
-  it('finds what a search in a string finds, and says no where that does', () => {
+  it('finds the same as a search in a string, and rejects the same', () => {
     fc.assert(
       fc.property(forms, (made) => {
         const bytes = latin(made.text)
@@ -299,7 +299,7 @@ describe('the parser of forms', () => {
     )
   })
 
-  it('says no in its own words, or the same as the platform, whatever became of the bytes', async () => {
+  it('rejects the same forms as the platform, for any bytes', async () => {
     const change = fc.record({
       at: fc.nat(),
       put: fc.oneof(

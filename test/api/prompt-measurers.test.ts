@@ -35,7 +35,7 @@ function taught(route: PoolRoute): PromptMeasurers {
   return measurers
 }
 
-describe('what a pool has learned of bytes and tokens', () => {
+describe('the learned bytes per token of a pool', () => {
   const fresh = tokensBy(new PromptMeasurers(() => 0, bytes), routeOf())
   const learned = tokensBy(taught(routeOf()), routeOf())
 
@@ -44,7 +44,7 @@ describe('what a pool has learned of bytes and tokens', () => {
     expect(tokensBy(new PromptMeasurers(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
   })
 
-  it('is that pool’s own, and goes when the pool cuts other blocks or counts in another way', () => {
+  it('belong to that pool, and are discarded if its blocks or token counts change', () => {
     const before = taught(routeOf())
     expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
     expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)

@@ -78,13 +78,13 @@ describe('the openai client', () => {
     },
   )
 
-  it('does not ask again a gateway without configuration, though that is 503', async () => {
+  it('does not retry a 503 of a gateway without configuration', async () => {
     const { client, asked } = open({ loopback: false })
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(InternalServerError)
     expect(asked()).toBe(1)
   })
 
-  it('asks again a full fleet, after the time it was told', async () => {
+  it('retries a full fleet after the given time', async () => {
     const { client, world, asked } = open({ keys })
     world.refusal = { reason: 'engines_full', detail: 'full', retryAfterMs: 1 }
     expect(await thrown(client.chat.completions.create(hello))).toBeInstanceOf(RateLimitError)

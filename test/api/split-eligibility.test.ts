@@ -34,7 +34,7 @@ describe('a request that cannot be split', () => {
     { prompt: [[1, 2]] },
     { logprobs: 5 },
     { n: 'many' },
-  ])('is not this one: %j', (json) => {
+  ])('excludes %j', (json) => {
     expect(unsplittableReason(json)).toBeNull()
   })
 })

@@ -54,7 +54,7 @@ describe('the bodies of requests that engines answer', () => {
     await client.close()
   })
 
-  it('are all gone when all requests are over, however they ended', async () => {
+  it('are all released when all requests have ended, in any way', async () => {
     const body = (kind: string): string =>
       chatBody(`${kind} ${'x'.repeat(3_000)}`, { stream: kind.startsWith('stream') })
     const kinds = ['whole', 'stream', 'streamCut', 'streamLeft', 'error', 'refused', 'reset', 'left'] as const
@@ -99,7 +99,7 @@ describe('the bodies of requests that engines answer', () => {
 describe('a count of bodies', () => {
   const limits = { bodyBytes: 3_000_000, bufferedBytes: 8_000_000 }
 
-  it('is what is held, whatever is taken, refused and released in whatever order, and ends at zero', () => {
+  it('equals the held bytes after any sequence of reserve, refuse and release, and ends at zero', () => {
     const step = fc.record({ body: fc.nat(5), bytes: fc.integer({ min: 0, max: 3_000_000 }), release: fc.boolean() })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -129,7 +129,7 @@ describe('a count of bodies', () => {
     )
   })
 
-  it('takes nothing for a body that was released', () => {
+  it('reserves nothing for a released body', () => {
     const memory = new BodyMemory(limits, countIn(new Int32Array(1)))
     const held = memory.open()
     held.release()
@@ -137,7 +137,7 @@ describe('a count of bodies', () => {
     expect(memory.bytes).toBe(0)
   })
 
-  it('has room for one body of the largest size, and is one for all threads', () => {
+  it('has room for one body of maximum size, and is shared by all threads', () => {
     const slots = new Int32Array(new SharedArrayBuffer(8))
     const [first, second] = [0, 1].map(
       (own) => new BodyMemory({ bodyBytes: 3_000_000, bufferedBytes: 3_000_000 }, countIn(slots, own)),
@@ -150,7 +150,7 @@ describe('a count of bodies', () => {
     expect(() => second!.open().grow(2_000)).not.toThrow()
   })
 
-  it('takes the limit of a new configuration', () => {
+  it('adopts the limit of a new configuration', () => {
     const memory = new BodyMemory(limits, countIn(new Int32Array(1)))
     memory.adopt({ bodyBytes: 1_000, bufferedBytes: 2_000 })
     expect(() => memory.open().grow(4_000)).toThrow('limits.buffered_bytes')

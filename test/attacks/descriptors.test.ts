@@ -58,7 +58,7 @@ describe('limits.connections', () => {
     })
   })
 
-  it('keeps a descriptor to an engine for each client where nothing is configured', () => {
+  it('reserves one engine descriptor per client by default', () => {
     for (const descriptors of [256, 1024, 65_536, 524_288])
       for (const threads of [1, 2, 7]) {
         const served = connectionsFor(descriptors, threads)

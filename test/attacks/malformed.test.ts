@@ -159,7 +159,7 @@ describe.each(Object.entries(doors))('behind a request in the same write, at the
   it.each([
     ['a request', first],
     ['garbage', GARBAGE],
-  ])('%s is ignored where the request closes the connection', async (_what, behind) => {
+  ])('%s is ignored if the request closes the connection', async (_what, behind) => {
     const closing = requestText(name, { headers: `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n` })
     const client = connect().send(closing + behind)
     const answer = await client.answer()
@@ -171,7 +171,7 @@ describe.each(Object.entries(doors))('behind a request in the same write, at the
 })
 
 describe('the log of malformed requests', () => {
-  it('has one line a second with the number of those it left out, and nothing that a client sent', () => {
+  it('are logged once a second with the number of suppressed ones, without client data', () => {
     let now = 0
     const counted: string[] = []
     const lines: Record<string, unknown>[] = []

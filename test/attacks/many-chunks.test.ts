@@ -67,7 +67,7 @@ describe('a body of which each byte is a chunk', () => {
     expect(put.mock.calls.length).toBeLessThan(LONG / 100)
   })
 
-  it('is refused where node:http has to parse it', async () => {
+  it('is rejected if node:http parses it', async () => {
     const answer = await connect()
       .send(chunkedRequest(doors.adapter, body, 1))
       .answer()
@@ -81,7 +81,7 @@ describe('a body of which each byte is a chunk', () => {
     expect(both.asked).toHaveLength(0)
   })
 
-  it('is refused there too where nobody reads it', async () => {
+  it('is rejected there too if the body is not read', async () => {
     const client = connect().send(
       requestText(doors.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }),
     )
@@ -132,7 +132,7 @@ describe.each(Object.entries(doors))('at the %s door', (_, host) => {
     await until(() => client.closed)
   })
 
-  it('a request behind the last chunk is ignored where the first closes the connection', async () => {
+  it('a request behind the last chunk is ignored if the first closes the connection', async () => {
     const headers = `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n`
     const client = connect().send(
       requestText(host, { headers, body: inChunks(chatBody(), 1), framing: CHUNKED }) + requestText(host),
@@ -175,7 +175,7 @@ describe('memory of a body', () => {
 })
 
 describe('node:http', () => {
-  it('is kept from parsing more than some reads of small chunks in one turn of the event loop', async () => {
+  it('is limited to a few reads of small chunks per turn of the event loop', async () => {
     let chunks = 0
     let most = 0
     let ended = false

@@ -24,9 +24,9 @@ describe('the page of results', () => {
   ]
   const page = writePage(first, known, { vllm: '0.32.0' })
 
-  it('says again what it was told', () => expect(readPage(page)).toEqual(first))
+  it('reprints what it has read', () => expect(readPage(page)).toEqual(first))
 
-  it('keeps what rows said that did not run this time, with their day and their section', () => {
+  it('keeps the results of rows that did not run, with their date and section', () => {
     const merged = mergeResults(
       readPage(page),
       [result('two', { date: '2026-11-21' }), result('three', { detail: 'Now.' })],
@@ -47,7 +47,7 @@ describe('the page of results', () => {
 })
 
 describe('the rows', () => {
-  it('have names of their own, and say something', () => {
+  it('have unique names and a description', () => {
     expect(new Set(rows.map(({ name }) => name)).size).toBe(rows.length)
     expect(rows.filter(({ says, name }) => !says.endsWith('.') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
   })
@@ -72,7 +72,7 @@ describe('laws of prefill time', () => {
   }
   const seen = served(80)
 
-  it('the one with both terms is found again, and with it what those who wait will wait', () => {
+  it('recovers the model with both terms, and predicts waiting times with it', () => {
     const both = fitLaw(laws['both, a + b new + k pairs'], seen)
     for (const { total, cached } of seen) expect(both({ total, cached })).toBeCloseTo(costModel(total, cached), 3)
     const predicted = foretell(both, seen)

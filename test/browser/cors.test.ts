@@ -84,7 +84,7 @@ const chat = (secret: string, more: object = {}) => ({
 })
 const gets = { method: 'GET', headers: { authorization: 'Bearer admin-key' } }
 
-it('a page that is let in reads streams, errors and what the gateway says in headers', async () => {
+it('an allowed page reads streams, errors and the gateway’s headers', async () => {
   const stream = await fetchFrom(friend, `${locked.url}/v1/chat/completions`, chat(key))
   expect(stream).toMatchObject({ status: 200, text: expect.stringContaining('data: [DONE]') })
   expect(stream!.headers).toEqual(
@@ -116,12 +116,12 @@ it('it uses a gateway without keys, though it is a page of another site', async 
   })
 })
 
-it('it reads nothing of what operators see', async () => {
+it('it cannot read the admin API', async () => {
   for (const path of ['/v1/firstlight/fleet', '/metrics', '/ready', '/'])
     expect([path, await fetchFrom(friend, locked.url + path, gets)]).toEqual([path, null])
 })
 
-it('a page that is not let in reads nothing', async () => {
+it('a page that is not allowed reads nothing', async () => {
   expect(await fetchFrom(stranger, `${locked.url}/v1/chat/completions`, chat(key))).toBeNull()
   expect(
     await fetchFrom(stranger, `${locked.url}/v1/models`, {

@@ -107,7 +107,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
       (await world.admin('fleet')) as { readonly pools: readonly { readonly engines: readonly FleetEngine[] }[] }
     ).pools.flatMap((pool) => pool.engines)
 
-  it('shows of every engine what the API says of it', async () => {
+  it('shows all API fields of every engine', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const shown = (engine: string, label: string) => cell(page, engine, label).innerText()
@@ -128,7 +128,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     ])
   })
 
-  it('draws its charts where the browser calls its language by no name that Intl knows', async () => {
+  it('draws its charts if the browser reports a language that Intl rejects', async () => {
     const { page } = await open(world.url)
     await page.addInitScript(
       "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })",
@@ -150,7 +150,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await expect.poll(total, slow).toBe(after)
   })
 
-  it('drains an engine and takes it back', async () => {
+  it('drains and undrains an engine', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     await page.getByRole('button', { name: 'drain engine-1', exact: true }).click()
@@ -163,7 +163,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('up')
   })
 
-  it('tells why: every candidate of a decision with every term of its cost', async () => {
+  it('explains a decision: every candidate with every term of its cost', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const line = page.locator('tr[data-decision]').first()
@@ -206,7 +206,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect(await page.locator('figcaption').first().innerText()).toMatch(/^error \d+% median.*\d+ requests$/)
   })
 
-  it('shows cached tokens of whole requests, and none of those whose prefill was elsewhere', async () => {
+  it('shows cached tokens of whole requests, and none if the prefill ran elsewhere', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const done = page.locator('tr[data-decision]', { hasText: 'complete' })
@@ -245,7 +245,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect(await overflow(page)).toBeLessThanOrEqual(0)
   })
 
-  it('can be worked by keyboard and says what its tables hold', async () => {
+  it('works by keyboard and labels its tables', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const head = page.getByRole('columnheader', { name: 'requests' })
@@ -259,7 +259,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
       expect(await field.getAttribute('aria-label')).not.toBeNull()
   })
 
-  it('lets go of the feed while nobody looks', async () => {
+  it('closes the feed while the page is hidden', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const hide = (hidden: boolean) =>
@@ -272,7 +272,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await isLive(page)
   })
 
-  it('says that the gateway is gone, keeps what was last known, and goes on when it is back', async () => {
+  it('reports a lost gateway, keeps the last data, and recovers', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     await world.stopGateway()
@@ -283,7 +283,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect(await page.getByRole('alert').count()).toBe(0)
   })
 
-  it('shows an engine that dies while one looks, and that it is back', async () => {
+  it('shows that an engine dies and recovers', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     expect(await cell(page, 'engine-1', 'state').innerText()).toBe('up')
@@ -299,7 +299,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await cell(page, 'engine-1', 'state').getByText('up', { exact: true }).waitFor(slow)
   })
 
-  it('says that the gateway has fallen silent when its network swallows everything, and goes on when it is back', async () => {
+  it('reports a silent gateway if the network drops all packets, and recovers', async () => {
     const network = await startNetwork(world.url)
     const { page } = await open(`${network.url}/dashboard`)
     await isLive(page)
@@ -312,7 +312,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await network.close()
   })
 
-  it('has an overview that asks a silent gateway once, says that it does not answer, and goes on when it does', async () => {
+  it('has an overview that polls a silent gateway once at a time, reports it, and recovers', async () => {
     const network = await startNetwork(world.url)
     const { page } = await open(network.url)
     await page.locator('#engines tbody tr').first().waitFor(slow)
@@ -347,7 +347,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
 
   afterAll(() => world.close())
 
-  it('asks for the key, says that a wrong one is wrong, and keeps the right one in this tab only', async () => {
+  it('asks for the key, rejects a wrong one, and stores the right one in this tab only', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     const addresses: string[] = []
     page.on('request', (request) => addresses.push(request.url()))
@@ -367,7 +367,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     expect(await page.locator('tr[data-engine]').count()).toBe(0)
   })
 
-  it('opens the overview as well, and is open when one goes on from there', async () => {
+  it('opens the overview with the key, and the dashboard from there without asking again', async () => {
     const { page } = await open(world.url)
     await expect
       .poll(() => page.locator('#state').innerText(), slow)
@@ -380,7 +380,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     await row(page, 'engine-0').waitFor(slow)
   })
 
-  it('says what to do where nothing has happened yet', async () => {
+  it('shows the next step if there is no traffic yet', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await page.getByLabel('Admin key').fill(adminKey)
     await page.getByLabel('Admin key').press('Enter')

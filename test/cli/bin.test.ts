@@ -39,11 +39,11 @@ describe('bin/firstlight.mjs', () => {
     expect(out).toContain('firstlight serve')
   })
 
-  it('does so too where a configuration is named and no command', async () => {
+  it('starts directly if a configuration is named without a command', async () => {
     expect((await start([], '--config', 'x', '--help')).seen).toEqual(['', servingFlags.join(' ')])
   })
 
-  it('has its threads share memory, unless it was told how', async () => {
+  it('lets its threads share memory unless configured otherwise', async () => {
     const { MALLOC_ARENA_MAX: before } = process.env
     delete process.env.MALLOC_ARENA_MAX
     const untold = await start([], 'serve', '--help')
@@ -55,7 +55,7 @@ describe('bin/firstlight.mjs', () => {
     expect(told.arenas).toEqual(['7', '7'])
   })
 
-  it('leaves Node to whoever gives it flags', async () => {
+  it('does not restart Node if the user passes Node flags', async () => {
     expect((await start(['--stack-size=900'], 'serve', '--help')).seen).toEqual(['--stack-size=900'])
   })
 

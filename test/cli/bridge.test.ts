@@ -53,7 +53,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     return seen
   }
 
-  it('lets the gateway predict cached tokens exactly, where caches are too small for all of them', async () => {
+  it('makes the gateway predict cached tokens exactly, with caches that are too small', async () => {
     await open({ engines: 2, cacheBlocks: 90 })
     const seen = await converse(9, 4)
     expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
@@ -70,7 +70,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
   })
 
-  it('has lost batches repeated, the last one included', async () => {
+  it('requests lost batches again, including the last one', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -87,7 +87,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     }
   })
 
-  it('knows an engine only in part when what it missed is no longer kept, and wholly after a reset', async () => {
+  it('has incomplete contents if missed batches are no longer available, and complete ones after a reset', async () => {
     await open({ publish: { bufferSteps: 2 } })
     world.publisher(0).drop = 5
     for (const one of [1, 2, 3, 4, 5, 6]) await world.ask(span(one * 1000, 80))
@@ -102,7 +102,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('sees an engine restart, though the new one says nothing', async () => {
+  it('detects a restart of the engine without new events', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -114,7 +114,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('tells a gateway that has restarted everything again', async () => {
+  it('sends a restarted gateway the full state', async () => {
     await open()
     await world.ask(span(0, 80))
     await world.caughtUp()
@@ -125,7 +125,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
   })
 
-  it('begins anew with an engine that it let go of, of which the gateway knows a longer story', async () => {
+  it('starts over with an engine that was removed and is known further to the gateway', async () => {
     await open()
     for (const one of [0, 1, 2, 3, 4, 5]) {
       await world.ask(span(one * 1000, 80))
@@ -140,12 +140,12 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
 
-  it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
+  it('reports prompts that are not measured in tokens, which match no engine', async () => {
     await open()
     expect(world.lines.filter((line) => line.includes('prompts_measured_in_bytes'))).toHaveLength(1)
   })
 
-  it('keeps its hands off a pool whose blocks the engine’s do not fill', async () => {
+  it('ignores a pool whose block size is no multiple of the engine’s', async () => {
     world = await openBridgeWorld({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
     await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
@@ -189,7 +189,7 @@ describe('firstlight bridge', () => {
     ).toEqual([['own', 'a']])
   })
 
-  it('says what one engine by flags still needs', async () => {
+  it('names the missing flags of an engine', async () => {
     const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
     expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
   })
@@ -253,7 +253,7 @@ describe('firstlight bridge', () => {
     },
   )
 
-  it('finds event sockets by what vLLM says of them, seen from outside', () => {
+  it('finds event sockets in vLLM’s answer, as seen from outside', () => {
     const said = {
       enable_kv_cache_events: true,
       publisher: 'zmq',
@@ -342,8 +342,8 @@ const state =
   (one: string, exact = true) =>
   () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
 
-describe('what a gateway answers a bridge', () => {
-  it('is named where it is a refusal, and everything stays to be sent', async () => {
+describe('a gateway’s answer to the bridge', () => {
+  it('is reported if it is a refusal, and all changes remain queued', async () => {
     const { poster, stream, close } = await posterBefore([
       () => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' }),
     ])
@@ -354,7 +354,7 @@ describe('what a gateway answers a bridge', () => {
     expect(stream.log.isDue).toBe(true)
   })
 
-  it('is waited for with the same step, and taken once it comes', async () => {
+  it('is awaited with the same step, and accepted when it comes', async () => {
     const { poster, stream, sent, close } = await posterBefore([
       state('ok'),
       () => ({ status: 503, body: 'busy' }),
@@ -377,7 +377,7 @@ describe('what a gateway answers a bridge', () => {
     expect(poster.problem).toBeNull()
   })
 
-  it('may be that it lost the thread: then it is told everything', async () => {
+  it('may request a resync, which sends the full state', async () => {
     const { poster, stream, sent, close } = await posterBefore([state('ok'), state('resync'), state('ok')])
     stream.log.hold(1, 2)
     await poster.round()
@@ -390,7 +390,7 @@ describe('what a gateway answers a bridge', () => {
     expect(poster.counts).toMatchObject({ resyncs: 1, steps: 2 })
   })
 
-  it('may be that another bridge is at it: said once, and tried again later', async () => {
+  it('may name another bridge, which is logged once and retried later', async () => {
     const { poster, sent, lines, clock, listener, close } = await posterBefore([state('stale')])
     await poster.round()
     await poster.round()
@@ -405,7 +405,7 @@ describe('what a gateway answers a bridge', () => {
     ])
   })
 
-  it('is asked for no more once an engine began anew with blocks that do not fit, but for the end of what was told', async () => {
+  it('is not requested for an engine that restarted with other blocks, except for the end of its feed', async () => {
     const { poster, stream, sent, clock, close } = await posterBefore([state('ok')])
     stream.replayed([framed(0, [storedEvent({ prompt: span(0, 32), blockTokens: 16 })], 1000)], 0)
     await poster.round()
@@ -422,7 +422,7 @@ describe('what a gateway answers a bridge', () => {
     ])
   })
 
-  it('is asked for with a sign of life when nothing changes', async () => {
+  it('is requested by a heartbeat if nothing changes', async () => {
     const { poster, sent, clock, close } = await posterBefore([state('ok')])
     await poster.round()
     clock.now = 900
@@ -437,7 +437,7 @@ describe('what a gateway answers a bridge', () => {
   })
 })
 
-it('listens to the engines that answer while it waits for one that does not', async () => {
+it('listens to the engines that answer while others do not', async () => {
   const told: string[] = []
   const server = createServer((request, response) => {
     let body = ''
@@ -494,7 +494,7 @@ it('listens to the engines that answer while it waits for one that does not', as
   server.close()
 })
 
-it('a bridge follows engines that come and go, and asks each once', async () => {
+it('a bridge follows engines that come and go, and queries each once', async () => {
   const asked = new Map<string, Promise<BridgedEngine | null>>()
   const left: string[] = []
   const bridge = {

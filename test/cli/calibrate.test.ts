@@ -49,7 +49,7 @@ function recorded(): string {
 }
 
 describe('firstlight calibrate', () => {
-  it('finds a profile that predicts the half of a run it was not shown, and replay takes it', async () => {
+  it('finds a profile that predicts the unseen half of a run, and replay accepts it', async () => {
     writeFileSync(at('run.jsonl'), recorded())
     const { code, out } = await firstlight(
       'calibrate',
@@ -147,7 +147,7 @@ describe('firstlight calibrate', () => {
     [['--requests', 'nowhere'], 'There is no file nowhere'],
     [['--metrics', 'ftp://x'], '--metrics must be an http or https URL'],
     [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'is unreachable: '],
-  ])('says what is wrong with %j', async (argv, message) => {
+  ])('rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('calibrate', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -194,14 +194,14 @@ describe('a law from totals', () => {
     expect(costModel.stepMs + costModel.prefillStepMs).toBeCloseTo(20)
   })
 
-  it('says when too little happened', () => {
+  it('reports too little data', () => {
     expect(() => lawFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }])).toThrow(
       'only 0 intervals',
     )
   })
 })
 
-it('the search goes down to where a function is lowest', () => {
+it('the search finds the minimum of a function', () => {
   const lowest = descend([4, -3, 2], ([x, y, z]) => (x! - 1) ** 2 + 3 * (y! + 2) ** 2 + (z! - x! * y!) ** 2, {
     evaluations: 800,
     step: 1,

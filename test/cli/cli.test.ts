@@ -52,7 +52,7 @@ describe('firstlight', () => {
     }
   })
 
-  it('tells its version', async () => {
+  it('prints its version', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
       version: string
     }
@@ -133,7 +133,7 @@ describe('firstlight', () => {
 })
 
 describe('firstlight check', () => {
-  it('prints what it understood, without secrets', async () => {
+  it('prints the parsed configuration without secrets', async () => {
     const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush-too' })
     expect(code).toBe(0)
     expect(out).toContain('cluster one')
@@ -141,14 +141,14 @@ describe('firstlight check', () => {
     expect(out).not.toContain('hush')
   })
 
-  it('wants the variables of secrets to be set, unless told otherwise', async () => {
+  it('requires the variables of secrets unless disabled', async () => {
     const missing = await run(['check', secretConfig])
     expect(missing.code).toBe(1)
     expect(missing.err).toContain('line 2: admin.secret.env: names ADMIN, which is not set')
     expect((await run(['check', secretConfig, '--without-env'])).code).toBe(0)
   })
 
-  it('warns of an engine that nothing can take over for, not of one whose model another cluster has', async () => {
+  it('warns about an engine without a substitute, but not if another cluster has its model', async () => {
     const cluster = (id: string, model: string) =>
       `{ id: ${id}, pools: [{ model: ${model}, engines: [{ id: a, url: "http://h" }] }] }`
     const file = join(folder, 'lone.yaml')
@@ -159,7 +159,7 @@ describe('firstlight check', () => {
     ])
   })
 
-  it('says what was set beside the defaults, wherever it was set', async () => {
+  it('lists settings that differ from the defaults, wherever they were set', async () => {
     const file = join(folder, 'set.yaml')
     writeFileSync(
       file,
@@ -237,7 +237,7 @@ clusters:
 })
 
 describe('firstlight fleet', () => {
-  it('names a report address that is none', async () => {
+  it('reports an invalid report address', async () => {
     const { code, err } = await run(['fleet'], { TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'here' })
     expect(code).toBe(2)
     expect(err).toContain('VLLM_TTFT_REPORT_URL is "here", which is not a URL')
@@ -245,7 +245,7 @@ describe('firstlight fleet', () => {
 })
 
 describe('firstlight serve', () => {
-  it('refuses to listen for other machines without keys, also when a flag says so', async () => {
+  it('rejects a public address without keys, also from a flag', async () => {
     const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })
     expect(code).toBe(2)
     expect(err).toContain('is reachable from other hosts')
@@ -258,7 +258,7 @@ describe('firstlight serve', () => {
     ['listen: "[::]:8080"\nopen: true', 'http://[::1]:8080'],
     ['listen: 10.1.2.3:80\nopen: true', 'http://10.1.2.3'],
     ['listen: 127.0.0.1:7', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:8080'],
-  ])('refuses an engine that it is itself: %s, %s', async (listen, url, ...flags) => {
+  ])('rejects an engine with the gateway’s own address: %s, %s', async (listen, url, ...flags) => {
     const file = join(folder, 'own.yaml')
     writeFileSync(
       file,
@@ -273,7 +273,7 @@ describe('firstlight serve', () => {
     ['127.0.0.1:7001', '127.0.0.1:7001'],
     ['localhost:7001', '127.0.0.1:7001'],
     ['127.0.0.1:7001', ':7001'],
-  ])('refuses to take reports on its own port, which threads would share: %s, %s', async (listen, reports) => {
+  ])('rejects a report port equal to its own, which threads would share: %s, %s', async (listen, reports) => {
     const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
       code: 2,
@@ -289,7 +289,7 @@ describe('firstlight serve', () => {
     [':7001', '127.0.0.1:7001', 'listen'],
     ['127.0.0.1:7000', '127.0.0.1:7002', 'ttft.listen'],
     ['127.0.0.1:7000', '127.0.0.1:7001', 'listen', '--listen', 'localhost:7001'],
-  ])('refuses to tell replicas where something else listens: %s, %s', async (listen, replicas, shared, ...flags) => {
+  ])('rejects a replica port that is in use: %s, %s', async (listen, replicas, shared, ...flags) => {
     const document = `listen: ${listen}\nopen: true\nttft: { enabled: true, listen: "127.0.0.1:7002" }\nreplicas: { listen: "${replicas}", peers: ["h:1"] }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
       code: 2,
@@ -312,7 +312,7 @@ describe('firstlight serve', () => {
     expect((await run(['serve', '--config', file, ...flags])).code).toBe(0)
   })
 
-  it('starts, and ends with 0 when told to stop', async () => {
+  it('starts, and exits with 0 when stopped', async () => {
     expect(await run(['serve', '--config', secretConfig, '--log-level', 'silent'], { ADMIN: 'x' })).toEqual({
       code: 0,
       out: '',

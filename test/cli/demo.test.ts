@@ -36,7 +36,7 @@ function ask(url: string, headers: Readonly<Record<string, string>> = {}, model 
 }
 
 describe('firstlight demo', () => {
-  it('prints lines that work when pasted, and ends when told to', async () => {
+  it('prints commands that work when pasted, and exits when stopped', async () => {
     const stop = new AbortController()
     let say: (guide: string) => void
     const guide = new Promise<string>((resolve) => (say = resolve))
@@ -93,7 +93,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     return edge.url
   }
 
-  it('streams from an engine of the configuration, for those who hold a key', async () => {
+  it('streams from an engine of the configuration to clients with a key', async () => {
     const document = { ...quiet(fleet), version: 1, keys: [{ name: 'k', secret: { env: 'TEAM_KEY' } }] }
     const url = await edgeWith({ FIRSTLIGHT_CONFIG: JSON.stringify(document), TEAM_KEY: 'right' })
     const response = await ask(url, { authorization: 'Bearer right' })
@@ -104,7 +104,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     expect((await ask(url, { authorization: 'Bearer right' }, 'gpt-9')).status).toBe(404)
   })
 
-  it('answers 503 and names the setting when nobody was given a key', async () => {
+  it('returns 503 and names the setting if there are no keys', async () => {
     const url = await edgeWith({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...quiet(fleet), version: 1 }) })
     const response = await ask(url)
     expect(response.status).toBe(503)
@@ -113,7 +113,7 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     })
   })
 
-  it('answers 503 without a configuration or with a faulty one, and tells clients no detail of it', async () => {
+  it('returns 503 without details to clients if the configuration is missing or invalid', async () => {
     for (const [bindings, said] of [
       [{}, 'FIRSTLIGHT_CONFIG'],
       [{ FIRSTLIGHT_CONFIG: 'clusters: [{ id: hush!' }, 'not valid'],

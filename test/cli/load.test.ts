@@ -89,7 +89,7 @@ const block = (id: number, row: number) => ({
 })
 
 describe('firstlight load', () => {
-  it('sends a trace whose repeated blocks are found in the engines’ caches, and the recording of it replays alike', async () => {
+  it('sends a trace whose repeated blocks hit the engines’ caches, and its recording replays equally', async () => {
     writeFileSync(
       at('t.jsonl'),
       Array.from({ length: 24 }, (_, row) => JSON.stringify(block(3 + (row % 2), row * 8))).join('\n'),
@@ -143,7 +143,7 @@ describe('firstlight load', () => {
     ).toBe(0)
   })
 
-  it('answers for what goes wrong: counts it, and ends with 1', async () => {
+  it('counts failures, and exits with 1', async () => {
     const { code, out } = await firstlight(
       'load',
       '--url',
@@ -178,7 +178,7 @@ describe('firstlight load', () => {
     expect(nobody.out).toContain('1 x connection refused by 127.0.0.1:2')
   })
 
-  it('tells engines of several clusters apart that have one name', async () => {
+  it('distinguishes engines of several clusters with the same name', async () => {
     let asked = 0
     const two = createServer((_request, response) => {
       response.writeHead(200, {
@@ -212,7 +212,7 @@ describe('firstlight load', () => {
     two.close()
   })
 
-  it('tells what a signal cut off from what it never sent, and still writes its figures', async () => {
+  it('distinguishes requests that a signal cut off from unsent ones, and still writes its figures', async () => {
     const stop = new AbortController()
     const silent = createServer(() => stop.abort())
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -247,7 +247,7 @@ describe('firstlight load', () => {
     [['--url', 'http://127.0.0.1:1'], 'needs --model'],
     [['--model', 'm', '--url', 'ftp://x'], '--url must be an http or https URL'],
     [['--model', 'm', '--trace', 'nowhere'], 'There is no file nowhere'],
-  ])('says what is wrong with %j', async (argv, message) => {
+  ])('rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('load', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -281,7 +281,7 @@ describe('multi-round conversations', () => {
   })
   afterAll(() => server.close())
 
-  it('keeps to exactly as many unfinished requests as it was told, and asks every question', async () => {
+  it('keeps exactly the given number of unfinished requests, and sends every request', async () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const { code, out } = await firstlight(
       'load',
@@ -348,7 +348,7 @@ describe('a trace file', () => {
     expect(existsSync(`${path}.3`)).toBe(false)
   })
 
-  it('whose file cannot be put aside loses lines, and touches no file but its own', async () => {
+  it('loses lines but touches no other file if its file cannot be moved', async () => {
     const path = at('stuck.jsonl')
     const warned: string[] = []
     const file = traceFile(path, { maxBytes: 30, files: 2, log: { warn: (event) => void warned.push(event) } })
@@ -379,7 +379,7 @@ describe('a trace file', () => {
     ['half a line', whole(1).slice(0, 20)],
     ['its first letters', '{"ti'],
     ['a line without its end', whole(1)],
-  ])('that a killed process left with %s goes on after the last whole one', (name, torn) => {
+  ])('continues after the last complete line if a killed process left %s', (name, torn) => {
     const path = at(`${name}.jsonl`)
     writeFileSync(path, `${whole(0)}\n${torn}`)
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
@@ -388,7 +388,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`${whole(0)}\n${whole(2)}\n`)
   })
 
-  it('that ends in something else keeps it, on a line of its own', () => {
+  it('keeps a foreign last line, on its own line', () => {
     const path = at('notes.txt')
     writeFileSync(path, 'my notes')
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
@@ -409,7 +409,7 @@ describe('a trace file', () => {
     ])
   }
 
-  it('on a disk that fills up in the middle of a line holds whole lines only, and goes on when there is room', async () => {
+  it('contains only complete lines on a disk that fills up, and continues when there is room', async () => {
     const path = at('full.jsonl')
     await within(
       '-f 4',
@@ -421,7 +421,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`{"timestamp":0}\n${whole(2)}\n`)
   })
 
-  it('whose successor cannot be opened moves nothing: the older ones are not pushed out by ones that never were', async () => {
+  it('moves nothing if the next file cannot be opened', async () => {
     const path = at('rotated.jsonl')
     for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries())
       writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
@@ -434,7 +434,7 @@ describe('a trace file', () => {
     )
   })
 
-  it('that several processes write to is rotated once for all of them, and holds the lines of all', () => {
+  it('is rotated once for all processes that write to it, and contains the lines of all', () => {
     const path = at('shared.jsonl')
     const gateways = [0, 1, 2, 3].map(() => traceFile(path, { maxBytes: 30, files: 3, log }))
     for (const [run, file] of gateways.entries()) {
@@ -446,7 +446,7 @@ describe('a trace file', () => {
     )
   })
 
-  it('that processes rotate at the same time loses no line and repeats none', async () => {
+  it('loses and repeats no line if processes rotate at the same time', async () => {
     const path = at('race.jsonl')
     const options = '{ maxBytes: 100, files: 1000, log }'
     const script = (who: string): string =>
@@ -472,7 +472,7 @@ describe('a trace file', () => {
   it.each([
     ['put aside', (path: string) => renameSync(path, `${path}-aside`)],
     ['taken away', (path: string) => rmSync(path)],
-  ])('that was %s begins anew under its name', (what, change) => {
+  ])('starts anew under its name if it was %s', (what, change) => {
     const path = at(`${what}.jsonl`)
     const file = traceFile(path, { maxBytes: 1000, files: 2, log })
     change(path)
@@ -481,7 +481,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`${whole(2)}\n`)
   })
 
-  it('waits with rotating for a process that has begun to, and not for one that was killed over it', () => {
+  it('waits for a process that is rotating, but not for one that was killed meanwhile', () => {
     const path = at('begun.jsonl')
     const write = (line: string): void => {
       const file = traceFile(path, { maxBytes: 30, files: 2, log })
@@ -501,11 +501,11 @@ describe('a trace file', () => {
     ])
   })
 
-  it('that cannot be written is said before the gateway starts', () => {
+  it('is reported before the start if it cannot be written', () => {
     expect(() => new Recording({ ...recordTo, file: at('no/such/folder.jsonl') }, log)).toThrow('cannot be written')
   })
 
-  it('takes no line once it is closed, and the file beside it none of its lines', () => {
+  it('accepts no line after it was closed', () => {
     const closed = traceFile(at('closed.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
     closed.write(whole(1))
     closed.close()
@@ -516,7 +516,7 @@ describe('a trace file', () => {
     expect(readFileSync(at('next.jsonl'), 'utf8')).toBe('')
   })
 
-  it('that is closed twice, as by a signal while a change of it fails, closes nothing of others', () => {
+  it('closes nothing of others if it is closed twice, as by a signal during a failing change', () => {
     const twice = traceFile(at('twice.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
     twice.close()
     const other = openSync(at('others.txt'), 'w')
@@ -525,7 +525,7 @@ describe('a trace file', () => {
     closeSync(other)
   })
 
-  it('goes on as it was where a change of it is taken back, and where nothing changes', () => {
+  it('is unchanged if a change of it is reverted or changes nothing', () => {
     const record = { ...recordTo, file: at('goes-on.jsonl') }
     const one = new Recording(record, log)
     const cluster = { configure: () => {} } as unknown as Parameters<typeof one.between>[0]
@@ -540,7 +540,7 @@ describe('a trace file', () => {
     one.close()
   })
 
-  it('of one salt names equal blocks alike, start after start, and of another or none does not', async () => {
+  it('gives equal blocks equal names with the same salt across starts, and different names with another or no salt', async () => {
     const idsOf = async (name: string, salt: string | null): Promise<string> => {
       const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }

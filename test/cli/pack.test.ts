@@ -50,7 +50,7 @@ async function said(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchAr
 const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => child.once('exit', resolve))
 
 describe('the packed tarball', () => {
-  it('holds no sources, tests or workbench', () => {
+  it('contains no sources, tests or benches', () => {
     expect(readdirSync(home).sort()).toEqual([
       'CHANGELOG.md',
       'LICENSE',
@@ -68,7 +68,7 @@ describe('the packed tarball', () => {
     ])
   })
 
-  it('is a text of one byte a character, in lines that a fault can print: V8 holds it for as long as it runs', () => {
+  it('has one byte per character, in lines short enough for a stack trace, because V8 keeps it in memory', () => {
     const bundle = readFileSync(join(home, 'dist', 'node.mjs'))
     expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
     expect(
@@ -81,7 +81,7 @@ describe('the packed tarball', () => {
     ).toBeLessThan(2_000)
   })
 
-  it('brings the licences of what it has in it', () => {
+  it('contains the licences of its dependencies', () => {
     const licences = readFileSync(join(home, 'dist', 'licences.txt'), 'utf8')
     for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod'])
       expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))

@@ -84,7 +84,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
   }
   afterEach(async () => void (await gateway.stop(AbortSignal.abort())))
 
-  it('serves what is new with it, and lets streams that run end as they began', async () => {
+  it('serves new engines, and lets running streams end as they began', async () => {
     await begin(configOf([poolOf('old', 'a', one)]))
     const before = await chat(gateway.url, 'old')
     expect(before.status).toBe(200)
@@ -99,7 +99,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await expect.poll(() => bookings(gateway.url)).toEqual({ new: 0, old: 0 })
   })
 
-  it('knows a model no more that is gone from it, though its streams end, and knows it again when it is back', async () => {
+  it('forgets a removed model while its streams end, and serves it again when it is back', async () => {
     await begin(configOf([poolOf('kept', 'a', one), poolOf('gone', 'b', other)]))
     const stream = await chat(gateway.url, 'gone')
     await adopt(configOf([poolOf('kept', 'a', one)]))
@@ -124,7 +124,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await response.text()
   })
 
-  it('lets pages in that it names, and no others any more', async () => {
+  it('allows pages of the origins it names only', async () => {
     const allowed = async () => {
       const asked = {
         method: 'OPTIONS',
@@ -146,7 +146,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     expect(await allowed()).toEqual([null, null])
   })
 
-  it('lets streams run at the end as long as it says now', async () => {
+  it('gives running streams the new time limit', async () => {
     await begin(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 600_000 } }))
     const stream = await chat(gateway.url, 'm')
     const cut = stream.text().catch(() => 'cut')
@@ -155,7 +155,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     expect(await cut).not.toContain('[DONE]')
   })
 
-  it('exports traces and passes reports on to where it says now', async () => {
+  it('sends traces and reports to the new destinations', async () => {
     const heard: { url: string; body: string; key: string | undefined }[] = []
     const sink = createServer((request, response) => {
       let body = ''
@@ -204,7 +204,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     }
   })
 
-  it('sends those who watch to the gateway that has it', async () => {
+  it('moves viewers to the new gateway', async () => {
     await begin(configOf([poolOf('m', 'a', one)]))
     const live = await fetch(`${gateway.url}/v1/firstlight/live`, { headers: { authorization: 'Bearer admin-key' } })
     const ended = live.text()
@@ -214,8 +214,8 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
   })
 })
 
-describe('what a process takes of a new configuration', () => {
-  it('is all but what it was started with, which it names', () => {
+describe('a process with a new configuration', () => {
+  it('adopts all of it except what needs a restart, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
     const next = configOf([poolOf('m', 'b', other)], {
       listen: '0.0.0.0:9',
@@ -239,7 +239,7 @@ describe('what a process takes of a new configuration', () => {
     expect(config.clusters).toEqual(next.clusters)
   })
 
-  it('has a higher version than the one before, whatever it says', () => {
+  it('has a higher version than the previous one, whatever it contains', () => {
     const before = { ...configOf([poolOf('m', 'a', one)]), version: 7 }
     expect(reloadable(before, configOf([poolOf('n', 'b', other)])).config.version).toBe(8)
     expect(reloadable(before, { ...before, version: 30 }).config.version).toBe(30)
@@ -278,7 +278,7 @@ describe('firstlight serve', () => {
     return (await heard('listening'))['url'] as string
   }
 
-  it('takes its configuration anew at SIGUSR2, and goes on with the old one where the new one is wrong', async () => {
+  it('reloads at SIGUSR2, and keeps the previous configuration if the new one is invalid', async () => {
     write([poolOf('old', 'a', one)])
     const url = await serve()
     write('nonsense')
@@ -292,7 +292,7 @@ describe('firstlight serve', () => {
     expect((await chat(url, 'old')).status).toBe(404)
   })
 
-  it('records from when it is told to until it is told not to, and says more or less, without a restart', async () => {
+  it('starts, stops and changes recording without a restart', async () => {
     const pools = [poolOf('m', 'a', one)]
     write(pools)
     const url = await serve()
@@ -347,7 +347,7 @@ describe('firstlight serve', () => {
 })
 
 describe('a configuration file that is watched', () => {
-  it('is taken anew though it changed between the read at the start and the first look', async () => {
+  it('is reloaded even if it changed between the read at the start and the first poll', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'firstlight-')), 'c.json')
     writeFileSync(file, 'as it was read')
     const asRead = stateOf(file)
@@ -395,7 +395,7 @@ it('other engines that are found while a configuration is taken in are taken in 
   expect(adopted).toEqual([false, true, true])
 })
 
-it('what has to wait for a restart is said of the configuration that asks for it, and not of each engine that comes after', async () => {
+it('settings that need a restart are reported once per configuration, not per discovered engine', async () => {
   const config = configOf([poolOf('m', 'a', one)])
   const lines: unknown[] = []
   const keep =
@@ -420,7 +420,7 @@ it('what has to wait for a restart is said of the configuration that asks for it
   ])
 })
 
-describe('vocabularies of one configuration after the other', () => {
+describe('vocabularies of successive configurations', () => {
   it('are opened when they are new or changed, and each once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))
     const compiled = compileVocabulary({

@@ -80,7 +80,7 @@ describe('firstlight replay', () => {
     expect(await rowsOf('2')).not.toEqual(first)
   })
 
-  it('says how far seeds lie apart, where there are several', async () => {
+  it('prints the deviation between several seeds', async () => {
     const trace = writeTrace('apart.jsonl')
     const rowOf = async (seeds: string) => {
       const { out } = await firstlight(
@@ -107,7 +107,7 @@ describe('firstlight replay', () => {
     expect(both.ttft_mean_sd_ms).toBeCloseTo(Math.abs(one.ttft_mean_ms - two.ttft_mean_ms) / Math.SQRT2, 2)
   })
 
-  it('does not take a gateway of a configuration for an engine', async () => {
+  it('does not treat a gateway of a configuration as an engine', async () => {
     writeFileSync(
       at('edge.yaml'),
       'clusters: [{ id: paris, gateway: { url: "https://paris", models: [{ model: m }] } }]',
@@ -125,7 +125,7 @@ describe('firstlight replay', () => {
     expect(err).toContain('has no pool with engines')
   })
 
-  it('takes engines, network and profile from a configuration', async () => {
+  it('reads engines, network and profile from a configuration', async () => {
     writeFileSync(
       at('fleet.yaml'),
       'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n',
@@ -147,7 +147,7 @@ describe('firstlight replay', () => {
     expect(rows[0]!.ttft_p50_ms).toBeGreaterThan(500)
   })
 
-  it('sends the turns of sessions in a closed loop unless told otherwise', async () => {
+  it('sends the turns of sessions in a closed loop by default', async () => {
     const trace = writeTrace('s.jsonl', (row) => ({ session_id: `s${row % 2}`, timestamp: row }))
     const meanOf = async (...flags: string[]) => {
       await firstlight(
@@ -173,7 +173,7 @@ describe('firstlight replay', () => {
     [[], 'needs a trace or a preset'],
     [['--preset', 'experiment-3'], 'unknown preset "experiment-3"; presets: experiment-1'],
     [['--preset', 'burst', '--bogus'], 'has no flag --bogus'],
-  ])('says what is wrong with %j and what to do', async (argv, message) => {
+  ])('rejects %j with a next step', async (argv, message) => {
     const { code, err } = await firstlight('replay', ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -184,7 +184,7 @@ describe('firstlight replay', () => {
     [['--load', '2x'], '--load must be numbers above 0 and up to 10, separated by commas, not "2x"'],
     [['--profile', 'abacus'], 'unknown engine profile "abacus"'],
     [['--engines', '2.5'], '--engines must be a whole number'],
-  ])('says what is wrong with %j', async (argv, message) => {
+  ])('rejects %j', async (argv, message) => {
     const { code, err } = await firstlight('replay', '--trace', writeTrace('e.jsonl'), ...argv)
     expect(code).toBe(2)
     expect(err).toContain(message)
@@ -200,7 +200,7 @@ describe('firstlight replay', () => {
     expect(err).toContain('line 2 of the trace has input_length undefined')
   })
 
-  it('repeats the second experiment of production-stack#670: kvaware puts everything on one engine', async () => {
+  it('repeats the second experiment of production-stack#670: kvaware sends everything to one engine', async () => {
     expect(presets.map(({ name }) => name)).toEqual([
       'experiment-1',
       'experiment-2',
@@ -225,7 +225,7 @@ describe('firstlight replay', () => {
 })
 
 describe('the progress bar', () => {
-  it('draws on a terminal and leaves nothing behind, and writes nothing elsewhere', () => {
+  it('draws on a terminal and removes the bar, and writes nothing elsewhere', () => {
     const written: string[] = []
     const write = (text: string) => written.push(text)
     const elsewhere = progressBar('x', { write })

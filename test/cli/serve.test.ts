@@ -51,8 +51,8 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
 const requests = () =>
   lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
 
-describe('a gateway that is told to stop', () => {
-  it('lets a running stream finish, and takes nobody new', async () => {
+describe('a gateway that is stopped', () => {
+  it('lets a running stream finish, and accepts no new requests', async () => {
     const response = await chat()
     const stopping = gateway.stop(never)
     // Who stood at the listener is told; who comes later finds none.
@@ -88,7 +88,7 @@ describe('a gateway that is told to stop', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('tells a client that had just come, and had said nothing yet', async () => {
+  it('answers a client that has just connected and sent nothing', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     let received = ''
@@ -105,7 +105,7 @@ describe('a gateway that is told to stop', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('tells all who stand at its door, and had not been let in yet', async () => {
+  it('answers all clients that wait for their first response', async () => {
     const { hostname, port } = new URL(gateway.url)
     const sockets = Array.from({ length: 40 }, () => connect(Number(port), hostname))
     const received = sockets.map(() => '')
@@ -125,7 +125,7 @@ describe('a gateway that is told to stop', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('waits no longer than a moment for one that goes on saying nothing', async () => {
+  it('waits only briefly for a client that stays silent', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     await once(socket, 'connect')
@@ -137,7 +137,7 @@ describe('a gateway that is told to stop', () => {
     ])
   })
 
-  it('cuts a stream without end when asked a second time, and lets go of the engine', async () => {
+  it('cuts an endless stream at the second signal, and frees the engine', async () => {
     const response = await chat()
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
@@ -189,14 +189,14 @@ describe('a gateway that is told to stop', () => {
     },
   )
 
-  it('stops at once when nothing runs, though clients keep connections open', async () => {
+  it('stops at once if nothing runs, even with open client connections', async () => {
     await (await fetch(`${gateway.url}/health`)).text()
     expect(await gateway.stop(never)).toEqual({ cut: false })
   })
 })
 
 describe('a gateway on a port', () => {
-  it('says in one line that the port is taken, and what to do', async () => {
+  it('reports a port in use in one line with a next step', async () => {
     const error: unknown = await start(new URL(gateway.url).host).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
   })
@@ -232,7 +232,7 @@ describe('a gateway on a port', () => {
     expect(received).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  it('tells who asks while it drains to ask elsewhere next', async () => {
+  it('asks clients to retry elsewhere while it drains', async () => {
     const response = await chat('slow')
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
@@ -250,7 +250,7 @@ describe('a gateway on a port', () => {
     expect(await stopped).toEqual({ cut: false })
   })
 
-  it('goes on with a body that waits for 100 Continue', async () => {
+  it('continues with a body that waits for 100 Continue', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     socket.write(

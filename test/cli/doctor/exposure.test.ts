@@ -5,7 +5,7 @@ import { Findings } from '../../../src/cli/doctor/finding.ts'
 import { reachOf, type Reach } from '../../../src/cli/doctor/reach.ts'
 import { countsOf, exitCodeOf } from '../../../src/cli/doctor/report.ts'
 
-describe('where an address can be reached from', () => {
+describe('the reach of an address', () => {
   it.each<[string, Reach]>([
     ['http://127.0.0.1:8000', 'loopback'],
     ['http://localhost:8000', 'loopback'],
@@ -39,8 +39,8 @@ function exposed(given: EngineFacts): string[] {
   return found.list.map(({ check, mark }) => `${check}: ${mark}`)
 }
 
-describe('what strangers must not reach', () => {
-  it('is told of over the loopback, warned of in a network, and a problem in public', () => {
+describe('endpoints that must not be public', () => {
+  it('are a note on loopback, a warning in a network, and a problem in public', () => {
     expect(exposed(facts('loopback'))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('private'))).toEqual(['dev_mode: warning', 'adapter_loading: warning', 'profiler: warning'])
     expect(exposed(facts('public'))).toEqual(['dev_mode: problem', 'adapter_loading: problem', 'profiler: problem'])
@@ -83,7 +83,7 @@ describe('what strangers must not reach', () => {
     expect(seen(false)).toEqual([])
   })
 
-  it('is an engine without a key: by where it can be reached', () => {
+  it('include an engine without a key, by its reach', () => {
     const marks = (reach: Reach, keyed: boolean, stranger: number | null) => {
       const found = new Findings()
       checkKey(facts(reach, { keyed, stranger, models: { asked: { status: 200 } } }), null, found)
@@ -118,7 +118,7 @@ describe('the exit code', () => {
       ]),
       strict,
     )
-  it('is 0 for what is fine or merely noted, 1 for problems, 2 for what could not be reached', () => {
+  it('is 0 for ok and notes, 1 for problems, 2 for unreachable', () => {
     expect([
       code(['ok', 'note', 'warning']),
       code(['warning'], true),

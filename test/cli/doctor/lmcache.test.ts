@@ -56,7 +56,7 @@ async function poolWith(lmcache: object, instance?: string): Promise<object> {
 }
 
 describe('firstlight doctor before LMCache', () => {
-  it('knows a coordinator when it meets one, and what it lacks', async () => {
+  it('recognises a coordinator and what it lacks', async () => {
     const coordinator = new FakeCoordinator()
     const url = await host(coordinator)
     const empty = await visit(url)
@@ -72,7 +72,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(full.find('directory').message).toBe('2 keys, of models/sim')
   })
 
-  it('holds instances and models against the engines of the configuration', async () => {
+  it('compares instances and models with the engines of the configuration', async () => {
     const coordinator = new FakeCoordinator()
     join(coordinator, 'node-a', '127.0.0.1')
     coordinator.store('models/sim', tokens, { instance: 'node-a' })
@@ -89,7 +89,7 @@ describe('firstlight doctor before LMCache', () => {
     })
   })
 
-  it('names an instance that has not registered, and a model nobody stores', async () => {
+  it('reports an unregistered instance and a model without keys', async () => {
     const coordinator = new FakeCoordinator()
     join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('sim', tokens, { instance: 'node-a' })
@@ -104,7 +104,7 @@ describe('firstlight doctor before LMCache', () => {
     })
   })
 
-  it('asks a controller for a lookup and for the hosts of the engines', async () => {
+  it('checks a controller by a lookup and the hosts of the engines', async () => {
     const controller = new FakeController()
     const url = await host(controller)
     expect((await visit(url)).subjects[0]!.kind).toBe('controller')
@@ -114,7 +114,7 @@ describe('firstlight doctor before LMCache', () => {
     expect((await visitPool(pool)).find('lmcache_engines').message).toBe('a reads instance-7')
   })
 
-  it('says that a coordinator is away', async () => {
+  it('reports an unreachable coordinator', async () => {
     const seen = await visitPool(await poolWith({ coordinator: 'http://127.0.0.1:1' }))
     expect(seen.subjects.at(-1)).toMatchObject({
       kind: 'coordinator',
@@ -123,7 +123,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.code).toBe(2)
   })
 
-  it('finds an LMCache server that runs scripts, or reports nothing', async () => {
+  it('reports an LMCache server that runs scripts or reports no events', async () => {
     const config = (enabled: boolean, reports: boolean) => ({
       mp: { run_script_api_enabled: enabled },
       coordinator: { url: 'http://10.0.0.9:9300/lmcache/c/hush', event_reporting: reports },
@@ -162,7 +162,7 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.find('run_script').mark).toBe('problem')
   })
 
-  it('knows a gateway, and where to look instead', async () => {
+  it('recognises a gateway and names the right address', async () => {
     const { url } = await stub({ 'GET /ready': { status: 503, body: { status: 'not_ready', reason: 'draining' } } })
     const seen = await visit(url)
     expect(seen.subjects[0]!.kind).toBe('gateway')

@@ -37,8 +37,8 @@ const models = (change: object) => {
   return { 'GET /v1/models': { body: { ...list, data: [{ ...list.data[0], ...change }] } } }
 }
 
-describe('firstlight doctor and the engines of one pool', () => {
-  it('finds them alike', async () => {
+describe('firstlight doctor for the engines of one pool', () => {
+  it('finds no difference', async () => {
     expect((await pair()).find('alike').mark).toBe('ok')
   })
 
@@ -75,7 +75,7 @@ describe('firstlight doctor and the engines of one pool', () => {
 })
 
 describe('firstlight doctor and a vocabulary', () => {
-  it('says what it is for, where there is none', async () => {
+  it('explains a missing vocabulary', async () => {
     expect((await pair()).find('vocabulary')).toMatchObject({
       mark: 'note',
       next: expect.stringContaining('firstlight vocab compile'),
@@ -100,7 +100,7 @@ describe('firstlight doctor and a vocabulary', () => {
     expect(seen.code).toBe(1)
   })
 
-  it('finds other ids, and whose', async () => {
+  it('reports other token ids and the engine', async () => {
     const seen = await withVocabulary(vocabulary(), { 'POST /tokenize': { body: { tokens: [7, 8] } } })
     expect(seen.find('vocabulary')).toMatchObject({
       mark: 'problem',
@@ -108,7 +108,7 @@ describe('firstlight doctor and a vocabulary', () => {
     })
   })
 
-  it('says that the file is missing or damaged', async () => {
+  it('reports a missing or damaged file', async () => {
     expect((await pair({}, { tokenizer: 'gone.vocab' })).find('vocabulary')).toMatchObject({
       mark: 'problem',
       message: expect.stringContaining("vocabulary 'gone.vocab': cannot be read"),

@@ -33,7 +33,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.marks).toEqual(['dev_mode: note', 'event_sockets: warning'])
   })
 
-  it('asks little: no question twice, and nothing that changes anything', async () => {
+  it('sends few requests, none twice, and none that changes anything', async () => {
     const { asked } = await examine()
     expect(asked.filter((one) => one.startsWith('POST')).sort()).toEqual([
       'POST /tokenize',
@@ -43,7 +43,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(asked.length).toBeLessThan(25)
   })
 
-  it('asks a second time before it says that cached tokens are not reported', async () => {
+  it('sends a second request before it reports missing cached tokens', async () => {
     const seen = await examine(
       completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)),
     )
@@ -82,7 +82,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.code).toBe(1)
   })
 
-  it('says what an older engine without the newer routes does not tell', async () => {
+  it('reports what an older engine without the newer routes does not show', async () => {
     const gone = { status: 404, body: { detail: 'Not Found' } }
     const metrics = recorded.metrics
       .replace('kv_cache_usage_perc', 'gpu_cache_usage_perc')
@@ -104,7 +104,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('kv_events')).toMatchObject({ mark: 'ok', message: 'tcp://127.0.0.1:0, replay tcp://127.0.0.1:0' })
   })
 
-  it('takes a server that is no vLLM for one, and says so', async () => {
+  it('recognises a server that is not vLLM', async () => {
     const model = { object: 'list', data: [{ id: 'llama', object: 'model' }] }
     const chat = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } }
     const server = await stub({
@@ -135,12 +135,12 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     })
   })
 
-  it('says that events without a replay socket cannot be repaired', async () => {
+  it('warns that events without a replay socket cannot be repaired', async () => {
     const sources = { 0: { ...(jsonOf('kv-event-sources')['0'] as object), replay_endpoint: null } }
     expect((await examine({ 'GET /kv_event_sources': { body: sources } })).find('kv_replay').mark).toBe('note')
   })
 
-  it('tells a clock that is off from one that is not', async () => {
+  it('distinguishes a wrong clock from a right one', async () => {
     const at = (skewMs: number): Table => ({
       'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } },
     })
@@ -155,13 +155,13 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     })
   })
 
-  it('says that a connection does not outlive its answer', async () => {
+  it('reports that a connection closes with its response', async () => {
     const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
     expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', message: 'every response closes its connection' })
   })
 })
 
-describe('firstlight doctor before a Whisper, which only hears', () => {
+describe('firstlight doctor for a Whisper model', () => {
   const { 'POST /v1/completions': _, ...rest } = realVllm
   const ear: Table = {
     ...rest,
@@ -172,7 +172,7 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
     body: recorded.metrics.replaceAll(/enable_prefix_caching="\w+"/g, 'enable_prefix_caching="False"'),
   }
 
-  it('asks nothing of it that would end it', async () => {
+  it('sends no request that would crash it', async () => {
     const { url } = await stub({ ...ear, 'GET /metrics': uncached })
     const seen = await visit(url)
     expect(seen.find('prefix_caching')).toMatchObject({
@@ -184,7 +184,7 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
   })
 
-  it('says that it will end, where it was told to keep prefixes', async () => {
+  it('reports that it will crash with prefix caching', async () => {
     const { url } = await stub(ear)
     expect((await visit(url, '--no-generate')).find('prefix_caching')).toMatchObject({
       mark: 'warning',
@@ -192,7 +192,7 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
     })
   })
 
-  it('takes a model that has chats, too, for any other', async () => {
+  it('treats a model that also has chats as usual', async () => {
     const seen = await examine({
       'GET /v1/audio/transcriptions': { status: 405 },
       'GET /v1/chat/completions': { status: 405 },
@@ -206,7 +206,7 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
 })
 
 describe('firstlight doctor before an engine behind a proxy', () => {
-  it('tells what strangers reach from what only the configuration’s headers open', async () => {
+  it('distinguishes public endpoints from those behind the configured headers', async () => {
     const guard = (table: Table): Table =>
       Object.fromEntries(
         Object.entries(table).map(([route, entry]) => [

@@ -67,7 +67,7 @@ async function visitEdge(url: string, gateway: object = {}): Promise<Visit> {
 }
 
 describe('firstlight doctor and a gateway beside the engines', () => {
-  it('finds it in order, and complains of nothing that only an engine has', async () => {
+  it('reports no problems, and nothing that only applies to engines', async () => {
     const seen = await visitEdge((await region()).url)
     expect(seen.marks).toEqual([])
     expect(seen.code).toBe(0)
@@ -94,13 +94,13 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     ],
     ['lets everybody in', { document: { keys: undefined } }, {}, { key: 'note' }, 'edge: true'],
     ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Remove `rtt_ms`'],
-  ])('says that it %s, and the next step', async (_, there, here, marks, next) => {
+  ])('reports that it %s, with the next step', async (_, there, here, marks, next) => {
     const seen = await visitEdge((await region(there)).url, here)
     expect(seen.marks).toEqual(Object.entries(marks).map(([check, mark]) => `${check}: ${mark}`))
     expect(seen.find(Object.keys(marks)[0]!).next).toContain(next)
   })
 
-  it('asks for each model by itself', async () => {
+  it('checks each model', async () => {
     const seen = await visitEdge((await region()).url, {
       models: [{ model: 'sim' }, { model: 'small', block_tokens: 16 }],
     })
@@ -108,14 +108,14 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect(seen.out).toContain('2 engines for small')
   })
 
-  it('says that none of its engines may be given a prompt', async () => {
+  it('reports that none of its engines is available', async () => {
     const seen = await visitEdge(
       (await region({ pool: { engines: [{ id: 'gone', url: 'http://127.0.0.1:9' }], stats_interval_ms: 100 } })).url,
     )
     expect(seen.find('outlook').mark).toBe('warning')
   })
 
-  it('does not count our own engines, of which it was told by us, and says where it has no others', async () => {
+  it('does not count our own engines, which it learned from us, and reports if it has no others', async () => {
     const cost_model = { fixed_s: 0, per_token_s: 0, per_pair_s: 0 }
     const outlook = {
       version: 1,
@@ -146,7 +146,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     })
   })
 
-  it('takes no engine for it', async () => {
+  it('does not treat it as an engine', async () => {
     const { url } = await stub(realVllm)
     expect((await visitEdge(url)).find('firstlight')).toMatchObject({
       mark: 'problem',
@@ -154,7 +154,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     })
   })
 
-  it('says that nobody listens, and that a binding is not for it', async () => {
+  it('reports a closed port, and that a binding cannot be checked', async () => {
     const nobody = await visitEdge('http://127.0.0.1:9')
     expect(nobody.marks).toEqual(['reachable: unreachable'])
     expect(nobody.code).toBe(2)

@@ -13,7 +13,7 @@ const completions = (): number =>
   fleet!.engines.reduce((sum, { log }) => sum + (log.last('/v1/completions') === undefined ? 0 : 1), 0)
 
 describe('firstlight doctor before simulated engines', () => {
-  it('finds nothing wrong with the demo’s fleet, by address and by configuration', async () => {
+  it('reports no problems for the demo’s fleet, by address and by configuration', async () => {
     fleet = await startDemoFleet(2)
     const byUrl = await visit(...fleet.urls, '--strict')
     expect(byUrl.marks.filter((mark) => !mark.endsWith(': note'))).toEqual([])
@@ -30,7 +30,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(byConfig.find('alike').message).toContain('2 engines')
   })
 
-  it('sees every feature that is on, and asks for one completion of one token', async () => {
+  it('detects every enabled feature with one completion of one token', async () => {
     const url = await start({
       maxNumQueuedReqs: 8,
       adapters: ['sql'],
@@ -79,14 +79,14 @@ describe('firstlight doctor before simulated engines', () => {
     expect((await visit(url, '--strict')).code).toBe(1)
   })
 
-  it('asks for no completion when it may not', async () => {
+  it('requests no completion if disabled', async () => {
     const url = await start()
     const seen = await visit(url, '--no-generate')
     expect(seen.find('completion')).toMatchObject({ mark: 'note', message: 'skipped' })
     expect(completions()).toBe(0)
   })
 
-  it('says that an engine is paused or asleep, how to end it, and does not hang on it', async () => {
+  it('reports a paused or sleeping engine with the command to wake it, without hanging', async () => {
     const url = await start()
     await fetch(`${url}/pause`, { method: 'POST' })
     expect((await visit(url)).find('awake')).toMatchObject({
@@ -106,7 +106,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(completions()).toBe(0)
   })
 
-  it('says that a key is wanted, wrong or right, and shows none', async () => {
+  it('reports a required, wrong or accepted key, and prints none', async () => {
     const url = await start({ apiKey: 'sesame-key' })
     const without = await visit(url)
     expect(without.find('key')).toMatchObject({
@@ -121,7 +121,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(right.json + right.out).not.toContain('sesame')
   })
 
-  it('holds a configuration against what the engine says', async () => {
+  it('compares the configuration with the engine', async () => {
     const url = await start({ prefixCaching: false, limits: { blockTokens: 48, cacheBlocks: 1000 } })
     const engine = { id: 'a', url, key: 'not-needed', prefix_caching: 'on', cache_blocks: 5000 }
     const seen = await visitPool({ model: 'simm', adapters: ['sql'], engines: [engine] })
@@ -142,7 +142,7 @@ describe('firstlight doctor before simulated engines', () => {
     expect(seen.json).not.toContain('not-needed')
   })
 
-  it('knows the halves of a split by their connectors', async () => {
+  it('recognises prefill and decode engines by their connectors', async () => {
     fleet = await startFleet({
       profile: 'instant',
       engines: [
@@ -182,7 +182,7 @@ describe('firstlight doctor before simulated engines', () => {
     })
   })
 
-  it('prints what is not fine, and no more, when asked to be brief', async () => {
+  it('prints only findings that are not ok in brief mode', async () => {
     const url = await start()
     const { out } = await visit(url, '--brief')
     expect(out).toContain('· kv events')

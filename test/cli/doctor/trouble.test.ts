@@ -32,8 +32,8 @@ async function reached(...argv: string[]) {
   return { code, mark: found.mark, message: found.message, next: found.next }
 }
 
-describe('firstlight doctor before a server that cannot be asked', () => {
-  it('says that nobody listens', async () => {
+describe('firstlight doctor for an unreachable server', () => {
+  it('reports a closed port', async () => {
     const url = (await stub({})).url
     closeStubs()
     expect(await reached(url)).toMatchObject({
@@ -44,14 +44,14 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     })
   })
 
-  it('does not wait for one that says nothing', async () => {
+  it('does not wait for a silent server', async () => {
     expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({
       code: 2,
       message: 'connected, but no answer within 0.3 s',
     })
   })
 
-  it('knows what is no HTTP, and what breaks the connection', async () => {
+  it('recognises a server that is not HTTP, and a reset connection', async () => {
     expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({
       code: 2,
       message: 'the server does not use HTTP/1.1',
@@ -59,7 +59,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(await reached(await speaks(''))).toMatchObject({ code: 2, message: 'the connection was reset' })
   })
 
-  it('knows a certificate nobody trusts, and the variable for it', async () => {
+  it('reports an untrusted certificate with the variable for it', async () => {
     const { url } = await stub(realVllm, true)
     expect(await reached(url)).toMatchObject({
       code: 2,
@@ -68,7 +68,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     })
   })
 
-  it('knows TLS where there is none, and none where there is', async () => {
+  it('recognises TLS on a plain port and the reverse', async () => {
     const plain = await stub(realVllm)
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
@@ -104,7 +104,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(trouble.next).not.toBe('')
   })
 
-  it('looks into the several addresses of one name', () => {
+  it('reads the errors of all addresses of one name', () => {
     const both = new AggregateError(
       [Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
       'both',
@@ -114,7 +114,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     )
   })
 
-  it('says so when the key is no header', async () => {
+  it('reports a key that is no valid header', async () => {
     expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({
       code: 2,
       message: expect.stringContaining('a character that is invalid in HTTP'),
@@ -132,7 +132,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     })
   })
 
-  it('says that an engine is ill', async () => {
+  it('reports an unhealthy engine', async () => {
     const { url } = await stub({ ...realVllm, 'GET /health': { status: 503 } })
     expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', message: '/health returns 503' })
   })
@@ -160,7 +160,7 @@ describe('firstlight doctor and its command line', () => {
     expect(err).not.toContain('hush')
   })
 
-  it('takes the base URL that clients use, and sends the headers it is given', async () => {
+  it('accepts the base URL of clients, and sends the given headers', async () => {
     let token: string | undefined
     const server = await stub({
       ...realVllm,
