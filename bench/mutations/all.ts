@@ -1,9 +1,20 @@
-import { cluster } from './cluster.ts'
+import { caches } from './caches.ts'
 import { legs } from './legs.ts'
 import { measures } from './measures.ts'
 import type { Mutation } from './mutation.ts'
 import { objects } from './objects.ts'
 import { origin } from './origin.ts'
+import { pool } from './pool.ts'
+import { relay } from './relay.ts'
 import { routing } from './routing.ts'
 
-export const mutations: readonly Mutation[] = [...routing, ...cluster, ...measures, ...origin, ...legs, ...objects]
+export const mutations: readonly Mutation[] = [
+  ...routing,
+  ...pool,
+  ...caches,
+  ...measures,
+  ...origin,
+  ...relay,
+  ...legs,
+  ...objects,
+]

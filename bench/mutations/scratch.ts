@@ -1,58 +1,20 @@
-/** A copy of the working tree that breaks are put into, so that nothing is ever broken where people work. */
+/** A copy of the working tree. Mutations are applied to it, never to the working tree itself. */
 import { execFile, execFileSync } from 'node:child_process'
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { patternOf, root } from './catalogue.ts'
 import type { Mutation } from './mutation.ts'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
 const LONG_AGO = new Date(0)
 const LATER = new Date('2100-01-01')
-
-/** Matches `there` however the formatter wraps it: any white space is as good as any other, and none between signs. */
-function patternOf(there: string): RegExp {
-  const pieces = there.trim().match(/\w+|\s+|[^\w\s]/g) ?? []
-  let pattern = ''
-  for (const [at, piece] of pieces.entries()) {
-    if (/\s/.test(piece)) continue
-    const isSpaced = at > 0 && /\s/.test(pieces[at - 1]!)
-    const isWord = /\w/.test(piece)
-    const follows = at === 0 ? '' : pieces[isSpaced ? at - 2 : at - 1]!
-    pattern += at === 0 ? '' : isSpaced && isWord && /\w/.test(follows) ? '\\s+' : '\\s*'
-    pattern += piece.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-  }
-  return new RegExp(pattern, 'g')
-}
-
-/** Why the text cannot be replaced; null: it stands once. */
-export function misplaced({ there, instead }: Pick<Mutation, 'there' | 'instead'>, text: string | null): string | null {
-  if (text === null) return 'the file does not exist'
-  const found = text.match(patternOf(there))?.length ?? 0
-  if (found === 1) return there === instead ? 'the break changes nothing' : null
-  return found === 0 ? 'the text does not occur in the file' : `the text occurs ${found} times in the file`
-}
-
-/** Text of a source in the working tree; null: there is no such file. */
-export function sourceText(file: string): string | null {
-  return existsSync(join(root, file)) ? readFileSync(join(root, file), 'utf8') : null
-}
 
 export class Scratch {
   readonly folder = mkdtempSync(join(tmpdir(), 'firstlight-mutations-'))
 
-  /** Copies what git tracks and what it would add; packages are shared. */
+  /** Copies what git tracks and what it would add. Packages are shared with the working tree. */
   constructor() {
     const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
       cwd: root,
@@ -64,30 +26,38 @@ export class Scratch {
       cpSync(join(root, file), join(this.folder, file))
     }
     symlinkSync(join(root, 'node_modules'), join(this.folder, 'node_modules'))
-    if (existsSync(join(root, 'dist/dashboard')))
-      cpSync(join(root, 'dist/dashboard'), join(this.folder, 'dist/dashboard'), { recursive: true })
+    this.#copyBuild(root, 'dist/dashboard')
   }
 
-  /** Builds the Worker of the unbroken copy. */
+  /** Builds the Worker of the unchanged copy. */
   async build(): Promise<void> {
     const code = `const { buildWorker } = await import('./scripts/build-worker.ts'); await buildWorker('dist/worker')`
     await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], { cwd: this.folder })
   }
 
-  /** Project `node` builds the Worker anew when a source is newer. `isWanted`: it has to; else it need not. */
-  rebuilds(isWanted: boolean): void {
-    const built = join(this.folder, 'dist/worker/worker.js')
-    if (existsSync(built)) utimesSync(built, isWanted ? LONG_AGO : LATER, isWanted ? LONG_AGO : LATER)
+  copyWorkerOf(other: Scratch): void {
+    this.#copyBuild(other.folder, 'dist/worker')
   }
 
-  /** Puts the break in, runs, takes it out again. */
-  async broken<Value>(mutation: Mutation, run: () => Promise<Value>): Promise<Value> {
-    const path = join(this.folder, mutation.file)
+  #copyBuild(from: string, path: string): void {
+    if (existsSync(join(from, path))) cpSync(join(from, path), join(this.folder, path), { recursive: true })
+  }
+
+  /** Sets the age of the built Worker: the project `node` builds it again if a source is newer. */
+  setWorkerOutdated(isOutdated: boolean): void {
+    const built = join(this.folder, 'dist/worker/worker.js')
+    const at = isOutdated ? LONG_AGO : LATER
+    if (existsSync(built)) utimesSync(built, at, at)
+  }
+
+  /** Applies the mutation, runs, and reverts it. */
+  async withMutation<Value>({ file, find, replace }: Mutation, run: () => Promise<Value>): Promise<Value> {
+    const path = join(this.folder, file)
     const text = readFileSync(path, 'utf8')
-    // A function, since a replacement text may hold dollars.
+    // A function, because `$` in a replacement string has a special meaning.
     writeFileSync(
       path,
-      text.replace(patternOf(mutation.there), () => mutation.instead),
+      text.replace(patternOf(find), () => replace),
     )
     try {
       return await run()

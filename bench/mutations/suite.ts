@@ -1,22 +1,14 @@
-/** Runs a few test files in a scratch copy and says what they noticed. */
+/** Runs test files in a scratch copy and judges the mutation that is applied to it. */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { Runtime } from './mutation.ts'
 import type { Scratch } from './scratch.ts'
+import type { Verdict } from './verdicts.ts'
 
-export type Verdict =
-  /** Every test passed. */
-  | { readonly kind: 'passed'; readonly tests: number }
-  /** `by`: the first test that failed, or what else went wrong. */
-  | { readonly kind: 'failed'; readonly by: string }
-  /** The source does not load: the break is no test of the tests. */
-  | { readonly kind: 'unloadable'; readonly by: string }
-  /** The tests say nothing: they fail without the break too, or there are none. */
-  | { readonly kind: 'useless'; readonly by: string }
-
-/** Longer than any of the narrow sets takes on a busy machine: a break that makes a loop endless is noticed by this. */
+/** Longer than the tests of any mutation take on a busy machine. A mutation that makes a loop endless is caught by this limit. */
 const LIMIT_MS = 240_000
+const BASELINE_LIMIT_MS = 900_000
 const UNLOADABLE = /SyntaxError|Transform failed|PARSE_ERROR|Unexpected token|does not provide an export|is not defined/
 
 interface Report {
@@ -30,52 +22,65 @@ interface Report {
   }[]
 }
 
-export async function runTests(scratch: Scratch, runtime: Runtime, files: readonly string[]): Promise<Verdict> {
-  scratch.rebuilds(runtime === 'built')
+interface Run {
+  /** null: vitest ended without one. */
+  readonly report: Report | null
+  readonly isLate: boolean
+  /** The last characters of stdout and stderr. */
+  readonly printed: string
+}
+
+/** Runs the tests up to their first failure. */
+export async function judge(scratch: Scratch, runtime: Runtime, files: readonly string[]): Promise<Verdict> {
+  const { report, isLate, printed } = await vitest(scratch, runtime, ['--bail', '1', ...files], LIMIT_MS)
+  if (isLate) return { kind: 'caught', by: `the time limit of ${LIMIT_MS / 1000} s` }
+  if (report === null) return { kind: 'caught', by: `vitest ended without a report: ${printed.slice(-300)}` }
+  return verdictOf(report, printed)
+}
+
+/** Runs all tests of the unchanged tree. Returns paths of the test files that fail twice. */
+export async function failingFiles(scratch: Scratch, runtime: Runtime, files: readonly string[]): Promise<string[]> {
+  const first = await failuresOf(scratch, runtime, files)
+  return first.length === 0 ? [] : await failuresOf(scratch, runtime, first)
+}
+
+async function failuresOf(scratch: Scratch, runtime: Runtime, files: readonly string[]): Promise<string[]> {
+  const { report, printed } = await vitest(scratch, runtime, files, BASELINE_LIMIT_MS)
+  if (report === null) throw new Error(`vitest ended without a report on ${runtime}: ${printed}`)
+  return report.testResults.flatMap(({ name, status }) => (status === 'failed' ? [relative(scratch.folder, name)] : []))
+}
+
+async function vitest(scratch: Scratch, runtime: Runtime, args: readonly string[], limitMs: number): Promise<Run> {
+  scratch.setWorkerOutdated(runtime === 'built')
   const output = join(scratch.folder, 'mutation-report.json')
   rmSync(output, { force: true })
   const project = runtime === 'workers' ? 'workers' : 'node'
-  // A test that fails once on a busy machine has noticed nothing: a break fails again.
-  const args = [
-    'node_modules/vitest/vitest.mjs',
-    'run',
-    '--project',
-    project,
-    '--bail',
-    '1',
-    '--retry',
-    '1',
-    '--reporter',
-    'json',
-    '--outputFile',
-    output,
-    ...files,
-  ]
-  const ended = await run(args, scratch.folder)
-  if (ended === 'late') return { kind: 'failed', by: `the time limit of ${LIMIT_MS / 1000} s` }
-  if (!existsSync(output)) return { kind: 'failed', by: `vitest ended without a report: ${ended.slice(-300)}` }
-  return verdictOf(JSON.parse(readFileSync(output, 'utf8')) as Report, ended)
+  // A test that fails once on a busy machine proves nothing. With a mutation it fails again.
+  const options = ['--project', project, '--retry', '1', '--reporter', 'json', '--outputFile', output]
+  const ended = await run(['node_modules/vitest/vitest.mjs', 'run', ...options, ...args], scratch.folder, limitMs)
+  const report = existsSync(output) ? (JSON.parse(readFileSync(output, 'utf8')) as Report) : null
+  return { report, ...ended }
 }
 
 function verdictOf(report: Report, printed: string): Verdict {
   const failed = report.testResults
     .flatMap(({ assertionResults }) => assertionResults)
     .find(({ status }) => status === 'failed')
-  if (failed !== undefined) return { kind: 'failed', by: failed.fullName }
+  if (failed !== undefined) return { kind: 'caught', by: failed.fullName }
   const file = report.testResults.find(({ status }) => status === 'failed')
   if (file !== undefined)
     return {
-      kind: UNLOADABLE.test(file.message) ? 'unloadable' : 'failed',
+      kind: UNLOADABLE.test(file.message) ? 'unloadable' : 'caught',
       by: `${file.name}: ${file.message.split('\n')[0]}`,
     }
-  if (!report.success) return { kind: 'failed', by: `an unhandled error: ${printed.slice(-300)}` }
-  return { kind: 'passed', tests: report.numPassedTests }
+  if (!report.success) return { kind: 'caught', by: `an unhandled error: ${printed.slice(-300)}` }
+  if (report.numPassedTests === 0) return { kind: 'inconclusive', by: 'no test ran' }
+  return { kind: 'survived', tests: report.numPassedTests }
 }
 
-/** Resolves with what was printed. */
-function run(args: readonly string[], cwd: string): Promise<string> {
+function run(args: readonly string[], cwd: string, limitMs: number): Promise<Pick<Run, 'isLate' | 'printed'>> {
   return new Promise((resolve) => {
-    // A group of its own, so that workers of the test runner end with it.
+    // A process group of its own, so that workers of the test runner end with it.
     const child = spawn(process.execPath, args, {
       cwd,
       detached: true,
@@ -83,25 +88,26 @@ function run(args: readonly string[], cwd: string): Promise<string> {
       env: { ...process.env, NO_COLOR: '1', CI: '1' },
     })
     let printed = ''
+    let isLate = false
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (data: Buffer) => (printed = (printed + data.toString()).slice(-4_000)))
     const kill = (): void => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
       } catch {
-        // It has ended by itself.
+        // The process has already ended.
       }
     }
     const timer = setTimeout(() => {
-      printed = 'late'
+      isLate = true
       kill()
-    }, LIMIT_MS)
-    // Before the copy is removed, which they would go on writing into.
+    }, limitMs)
+    // At an exit the tests must end before the copy is removed, or they write into it again.
     process.prependOnceListener('exit', kill)
     child.on('close', () => {
       clearTimeout(timer)
       process.removeListener('exit', kill)
-      resolve(printed)
+      resolve({ isLate, printed })
     })
   })
 }
