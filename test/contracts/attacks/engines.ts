@@ -1,7 +1,16 @@
 /** Engines that answer as no engine should: nothing of it reaches a client, and the next engine serves the request. */
 import type { Socket } from 'node:net'
-import { expect, it } from 'vitest'
-import { chat, HOSTILE, MIXED, post, wellAnswered, type AttackTable, type AttackWorld } from './world.ts'
+import { beforeEach, expect, it } from 'vitest'
+import {
+  chat,
+  HOSTILE_CASES,
+  hostileModel,
+  mixedModel,
+  post,
+  wellAnswered,
+  type AttackTable,
+  type AttackWorld,
+} from './world.ts'
 
 const EVIL = 'EVIL'
 const OK = 'HTTP/1.1 200 OK\r\n'
@@ -114,6 +123,12 @@ function chunksThen(broken: (socket: Socket) => void): (socket: Socket) => void 
 }
 
 export function engines(world: () => AttackWorld, { isWorker }: AttackTable): void {
+  let turn = -1
+  beforeEach(() => {
+    turn += 1
+    if (turn >= HOSTILE_CASES) throw new Error(`raise HOSTILE_CASES (${HOSTILE_CASES}): this is one case more`)
+  })
+
   const ask = async (
     model: string,
     more: object = {},
@@ -133,7 +148,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     test(`${name} is a failure of the engine, and the next one serves`, async () => {
       const { hostile } = world()
       hostile.respond = respond
-      const alone = await ask(HOSTILE)
+      const alone = await ask(hostileModel(turn))
       // To a Worker an answer that is no HTTP is a connection that broke.
       expect(isWorker ? [502, 503, 504] : [502, 504]).toContain(alone.status)
       expect(JSON.parse(alone.body)).toMatchObject({ error: { type: 'server_error' } })
@@ -141,7 +156,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
       expect(JSON.stringify([...alone.headers])).not.toContain(EVIL)
       hostile.asked.length = 0
       for (let at = 0; at < 2; at++) {
-        const { status, body } = await ask(MIXED)
+        const { status, body } = await ask(mixedModel(turn))
         expect([status, body]).toEqual([200, expect.stringContaining('WELL')])
       }
       expect(hostile.asked.length).toBeGreaterThan(0)
@@ -154,7 +169,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     hostile.respond = text(
       `HTTP/1.1 ${status} Moved\r\nlocation: ${engine.url}/v1/chat/completions\r\ncontent-length: 0\r\n\r\n`,
     )
-    const answer = await ask(HOSTILE)
+    const answer = await ask(hostileModel(turn))
     expect(answer.status).toBe(502)
     expect(answer.headers.get('location')).toBeNull()
     expect(answer.body).not.toContain('127.0.0.1')
@@ -164,10 +179,10 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
   it('headers that speak for the gateway are dropped or replaced', async () => {
     const lines = FORGED.map((name) => `${name}: forged\r\n`).join('')
     world().hostile.respond = text(`${OK}${JSON_TYPE}connection: x-hop\r\n${lines}content-length: 2\r\n\r\n{}`)
-    const { status, headers, body } = await ask(HOSTILE)
+    const { status, headers, body } = await ask(hostileModel(turn))
     expect([status, body]).toEqual([200, '{}'])
     expect([...headers].filter(([, value]) => value.includes('forged'))).toEqual([])
-    expect(headers.get('x-firstlight-engine')).toBe('ill')
+    expect(headers.get('x-firstlight-engine')).toBe(`ill-${turn}`)
     expect(headers.get('x-request-id')).toMatch(/^[\w.:=-]{1,128}$/)
   })
 
@@ -175,7 +190,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     '%s ends a stream with a cut, and never as if it were whole',
     async (_name, respond) => {
       world().hostile.respond = respond
-      const { status, body, isCut } = await ask(HOSTILE, { stream: true })
+      const { status, body, isCut } = await ask(hostileModel(turn), { stream: true })
       expect(status).toBe(200)
       expect(body).not.toContain(EVIL)
       expect(isCut || body.includes('engine_stream_cut')).toBe(true)
@@ -188,9 +203,9 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     async (line) => {
       const { hostile } = world()
       hostile.respond = text(`${line}content-length: 4\r\n\r\n${EVIL}`)
-      expect((await ask(HOSTILE)).body).not.toContain(EVIL)
+      expect((await ask(hostileModel(turn))).body).not.toContain(EVIL)
       hostile.respond = wellAnswered
-      for (let at = 0; at < 3; at++) expect((await ask(HOSTILE)).body).toContain('WELL')
+      for (let at = 0; at < 3; at++) expect((await ask(hostileModel(turn))).body).toContain('WELL')
     },
   )
 
@@ -199,8 +214,8 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     hostile.respond = text(
       `${OK}${JSON_TYPE}content-length: 2\r\n\r\n{}${OK}${JSON_TYPE}content-length: 4\r\n\r\n${EVIL}`,
     )
-    for (let at = 0; at < 3; at++) expect((await ask(HOSTILE)).body).toBe('{}')
+    for (let at = 0; at < 3; at++) expect((await ask(hostileModel(turn))).body).toBe('{}')
     hostile.respond = wellAnswered
-    for (let at = 0; at < 3; at++) expect((await ask(HOSTILE)).body).toContain('WELL')
+    for (let at = 0; at < 3; at++) expect((await ask(hostileModel(turn))).body).toContain('WELL')
   })
 }

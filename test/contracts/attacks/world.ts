@@ -32,12 +32,18 @@ export const attackKeys = {
 export const SALT = 'attack-salt-5'
 /** The configured priority of `ranked` and `rankedFree`. */
 export const PRIORITY = 7
-/** As engines name it, as clients name it, and a model of the hostile engine alone. */
+/** As engines name it, and as clients name it. */
 export const MODEL = 'base/model'
 export const ALIAS = 'alias'
-export const HOSTILE = 'hostile'
-/** The hostile engine and a healthy one. */
-export const MIXED = 'mixed'
+/**
+ * Cases of hostile answers, each with an address of the hostile engine and pools of its own: what one leaves behind (an open
+ * circuit, a failed health check, a connection with bytes to spare) must not decide what the next one sees.
+ */
+export const HOSTILE_CASES = 48
+/** Model of the hostile engine alone. */
+export const hostileModel = (at: number): string => `hostile-${at}`
+/** Model of the hostile engine and a healthy one. */
+export const mixedModel = (at: number): string => `mixed-${at}`
 
 export interface EngineRequest {
   readonly target: string
@@ -51,26 +57,34 @@ export interface EngineRequest {
 type Respond = (socket: net.Socket, request: EngineRequest) => void
 
 export class RawEngine {
-  url = ''
+  /** One for each port. */
+  urls: readonly string[] = []
   readonly asked: EngineRequest[] = []
   respond: Respond
   readonly #sockets = new Set<net.Socket>()
-  readonly #server = net.createServer((socket) => this.#serve(socket))
+  readonly #servers: net.Server[] = []
 
   constructor(respond: Respond) {
     this.respond = respond
   }
 
-  async open(): Promise<this> {
-    await once(this.#server.listen(0, '127.0.0.1'), 'listening')
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  async open(ports = 1): Promise<this> {
+    for (let at = 0; at < ports; at++) {
+      const server = net.createServer((socket) => this.#serve(socket))
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      this.#servers.push(server)
+    }
+    this.urls = this.#servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
     return this
+  }
+
+  get url(): string {
+    return this.urls[0]!
   }
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
-    this.#server.close()
-    await once(this.#server, 'close')
+    await Promise.all(this.#servers.map((server) => once(server.close(), 'close')))
   }
 
   #serve(socket: net.Socket): void {
@@ -117,10 +131,9 @@ export interface AttackWorld {
 }
 
 export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> {
-  const engine = await new RawEngine(wellAnswered).open()
-  const hostile = await new RawEngine(wellAnswered).open()
+  const engine = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
+  const hostile = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
   const well = { id: 'well', url: engine.url, key: attackKeys.engine }
-  const ill = { id: 'ill', url: hostile.url }
   // A test of one answer says nothing of the next one: no circuit stays open, no retry is refused.
   const rest = { policy: 'round_robin', circuit: { failures: 1000, open_ms: 1 }, retry: { share: 1, min_per_s: 1000 } }
   const limits = { connect_ms: 2_000, first_byte_ms: 1_500, idle_ms: 1_500 }
@@ -138,8 +151,27 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
     limits: { heartbeat_ms: 0 },
     clusters: [
       { id: 'good', pools: [{ model: MODEL, aliases: [ALIAS], ...rest, limits, engines: [well] }] },
-      { id: 'bad', pools: [{ model: HOSTILE, ...rest, limits, engines: [ill] }] },
-      { id: 'both', pools: [{ model: MIXED, ...rest, limits, engines: [ill, { ...well, id: 'well-2' }] }] },
+      {
+        id: 'bad',
+        pools: hostile.urls.map((url, at) => ({
+          model: hostileModel(at),
+          ...rest,
+          limits,
+          engines: [{ id: `ill-${at}`, url }],
+        })),
+      },
+      {
+        id: 'both',
+        pools: hostile.urls.map((url, at) => ({
+          model: mixedModel(at),
+          ...rest,
+          limits,
+          engines: [
+            { id: `ill-${at}`, url },
+            { ...well, id: `well-${at}`, url: engine.urls[at]! },
+          ],
+        })),
+      },
     ],
   })
   const close = async (): Promise<void> => {

@@ -84,7 +84,7 @@ class Twins {
       : this.stretches.firstToken(job.order, { at, newTokens: job.newTokens, next: this.jobs.length })
     this.model.firstToken(job, at)
     expect(stretch && [stretch.from, stretch.prompts, stretch.bookedTokens]).toEqual(
-      expected && [expected.from, expected.prompts, expected.bookedTokens],
+      expected && near([expected.from, expected.prompts, expected.bookedTokens]),
     )
   }
 
@@ -105,6 +105,12 @@ class Twins {
   }
 }
 
+/** Numbers up to a rounding error: queue and model add the same times in another order. */
+function near(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(near)
+  return Number.isFinite(value) ? expect.closeTo(value as number, 6) : value
+}
+
 describe('PrefillQueue', () => {
   it('answers what a queue with one server and known service times answers, after any history of an engine', () => {
     fc.assert(
@@ -114,10 +120,8 @@ describe('PrefillQueue', () => {
         for (const one of steps) {
           now += one.elapsed
           twins.take(one, now)
-          expect(twins.seen(twins.queue)).toEqual(twins.seen(twins.model))
-          // A wait that is overdue is no sum of whole numbers.
-          const waits = twins.waits(twins.model, now)
-          expect(twins.waits(twins.queue, now)).toEqual(waits.map((wait) => expect.closeTo(wait, 6)))
+          expect(twins.seen(twins.queue)).toEqual(near(twins.seen(twins.model)))
+          expect(twins.waits(twins.queue, now)).toEqual(near(twins.waits(twins.model, now)))
         }
         // Each is reported once: from then on it counts as producing output.
         expect(twins.presumed.map(({ newTokens }) => newTokens).toSorted()).toEqual(
