@@ -27,7 +27,7 @@ const LF = 10
 const DASH = 45
 
 /** What the gateway acts on: it must be readable, and stand there once. */
-const READ = /^(?:model|stream|vllm_xargs|priority)$/
+const READ = /^(?:model|stream|vllm_xargs|priority|n|best_of|max_tokens|max_completion_tokens|max_output_tokens)$/
 
 /** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or `bad_value`. */
 export async function readForm(
@@ -52,7 +52,8 @@ export async function readForm(
       })
     }
     if (name === 'model') model = part
-    if (text !== null) json.set(name, name === 'stream' ? isOn(text) : text)
+    // The name alone of what cannot be read: some names are refused, whatever they hold.
+    json.set(name, text === null ? undefined : name === 'stream' ? isOn(text) : text)
   }
   return { bytes, json: Object.fromEntries(json), model }
 }

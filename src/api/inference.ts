@@ -7,7 +7,7 @@ import { InferenceExchange, authorizeOverrides, type InferenceRequest } from './
 import { readFields, readWishes, type Fields } from './fields.ts'
 import { readForm } from './forms.ts'
 import type { StoredResponse } from '../ports.ts'
-import { authorizePriority } from './request-limits.ts'
+import { authorizePriority, enforceLimits } from './request-limits.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 
@@ -54,6 +54,7 @@ export async function parseInferenceRequest(
   const holding = endpoint.held ? await holdingOf(context, fields, caller) : null
   const model = modelOf(context, fields, caller, holding)
   const offer = context.catalog.offer(model, caller)
+  enforceLimits(body, limits)
   const routes = holding === null ? offer.routes : [routeOf(context, holding)]
   return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: holding }
 }

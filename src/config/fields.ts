@@ -91,6 +91,12 @@ export const modelName = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name
 
 export const headerName = textLike(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
 
+/** Host of a URL, without a port; `*.` before a domain matches every host below it. */
+export const hostName = textLike(
+  /^(?:\*\.)?[a-z0-9](?:[a-z0-9._-]{0,251}[a-z0-9])?$|^\[[0-9a-f:.]{2,45}\]$/,
+  'must be a host in lower case without a port, like images.example.com or *.example.com',
+)
+
 export const label = z.string().check(z.maxLength(255))
 
 /** Hardware profile for which the core has a prior speed. */

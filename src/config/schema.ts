@@ -9,6 +9,7 @@ import {
   baseUrl,
   number,
   headerName,
+  hostName,
   id,
   milliseconds,
   modelName,
@@ -123,6 +124,20 @@ const cors = strict({
   max_age_s: describe('How long a browser may cache a preflight response.', withDefault(int(0, 86_400), 600)),
 })
 
+/** What SGLang takes from a body and a tenant must not choose; vLLM's transfer parameters are removed in any case. */
+const DENIED_FIELDS = [
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  'bootstrap_pair_key',
+  'data_parallel_rank',
+  'routed_dp_rank',
+  'disagg_prefill_dp_rank',
+  'lora_path',
+  'session_params',
+  'custom_logit_processor',
+]
+
 const gatewayLimits = strict({
   body_bytes: describe('Maximum size of a request body.', withDefault(int(1024, 1_073_741_824), 33_554_432)),
   buffered_bytes: describe(
@@ -132,6 +147,26 @@ const gatewayLimits = strict({
   max_json_cost: describe(
     'Maximum parse cost of a request body, in units of about 0.1 µs: a string or a known key costs 3, a new key 12, an object 6 besides its keys, a list 2, a token id about a third. The length of strings does not count. A more expensive body would delay other requests.',
     withDefault(int(1024, 1_073_741_824), 500_000),
+  ),
+  max_json_depth: describe(
+    'Maximum nesting of arrays and objects in a request body, the body included. Beyond it 400.',
+    withDefault(int(4, 1024), 128),
+  ),
+  max_n: describe(
+    'Maximum number of choices of a request: `n` and `best_of`. Beyond it 400.',
+    withDefault(int(1, 1_000_000), 128),
+  ),
+  max_output_tokens: describe(
+    'Maximum number of output tokens of a request: `max_tokens`, `max_completion_tokens`, `max_output_tokens`. Beyond it 400. A request that names none has the engine’s own limit. Absent: no limit.',
+    z.optional(int(1, 1_000_000_000)),
+  ),
+  media_hosts: describe(
+    'Hosts that URLs of images, audio, videos and files in a body may name, such as `images.example.com` or `*.cdn.example.com`. `data:` URLs are always allowed; `[]`: only they are. Engines resolve and fetch these URLs themselves, and may follow redirects. Absent: any URL.',
+    z.optional(z.array(hostName)),
+  ),
+  denied_fields: describe(
+    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang that name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, `bootstrap_port`, `bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, `disagg_prefill_dp_rank`, `lora_path`, `session_params`, `custom_logit_processor`. A list replaces the default; `[]`: none.',
+    withDefault(z.array(text(128)), DENIED_FIELDS),
   ),
   heartbeat_ms: describe(
     'Interval of SSE comments to the client while an engine sends nothing. 0: none.',

@@ -5,6 +5,7 @@ import { engines } from './engines.ts'
 import { framings } from './framings.ts'
 import { headers } from './headers.ts'
 import { keys } from './keys.ts'
+import { limits } from './limits.ts'
 import { paths } from './paths.ts'
 import { priorities } from './priorities.ts'
 import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './world.ts'
@@ -16,6 +17,7 @@ const ATTACKS = {
   'headers that an engine might obey': headers,
   'keys that are none': keys,
   'priorities that clients choose': priorities,
+  'bodies that ask for too much': limits,
   'engines that turn on the gateway': engines,
 }
 

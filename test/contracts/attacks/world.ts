@@ -148,7 +148,7 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
     ],
     admin: { secret: attackKeys.admin },
     log: { level: 'silent' },
-    limits: { heartbeat_ms: 0 },
+    limits: { heartbeat_ms: 0, max_output_tokens: 1000, media_hosts: ['images.test', '*.cdn.test'] },
     clusters: [
       { id: 'good', pools: [{ model: MODEL, aliases: [ALIAS], ...rest, limits, engines: [well] }] },
       {
