@@ -54,9 +54,8 @@ export function parseAnswerHead(text: string): ParsedHead | null {
 function takeFraming(framing: Framing, name: string, value: string, old: boolean): 'keep' | 'taken' | 'refuse' {
   if (name === 'content-length') {
     if (!/^\d{1,15}$/.test(value)) return 'refuse'
-    const length = Number(value)
-    if (framing.length >= 0 && framing.length !== length) return 'refuse'
-    framing.length = length
+    if (framing.length >= 0) return 'refuse'
+    framing.length = Number(value)
     return 'taken'
   }
   if (name === 'transfer-encoding') {
