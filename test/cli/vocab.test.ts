@@ -75,6 +75,33 @@ describe('firstlight vocab compile', () => {
     expect(await templateAfter('--no-template')).toBeNull()
   })
 
+  it.each([
+    ['config.json', { model_type: 'qwen2' }],
+    ['config.json', { model_type: 'qwen3' }],
+    ['tokenizer_config.json', { tokenizer_class: 'Qwen2TokenizerFast' }],
+  ])('warns where engines replace the splitting of tokenizer.json: %s %j', async (name, content) => {
+    const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as Record<string, unknown>
+    json['pre_tokenizer'] = { type: 'ByteLevel', add_prefix_space: false, use_regex: true }
+    const src = mkdtempSync(join(folder, 'replaced-'))
+    writeFileSync(join(src, 'tokenizer.json'), JSON.stringify(json))
+    writeFileSync(join(src, name), JSON.stringify(content))
+    const { code, out } = await firstlight('compile', src, '-o', at('replaced.vocab'))
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/warning: tokenizer\.json splits words as gpt2.*Qwen2Tokenizer.*splits as qwen2/),
+    ])
+  })
+
+  it.each([{ model_type: 'qwen2' }, { model_type: 'llama' }, {}])(
+    'does not warn where they agree: %j',
+    async (config) => {
+      const src = mkdtempSync(join(folder, 'agrees-'))
+      cpSync(model, src, { recursive: true })
+      writeFileSync(join(src, 'config.json'), JSON.stringify(config))
+      expect((await firstlight('compile', src, '-o', at('agrees.vocab'))).out).not.toContain('warning')
+    },
+  )
+
   it('keeps text beyond ASCII in template and tokens', async () => {
     writeFileSync(at('unicode.jinja'), '你好 {{ messages[0].content }} 🎉')
     await firstlight(

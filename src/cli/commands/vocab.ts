@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { compileVocabulary, type CompileInput } from '../../core/tokens/compile.ts'
+import { replacedSplitting } from '../../core/tokens/tokenizer-class.ts'
 import { readTokenizerConfig } from '../../core/tokens/tokenizer-config.ts'
 import { VocabularyError } from '../../core/tokens/vocabulary.ts'
 import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
@@ -55,6 +56,7 @@ async function compile(source: string, args: Args, io: Io): Promise<number> {
   write(() => file)
   io.out(`${out}: ${Math.ceil(file.length / 1024)} KiB`)
   describe(opened, io)
+  warnOfReplacedSplitting(source, opened, io)
   io.out(`\nSet it in the configuration of the pool: tokenizer: ${out}`)
   return 0
 }
@@ -72,9 +74,33 @@ function describe({ header, size }: OpenVocabulary, io: Io): void {
   )
 }
 
+/** Ids of engines differ if their tokenizer class splits words in another way than the compiled file. */
+function warnOfReplacedSplitting(source: string, { header: { preTokenizer } }: OpenVocabulary, io: Io): void {
+  if (!isFolder(source)) return
+  const declared = field(join(source, 'tokenizer_config.json'), 'tokenizer_class')
+  const replaced = replacedSplitting(preTokenizer, {
+    declared,
+    modelType: field(join(source, 'config.json'), 'model_type'),
+  })
+  if (replaced === null) return
+  const { tokenizerClass, splitting } = replaced
+  io.err(
+    `warning: tokenizer.json splits words as ${preTokenizer}, but transformers 5 loads this folder with ${tokenizerClass}, ` +
+      `which splits as ${splitting}. The token ids of the engines differ then. ` +
+      'Save the tokenizer that the engines load (AutoTokenizer.from_pretrained(SRC).save_pretrained(COPY)), compile COPY, ' +
+      'and compare with `firstlight doctor`.',
+  )
+}
+
+/** undefined: no such file or field. */
+const field = (file: string, name: string): unknown =>
+  existsSync(file) ? (readJson(file) as Readonly<Record<string, unknown>> | null)?.[name] : undefined
+
+const isFolder = (source: string): boolean => existsSync(source) && statSync(source).isDirectory()
+
 /** Reads a model folder, or a single tokenizer.json. */
 function readSource(source: string, args: Args): CompileInput {
-  const folder = existsSync(source) && statSync(source).isDirectory()
+  const folder = isFolder(source)
   const tokenizer = readJson(folder ? join(source, 'tokenizer.json') : source)
   const configFile = folder ? join(source, 'tokenizer_config.json') : null
   const config = configFile !== null && existsSync(configFile) ? readJson(configFile) : {}
