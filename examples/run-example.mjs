@@ -1,4 +1,4 @@
-// Starts simulated engines and a gateway, asks it something, and stays until Ctrl-C. Runs on Node 20.
+// Starts simulated engines and a gateway, sends requests, and runs until Ctrl-C. Works on Node 20.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const firstlight = fileURLToPath(new URL('../bin/firstlight.mjs', import.meta.url))
 const argv = process.argv.slice(2)
 const portFlag = argv.indexOf('--port')
-/** Of the gateway; the engines have the next ones. */
+/** Port of the gateway; the engines use the next ones. */
 const port = portFlag < 0 ? 9100 : Number(argv[portFlag + 1])
 const once = argv.includes('--once')
 if (!Number.isInteger(port) || port < 1 || port > 65_500) {
@@ -17,9 +17,10 @@ if (!Number.isInteger(port) || port < 1 || port > 65_500) {
 }
 
 /**
- * `folder`: URL of the example's folder; its firstlight.yaml is written for port 9100 and those after it.
- * `fleet`: flags of `firstlight fleet`, `env`: its environment. `questions`: bodies of chats, each with a line about what
- * to see; one with a `requestId` ends in what was reported of it.
+ * Runs an example until SIGINT.
+ * `folder`: URL of the example; its firstlight.yaml uses ports from 9100 on.
+ * `fleet`: flags of `firstlight fleet`; `env`: its environment. `questions`: chat bodies, each with a line `about` it; with
+ * a `requestId`, the TTFT report of the request is printed too.
  */
 export async function runExample({ folder, fleet, env = {}, questions }) {
   const scratch = mkdtempSync(join(tmpdir(), 'firstlight-'))
@@ -39,7 +40,7 @@ export async function runExample({ folder, fleet, env = {}, questions }) {
     children.push(start({}, 'serve', '--config', config))
     await ready(`http://127.0.0.1:${port}/ready`, children)
     for (const question of questions) await ask(question)
-    if (!once) console.log('\nCtrl-C ends it.')
+    if (!once) console.log('\nPress Ctrl-C to stop.')
     else stop()
   } catch (error) {
     console.error(String(error))
@@ -65,7 +66,7 @@ const ended = (child) =>
 async function ready(url, children) {
   for (let tries = 0; tries < 600; tries += 1) {
     if (children.some(({ exitCode }) => exitCode !== null))
-      throw new Error(`Something did not start; is a port from ${port} on taken? Try --port 19100.`)
+      throw new Error(`A process did not start. If a port from ${port} on is in use, try --port 19100.`)
     const response = await fetch(url).catch(() => null)
     if (response?.status === 200) return
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -73,7 +74,7 @@ async function ready(url, children) {
   throw new Error(`${url} did not become ready within a minute.`)
 }
 
-/** Prints a command and what it says. */
+/** Prints a curl command and its response. */
 async function ask({ about, body, requestId }) {
   const url = `http://127.0.0.1:${port}/v1/chat/completions`
   const json = JSON.stringify(body)
@@ -95,7 +96,7 @@ async function ask({ about, body, requestId }) {
   if (requestId !== undefined) await showReport(requestId)
 }
 
-/** Engines report behind their answers: the last stage may come a moment later. */
+/** Waits for the report: engines send the last stage after their response. */
 async function showReport(requestId) {
   const url = `http://127.0.0.1:${port}/ttft_report/${requestId}`
   for (let tries = 0; tries < 100; tries += 1) {

@@ -26,7 +26,7 @@ await runExample({
   questions: [
     {
       about:
-        'The picture goes to the encode engine first; `encode` in server-timing is how long that took. At the end, every stage as the engines report it:',
+        'The image is sent to the encode engine first; `encode` in server-timing is its duration. The report below has every stage:',
       body,
       requestId: 'picture-1',
     },

@@ -8,9 +8,9 @@ await runExample({
   fleet: ['--prefill', '2', '--decode', '2'],
   questions: [
     {
-      about: 'A long prompt is prefilled on one engine and answered by another:',
+      about: 'A long prompt is split: prefill on one engine, decode on another:',
       body: chat('Tell me about the first light of day. '.repeat(10)),
     },
-    { about: 'A short one is below the threshold, and served whole by a decode engine:', body: chat('Good morning!') },
+    { about: 'A short prompt is below the threshold and is not split:', body: chat('Good morning!') },
   ],
 })

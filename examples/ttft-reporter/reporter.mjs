@@ -1,28 +1,28 @@
-// Reports the stages before the first token of stock vLLM, which has no reporter of its own. Runs on Node 20, needs nothing.
+// Reports the TTFT stages of stock vLLM, which has no reporter (docs/ttft.md). Works on Node 20, without dependencies.
 //
 //   vllm serve MODEL --enable-request-id-headers --enable-per-request-metrics --port 8000
 //   node examples/ttft-reporter/reporter.mjs --engine http://127.0.0.1:8000 --listen 127.0.0.1:8100 --report http://127.0.0.1:28886/ttft_report
 //
-// It stands between gateway and engine (the gateway's `url` is --listen) and passes every byte on as it comes. With
-// --enable-per-request-metrics an answer, or the usage record of a stream, carries the times of its own request; they are
-// reported under the request's x-request-id. Answers without them pass unreported.
+// A proxy between gateway and engine (`url` of the engine is --listen) that forwards every byte. With
+// --enable-per-request-metrics a response, or the usage record of a stream, contains the times of its request. They are
+// reported under the request's x-request-id. Responses without them are forwarded without a report.
 import { createServer, request as ask } from 'node:http'
 import { connect } from 'node:net'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 
-/** An answer's end is kept to look for its metrics in; a last record is far smaller. */
+/** Bytes of a response's end that are searched for metrics; the last record is far smaller. */
 const KEPT_BYTES = 65_536
 const CONNECT_MS = 200
 
-/** The stages in vLLM's per-request metrics, whose time to first token counts from scheduling; null: they are not there. */
+/** Stages in vLLM's per-request metrics, whose TTFT starts at scheduling. null: no metrics. */
 export function stagesOf(metrics) {
   const { queue_time_ms: queued, time_to_first_token_ms: computed } = metrics ?? {}
   if (typeof queued !== 'number' || typeof computed !== 'number') return null
   return { prefill_queue_time_ms: queued, prefill_compute_time_ms: computed }
 }
 
-/** The last `metrics` of an answer, streamed or not. null: there are none. */
+/** Last `metrics` object of a response, streamed or not. null: none. */
 export function metricsIn(text) {
   const at = text.lastIndexOf('"metrics":{')
   if (at < 0) return null
@@ -35,7 +35,7 @@ export function metricsIn(text) {
   return null
 }
 
-/** A connection of its own, closed without a look at the answer; failures are dropped. */
+/** Sends a report on a new connection without reading the response; failures are ignored. */
 function report(url, body) {
   const bytes = Buffer.from(JSON.stringify(body))
   const head = `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\nConnection: close\r\n\r\n`
@@ -45,7 +45,7 @@ function report(url, body) {
   socket.on('connect', () => socket.end(Buffer.concat([Buffer.from(head), bytes]), () => socket.destroy()))
 }
 
-/** Listens; resolves with the server. */
+/** Starts the proxy. Resolves with its server. */
 export function startReporter({ engine, host, port, reportUrl }) {
   const server = createServer((incoming, outgoing) => {
     const upstream = ask(
@@ -90,9 +90,9 @@ function flags() {
     },
   })
   for (const name of ['engine', 'report'])
-    if (!URL.canParse(values[name])) throw new Error(`--${name} takes an http address, got "${values[name]}".`)
+    if (!URL.canParse(values[name])) throw new Error(`--${name} must be an http URL, got "${values[name]}".`)
   const [, host, port] = /^(.+):(\d+)$/.exec(values.listen) ?? []
-  if (host === undefined) throw new Error(`--listen takes HOST:PORT, got "${values.listen}".`)
+  if (host === undefined) throw new Error(`--listen must be HOST:PORT, got "${values.listen}".`)
   return { engine: values.engine, host, port: Number(port), reportUrl: new URL(values.report) }
 }
 
@@ -101,7 +101,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
     const wanted = flags()
     await startReporter(wanted)
     console.log(
-      `Passing http://${wanted.host}:${wanted.port} on to ${wanted.engine}, reporting to ${wanted.reportUrl.origin}`,
+      `Forwarding http://${wanted.host}:${wanted.port} to ${wanted.engine}, reporting to ${wanted.reportUrl.origin}`,
     )
   } catch (error) {
     console.error(error.message)
