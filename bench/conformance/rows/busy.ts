@@ -1,6 +1,7 @@
 /** Engines that are full, asleep or paused. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
+import type { RealEngine } from '../engine.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { dispatch, send } from '../http.ts'
 import { check } from '../row.ts'
@@ -33,23 +34,36 @@ export function busyRows(kind: GatewayKind): Row[] {
   ]
 }
 
+/** Does the engine refuse a request that is sent to it now? Its metrics lag behind on a busy machine. */
+async function refuses(engine: RealEngine): Promise<boolean> {
+  const answer = await send({ ...direct(engine, brief), limitMs: 5000 }).catch(() => null)
+  return answer?.status === 503
+}
+
 async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
+  for (let round = 1; ; round++) {
+    const { told, wasFull } = await busyRound(lab, kind)
+    // Held streams that end during the requests make room: such a round shows nothing.
+    if (wasFull) return told
+    check(round < BUSY_ROUNDS, `engine a did not stay full in ${BUSY_ROUNDS} rounds; last: ${told}`)
+  }
+}
+
+const BUSY_ROUNDS = 3
+
+async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; wasFull: boolean }> {
   const [a] = await engines(lab)
-  const rejectedBefore = await a!.metric('vllm:admission_rejections_total')
   const held = Array.from({ length: 8 }, () => dispatch(direct(a!, { ...endless, stream: true })))
   try {
-    await until(
-      async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 8,
-      'engine a to be full',
-    )
+    await until(() => refuses(a!), 'engine a to be full')
+    const rejectedBefore = await a!.metric('vllm:admission_rejections_total')
     const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
     const rejected = (await a!.metric('vllm:admission_rejections_total')) - rejectedBefore
+    const wasFull = await refuses(a!)
     const seen = `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; engine a refused ${rejected}`
-    check(
-      answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'b'),
-      seen,
-    )
-    return `6 of 6 by b; engine a refused ${rejected} of them`
+    check(!answers.some(({ status }) => status !== 200), seen)
+    check(!wasFull || answers.every(({ headers }) => headers['x-firstlight-engine'] === 'b'), seen)
+    return { told: wasFull ? `6 of 6 by b; engine a refused ${rejected} of them` : seen, wasFull }
   } finally {
     for (const request of held) request.destroy()
     await until(async () => (await a!.metric('vllm:num_requests_running')) === 0, 'engine a to be idle')
