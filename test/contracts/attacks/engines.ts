@@ -1,4 +1,5 @@
 /** Engines that answer as no engine should: nothing of it reaches a client, and the next engine serves the request. */
+import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { beforeEach, expect, it } from 'vitest'
 import {
@@ -174,6 +175,19 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     expect(answer.headers.get('location')).toBeNull()
     expect(answer.body).not.toContain('127.0.0.1')
     expect(engine.asked).toEqual([])
+  })
+
+  // On workerd nothing shows that a client has left until something is written to it: there only the limit ends this.
+  it('a whole answer that its client has left is broken off, at the latest by answer_ms', async () => {
+    const client = new AbortController()
+    const asked = Promise.withResolvers<Socket>()
+    world().hostile.respond = (socket) => asked.resolve(socket)
+    const answer = post(world(), '/v1/chat/completions', chat({}, hostileModel(turn)), {}, client.signal)
+    const socket = await asked.promise
+    const freed = once(socket, 'close')
+    client.abort()
+    await expect(answer).rejects.toThrow()
+    await freed
   })
 
   it('headers that speak for the gateway are dropped or replaced', async () => {

@@ -122,6 +122,9 @@ export const wellAnswered: Respond = (socket) =>
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${WHOLE.length}\r\n\r\n${WHOLE}`,
   )
 
+/** Bound of a whole answer of the hostile engine alone. */
+export const ANSWER_MS = 3_000
+
 export interface AttackWorld {
   readonly gateway: AttackedGateway
   readonly table: AttackTable
@@ -156,7 +159,7 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
         pools: hostile.urls.map((url, at) => ({
           model: hostileModel(at),
           ...rest,
-          limits,
+          limits: { ...limits, answer_ms: ANSWER_MS },
           engines: [{ id: `ill-${at}`, url }],
         })),
       },
@@ -251,7 +254,14 @@ export function post(
   path: string,
   body: string | Uint8Array<ArrayBuffer>,
   headers: Readonly<Record<string, string>> = {},
+  signal: AbortSignal | null = null,
 ): Promise<Response> {
   const own = { 'content-type': 'application/json', 'x-attack': '1', authorization: `Bearer ${attackKeys.client}` }
-  return fetch(gateway.url + path, { method: 'POST', headers: { ...own, ...headers }, body, redirect: 'manual' })
+  return fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { ...own, ...headers },
+    body,
+    redirect: 'manual',
+    signal,
+  })
 }
