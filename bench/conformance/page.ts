@@ -57,14 +57,13 @@ export function writePage(
   const failed = results.filter((result) => !result.passed).length
   return `# Conformance with real engines
 
-\`npm run conformance\` checks what Firstlight assumes about engines against real ones: vLLM servers on the CPU, with made-up
-weights, started and stopped by the command itself. It also records their answers in \`test/vectors\`, which \`npm test\` replays
-against the gateway and the simulated engine. \`npm run conformance -- --list\` names the rows; give names, or beginnings of names, to run
-only those: the others keep what they said on the day they last ran.
+\`npm run conformance\` tests the gateway with real vLLM servers on the CPU, with random weights. The command starts and stops
+them. It records their responses in \`test/vectors\`; \`npm test\` replays these against the gateway and the simulated engines.
+\`npm run conformance -- --list\` lists the rows. Give names, or prefixes of names, to run some rows only; the others keep their last result.
 
-It needs Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk and 12 GB of memory, and the Python package index. The first run
-installs for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. What a CPU cannot show is the
-speed of a GPU.
+Requirements: Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk, 12 GB of memory, and the Python package index. The first run
+installs packages for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. Tests on the CPU do not
+cover the speed of a GPU.
 
 Versions: ${Object.entries(versions)
     .map(([name, version]) => `${name} ${version}`)
@@ -72,29 +71,29 @@ Versions: ${Object.entries(versions)
 
 ${results.length - failed} of ${results.length} rows passed.
 
-| row | what it says | result | seen | seconds | date |
+| row | claim | result | observation | seconds | date |
 | --- | --- | --- | --- | ---: | --- |
 ${lines.join('\n')}
 ${details.length === 0 ? '' : `\n## Details\n\n${details.join('\n')}`}
-## Seen on the way
+## Findings
 
-What these engines do that one would not expect:
+Unexpected behaviour of these engines:
 
-- A stream that finds the engine full only after its head was sent gets **200 and one error event** with code 503, where others get a plain 503. In a burst that is the usual case.
-- \`POST /pause\` ends running streams with \`finish_reason: "abort"\` and a clean \`[DONE]\`. A paused engine looks well in \`/health\` and \`/metrics\`; only \`/is_paused\` tells.
-- When the engine core dies, streams end in an error event and then \`[DONE]\`; \`/health\` is 500 for a moment, then the server is gone.
-- A prompt of exactly *k* blocks that was seen before reports *k* - 1 cached blocks: one token has to be computed.
-- Several tokens may come in one event, all of a choice in its last one, and choices of one request in any order.
-- With NIXL, the worker process keeps a core half busy while it is idle, and a body with \`"kv_transfer_params": {"do_remote_prefill": true}\` ends the server.
-- \`/tokenize\`, \`/health\` and \`/metrics\` ask for no key.
-- A decode engine that is to fetch from a prefill engine that has died answers **500** after up to 5 s and lives on: it must be asked again, without.
-- NIXL's parameters can be used twice. Of a prompt it fetched, a decode engine reports 0 cached tokens, also when it has the blocks itself by then.
-- Prompts that wait together are prefilled in one step, and all get their first token at its end: a short one may have to wait for a long one that came after it.
-- An LMCache server whose heartbeat is answered 404 registers again at once: the coordinator may be replaced while engines run. What was stored before is not reported again.
-- A Whisper told to \`--enable-prefix-caching\` starts, and **ends at its first request** ("CrossAttentionManager does not support caching"); left to itself it keeps no prefixes.
-- Speech: \`response_format=text\` is answered as JSON, \`srt\` and \`vtt\` with 400; a form without a \`model\` is written down by whatever there is; audio wants \`soundfile\`, which comes with \`vllm[audio]\` alone.
-- vLLM 0.32 lets no page read its answers unless \`--allowed-origins\` says which; earlier ones let all.
-- On shared cores an engine in the middle of a stream may take five seconds to answer \`/metrics\`.
+- If the engine is full after a stream's headers were sent, the stream gets **200 and one error event** with code 503. In a burst this is the usual case.
+- \`POST /pause\` ends running streams with \`finish_reason: "abort"\` and a clean \`[DONE]\`. A paused engine looks healthy in \`/health\` and \`/metrics\`; only \`/is_paused\` shows it.
+- When the engine core dies, streams end with an error event and then \`[DONE]\`. \`/health\` is 500 for a moment, then the server is gone.
+- A repeated prompt of exactly *k* blocks reports *k* - 1 cached blocks: one token must be computed.
+- Several tokens may be in one event, all tokens of a choice in its last event, and choices of one request in any order.
+- With NIXL, an idle worker process uses half a core, and a body with \`"kv_transfer_params": {"do_remote_prefill": true}\` ends the server.
+- \`/tokenize\`, \`/health\` and \`/metrics\` need no key.
+- A decode engine that fetches from a dead prefill engine returns **500** after up to 5 s and stays alive. It must be tried again without transfer parameters.
+- NIXL's parameters can be used twice. A decode engine reports 0 cached tokens for a fetched prompt, even if it has the blocks.
+- Waiting prompts are prefilled in one step and get their first tokens at its end, so a short prompt may wait for a long one that came later.
+- An LMCache server whose heartbeat gets 404 registers again at once, so the coordinator may be replaced while engines run. Earlier chunks are not reported again.
+- Whisper with \`--enable-prefix-caching\` starts, and **exits at its first request** ("CrossAttentionManager does not support caching"). By default it caches no prefixes.
+- Speech: \`response_format=text\` returns JSON; \`srt\` and \`vtt\` return 400; a form without a \`model\` is served by any model; audio needs \`soundfile\`, which only \`vllm[audio]\` installs.
+- vLLM 0.32 has no CORS without \`--allowed-origins\`; earlier versions allow all origins.
+- On shared cores an engine in the middle of a stream may take 5 s to answer \`/metrics\`.
 `
 }
 

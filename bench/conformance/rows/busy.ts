@@ -13,22 +13,22 @@ export function busyRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-busy`,
-      says: `While one engine answers 503 busy, all requests (${kind}) are served by the other.`,
+      says: `While one engine returns 503 busy, the other serves all requests (${kind}).`,
       run: async (lab) => busy(lab, kind),
     },
     {
       name: `${kind}-busy-burst`,
-      says: `In a burst of streams (${kind}) no client gets one engine's busy error, not even inside a 200, while the other has room.`,
+      says: `In a burst of streams (${kind}) no client gets one engine's busy error, not even inside a 200, while the other has capacity.`,
       run: async (lab) => busyBurst(lab, kind),
     },
     {
       name: `${kind}-sleep`,
-      says: `An engine put to sleep gets no requests (${kind}), and gets them again when it wakes.`,
+      says: `A sleeping engine gets no requests (${kind}) until it wakes.`,
       run: async (lab) => outOfService(lab, kind, { off: '/sleep?level=1', on: '/wake_up' }),
     },
     {
       name: `${kind}-pause`,
-      says: `An engine that is paused gets no requests (${kind}), and gets them again when it resumes.`,
+      says: `A paused engine gets no requests (${kind}) until it resumes.`,
       run: async (lab) => outOfService(lab, kind, { off: '/pause', on: '/resume' }),
     },
   ]

@@ -24,12 +24,12 @@ export function clientRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-openai-sdk`,
-      says: `The openai SDK talks through the gateway (${kind}): turns, streams, tools, embeddings refused, models.`,
+      says: `The openai SDK works through the gateway (${kind}): turns, streams, tools, embeddings refused, models.`,
       run: async (lab) => openaiConversation(openai(await lab.gateway(kind))),
     },
     {
       name: `${kind}-openai-sdk-errors`,
-      says: `The openai SDK throws its own error classes for what the gateway (${kind}) and the engines refuse.`,
+      says: `The openai SDK throws its own error classes for errors of the gateway (${kind}) and of engines.`,
       run: async (lab) => openaiErrors(await lab.gateway(kind)),
     },
     {
@@ -48,7 +48,7 @@ export function clientRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-ai-sdk`,
-      says: `The AI SDK talks through the gateway (${kind}): text, streams with usage, tools, errors, abort.`,
+      says: `The AI SDK works through the gateway (${kind}): text, streams with usage, tools, errors, abort.`,
       run: async (lab) => aiSdk(lab, await lab.gateway(kind)),
     },
   ]

@@ -13,7 +13,7 @@ import { withKey } from './asks.ts'
 export function corsRow(kind: GatewayKind): Row {
   return {
     name: `${kind}-cors`,
-    says: `What an engine with --allowed-origins * lets pages read, they may not through the gateway (${kind}): access-control-* headers are those of its own configuration, where there is one.`,
+    says: `CORS headers of an engine with --allowed-origins * are replaced by the gateway's configuration (${kind}).`,
     run: async (lab) => cors(lab, kind),
   }
 }

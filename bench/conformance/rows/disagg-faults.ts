@@ -15,17 +15,17 @@ export function splitFaultRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-threshold`,
-      says: `Prompts below the threshold go straight to the decode engine (${kind}): the prefill engine sees none of them, and all of the others.`,
+      says: `Prompts below the threshold go to the decode engine (${kind}); all others go to the prefill engine first.`,
       run: async (lab) => threshold(lab, kind),
     },
     {
       name: `${kind}-prefill-dies-between`,
-      says: `When the prefill engine dies between the legs (${kind}), the client gets the text that one engine says.`,
+      says: `When the prefill engine dies between the legs (${kind}), the client gets the text of a single engine.`,
       run: async (lab) => diesBetween(lab, kind),
     },
     {
       name: `${kind}-decode-dies`,
-      says: `When the decode engine dies (${kind}), its stream ends in an error, requests are refused with 503 at once, and served again within 10 s of its first good health check.`,
+      says: `When the decode engine dies (${kind}), its stream ends with an error, requests get 503 at once, and are served again within 10 s of its first good health check.`,
       run: async (lab) => decodeDies(lab, kind),
     },
   ]

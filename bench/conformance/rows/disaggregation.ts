@@ -22,7 +22,7 @@ const hold = {
 
 export const nixlRecording: Row = {
   name: 'record-nixl',
-  says: 'The answer of a prefill engine names its blocks; given to a decode engine unchanged, once or twice, the text is that of one engine; blocks of an unknown engine are a 500 that it survives.',
+  says: 'A prefill response names its blocks. Forwarded unchanged to a decode engine, once or twice, they give the text of a single engine; blocks of an unknown engine give a 500 without a crash.',
   run: async (lab) => {
     const [prefill, decode] = [await lab.engine('prefill'), await lab.engine('decode')]
     const ask = { model: servedModel, prompt: prompt(0), temperature: 0, ignore_eos: true }
@@ -85,12 +85,12 @@ export function splitRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-split`,
-      says: `A request split by the gateway (${kind}) says what one engine says, and its prompt was not computed twice, by the decode engine's own count.`,
+      says: `A request split by the gateway (${kind}) returns the text of a single engine, and the decode engine does not compute the prompt again, by its own count.`,
       run: async (lab) => split(lab, kind),
     },
     {
       name: `${kind}-prefill-dies`,
-      says: `When the prefill engine dies, the decode engine serves on alone (${kind}).`,
+      says: `When the prefill engine dies, the decode engine serves requests alone (${kind}).`,
       run: async (lab) => prefillDies(lab, kind),
     },
   ]

@@ -18,7 +18,7 @@ export function eventsFeedback(kind: GatewayKind): Row {
   const asks = conversations * turns * (kind === 'node' ? 2 : 1)
   return {
     name: `${kind}-events-feedback`,
-    says: `Fed by the engine's KV events, the gateway predicts the cached tokens of ${asks} requests exactly, to the token: conversations as token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small for them.`,
+    says: `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small for them.`,
     run: async (lab) => {
       await lab.engine('little')
       const gateway = await lab.gateway(kind, 'little')

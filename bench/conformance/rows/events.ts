@@ -37,7 +37,7 @@ const prompts = [
 export const eventRows: readonly Row[] = [
   {
     name: 'record-kv-events',
-    says: 'KV events name each new full block by the hash we compute from its tokens, its parent and the salt.',
+    says: 'KV events name each new full block by the hash that the gateway computes from its tokens, its parent and the salt.',
     run: async (lab) => {
       const engine = await lab.engine('a')
       // A reset is told with the next request: have the resets of other rows told first.

@@ -20,7 +20,7 @@ export function faultRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-abort`,
-      says: `A client that leaves (${kind}) frees the engine at most ${limit} ms later than one that leaves the engine itself (its own num_requests_running, best of 5 each: the rest says more about this machine).`,
+      says: `A client disconnect (${kind}) frees the engine at most ${limit} ms later than a disconnect from the engine itself (its num_requests_running, best of 5 each).`,
       run: async (lab) => {
         const seen: string[] = []
         let late = 0
@@ -44,7 +44,7 @@ export function faultRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-abort-waiting`,
-      says: `A client that leaves (${kind}) while its request waits in the engine's queue frees the place.`,
+      says: `A client disconnect (${kind}) while the request waits in the engine's queue frees its slot.`,
       run: async (lab) => abortWaiting(lab, kind),
     },
   ]
@@ -54,7 +54,7 @@ export function faultRows(kind: GatewayKind): Row[] {
 export function hostileRow(kind: GatewayKind): Row {
   return {
     name: `${kind}-hostile`,
-    says: `kv_transfer_params of a client (${kind}), in any spelling, reach no engine: one with NIXL, which they would end, lives.`,
+    says: `kv_transfer_params of a client (${kind}), in any spelling, are removed: an engine with NIXL, which they would crash, survives.`,
     run: async (lab) => hostile(lab, kind),
   }
 }
@@ -63,7 +63,7 @@ export function hostileRow(kind: GatewayKind): Row {
 export function engineDies(kind: GatewayKind): Row {
   return {
     name: `${kind}-engine-dies`,
-    says: `When an engine dies, its stream (${kind}) ends in an error event and all later requests are served by the other.`,
+    says: `When an engine dies, its stream (${kind}) ends with an error event, and the other engine serves all later requests.`,
     run: async (lab) => die(lab, kind),
   }
 }

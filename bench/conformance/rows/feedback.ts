@@ -18,17 +18,17 @@ const promptTokens = 16 * blockTokens + 8
 export const feedbackRows: readonly Row[] = [
   {
     name: 'node-little-cache',
-    says: `Of an engine with room for ${roomBlocks} blocks the gateway knows the size, and predicts what it has forgotten: 9 of 10 prompts within one block.`,
+    says: `For an engine with ${roomBlocks} blocks, the gateway knows the size and predicts evictions: 9 of 10 prompts within one block.`,
     run: async (lab) => knownSize(lab),
   },
   {
     name: 'node-little-cache-learned',
-    says: `Told that this engine has ten times the room, the gateway finds out by its answers: after 80 prompts, half of them forgotten, it believes in no more than 1.5 times what there is, and 3 of 4 predictions are right within one block.`,
+    says: `With a configured size ten times too large, the gateway corrects it from responses: after 80 prompts, half of them evicted, its estimate is at most 1.5 times the real size, and 3 of 4 predictions are right within one block.`,
     run: async (lab) => learnedSize(lab),
   },
   {
     name: 'node-restart',
-    says: 'An engine that was restarted is found out by three prompts that were gone: nothing is believed cached there any more.',
+    says: 'An engine restart is detected by three missing prompts; its prefix index is then cleared.',
     run: async (lab) => restart(lab),
   },
 ]

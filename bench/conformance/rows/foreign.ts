@@ -17,12 +17,12 @@ export function foreignRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-vllm-bench`,
-      says: `vllm bench serve runs against the gateway (${kind}): all ${prompts} requests complete, with the tokens that were asked for, on both engines.`,
+      says: `vllm bench serve runs against the gateway (${kind}): all ${prompts} requests complete with the requested tokens, on both engines.`,
       run: async (lab) => vllmBench(lab, kind),
     },
     ...(['langchain', 'litellm'] as const).map((client) => ({
       name: `${kind}-${client}`,
-      says: `${client === 'langchain' ? 'LangChain' : 'LiteLLM'} talks through the gateway (${kind}): turns, streams with usage, tools, its own class of error.`,
+      says: `${client === 'langchain' ? 'LangChain' : 'LiteLLM'} works through the gateway (${kind}): turns, streams with usage, tools, its error class.`,
       run: async (lab: Lab) => library(lab, kind, client),
     })),
   ]

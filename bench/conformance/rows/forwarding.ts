@@ -55,7 +55,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-same-answers`,
-      says: `Through the gateway (${kind}) every endpoint answers as the engine does: status, fields, text, usage.`,
+      says: `Through the gateway (${kind}) every endpoint returns the engine's status, fields, text and usage.`,
       run: async (lab) => {
         const unlike = await compareWithEngine(lab, (await lab.gateway(kind)).url, passed.answers)
         check(unlike.length === 0, unlike.join('; '))
@@ -64,7 +64,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-same-errors`,
-      says: `An engine's error arrives through the gateway (${kind}) with its status and body, to the byte.`,
+      says: `The gateway (${kind}) forwards an engine's error with its status and body, byte for byte.`,
       run: async (lab) => {
         const unlike = await compareWithEngine(lab, (await lab.gateway(kind)).url, passed.errors)
         check(unlike.length === 0, unlike.join('; '))
@@ -73,12 +73,12 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-own-errors`,
-      says: `What the gateway (${kind}) refuses itself has OpenAI's shape and the right status.`,
+      says: `Errors of the gateway (${kind}) itself have OpenAI's format and the right status.`,
       run: async (lab) => ownErrors(lab, kind),
     },
     {
       name: `${kind}-closed`,
-      says: `Nothing of an engine but its model endpoints can be reached through the gateway (${kind}), and no header tells where it is.`,
+      says: `Only the model endpoints of an engine can be reached through the gateway (${kind}), and no header shows its address.`,
       run: async (lab) => {
         const gateway = await lab.gateway(kind)
         const leaks: string[] = []
@@ -122,7 +122,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-usage`,
-      says: `A stream through the gateway (${kind}) ends in [DONE] and has usage exactly when it was asked for; the engine counts the same tokens.`,
+      says: `A stream through the gateway (${kind}) ends in [DONE] and has usage only if requested; the engine counts the same tokens.`,
       run: async (lab) => streamUsage(lab, kind),
     },
     {
@@ -153,7 +153,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-both-work`,
-      says: `Both engines get work from the gateway (${kind}), by their own counters.`,
+      says: `Both engines get requests from the gateway (${kind}), by their own counters.`,
       run: async (lab) => {
         const gateway = await lab.gateway(kind)
         const engines = [await lab.engine('a'), await lab.engine('b')]
@@ -188,7 +188,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-stateful`,
-      says: `A stored response is found again, and continued, through the gateway (${kind}) on the engine that holds it.`,
+      says: `A stored response is found and continued through the gateway (${kind}) on the engine that has it.`,
       run: async (lab) => stateful(lab, kind),
     },
   ]

@@ -21,22 +21,22 @@ export function lmcacheRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-lmcache-lookup`,
-      says: `What LMCache's coordinator says is held (${kind}) decides: kv_aware and ttft send each prompt to the engine whose LMCache has it, found by its host.`,
+      says: `With lookups at LMCache's coordinator (${kind}), kv_aware and ttft send each prompt to the engine whose LMCache has it, matched by host.`,
       run: async (lab) => lookup(lab, kind),
     },
     {
       name: `${kind}-lmcache-down`,
-      says: `While the coordinator is down (${kind}) every request is served by the fallback, which says so; when it is back it is asked again.`,
+      says: `While the coordinator is down (${kind}), the fallback serves every request and the decision names it; lookups resume when it is back.`,
       run: async (lab) => down(lab, kind),
     },
     {
       name: `${kind}-lmcache-slow`,
-      says: `A coordinator that takes two seconds (${kind}) holds no request up for longer than the budget of 250 ms, by the gateway's own stages.`,
+      says: `With a coordinator that takes 2 s (${kind}), no request waits longer than the budget of 250 ms, by the gateway's stages.`,
       run: async (lab) => slow(lab, kind),
     },
     {
       name: `${kind}-lmcache-registry`,
-      says: `LMCache servers whose coordinator becomes the gateway (${kind}) register there by themselves, and their events decide as its lookups did.`,
+      says: `If the gateway replaces the coordinator (${kind}), LMCache servers register there, and their events give the same decisions as lookups.`,
       run: async (lab) => registry(lab, kind),
     },
   ]

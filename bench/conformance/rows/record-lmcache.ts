@@ -11,7 +11,7 @@ import { completion, lookupOf, promptTokens, sides, untilHeld } from './lmcache.
 
 export const lmcacheRecording: Row = {
   name: 'record-lmcache',
-  says: 'LMCache servers register, report what they store, and are found by token ids, in the shapes the gateway reads and answers.',
+  says: 'LMCache servers register, report stored chunks, and are found by token ids, in the formats of the gateway.',
   run: async (lab) => recording(lab),
 }
 

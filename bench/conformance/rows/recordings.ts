@@ -29,7 +29,7 @@ export const recordings: readonly Row[] = [
   },
   {
     name: 'record-errors',
-    says: 'Mistakes are answered with a status and a body that say which one.',
+    says: 'Invalid requests get a status and a body that name the error.',
     run: async (lab) => {
       const exchanges = await recordAll((await lab.engine('a')).url, mistakes)
       const crashed = exchanges.filter(({ response }) => response.status >= 500)
@@ -44,7 +44,7 @@ export const recordings: readonly Row[] = [
   },
   {
     name: 'record-busy',
-    says: 'Beyond --max-num-queued-reqs the engine answers 503 at once, or, to streams in a burst, 200 and one error event.',
+    says: 'Beyond --max-num-queued-reqs the engine returns 503 at once, or, for streams in a burst, 200 and one error event.',
     run: async (lab) => {
       const engine = await lab.engine('a')
       const exchanges = await recordBusy(engine)

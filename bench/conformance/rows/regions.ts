@@ -24,7 +24,7 @@ const blockTokens = 32
 export function regionAnswers(kind: GatewayKind): Row {
   return {
     name: `${kind}-regions-answers`,
-    says: `Through an edge (${kind}) and the gateway of a region on Node every endpoint answers as the engine does, whole and streamed, and its errors arrive to the byte; a chat's usage is what the engine counts.`,
+    says: `Through an edge (${kind}) and the gateway of a region on Node every endpoint returns the engine's response, streamed and not, with its errors byte for byte; a chat's usage is the engine's.`,
     run: async (lab) => within({ lab, kind, pair: ['a', 'b'] }, (regions) => answers(lab, regions)),
   }
 }
@@ -34,12 +34,12 @@ export function regionRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-regions-cache`,
-      says: `Of ${talks} long chats that one region of two was asked past the edge (${kind}), the edge sends every next turn there, as the regions' gateways told, and the engine there has all of the first turn cached, by its own count.`,
+      says: `After ${talks} long chats that one of two regions served without the edge (${kind}), the edge sends every next turn there, from the regions' digests, and the engine has the whole first turn cached, by its own count.`,
       run: async (lab) => within({ lab, kind, pair: ['slow-a', 'slow-b'] }, cache),
     },
     {
       name: `${kind}-region-dies`,
-      says: `When a region's gateway is killed, a stream through it (${kind}) ends in an error event, and chats that it knows are answered by the other region, without an error; once it is back it is sent some again.`,
+      says: `When a region's gateway is killed, a stream through it (${kind}) ends with an error event, and the other region serves its chats without an error; once it is back it gets requests again.`,
       run: async (lab) => within({ lab, kind, pair: ['slow-a', 'slow-b'] }, dies),
     },
   ]

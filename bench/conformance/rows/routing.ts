@@ -28,19 +28,19 @@ const blockTokens = 32
 export const routingRows: readonly Row[] = [
   {
     name: 'node-cached-tokens',
-    says: 'The cached tokens that were predicted are those that the engine reports, within one block, in 95 of 100 requests.',
+    says: 'Predicted cached tokens equal those that the engine reports, within one block, in 95 of 100 requests.',
     run: async (lab) => cachedTokens(lab),
   },
   {
     name: 'node-token-count',
-    says: 'With the compiled vocabulary the gateway counts the tokens of every chat as the engine does.',
+    says: `With the compiled vocabulary, the gateway's token counts of all chats equal the engine's.`,
     run: async (lab) => tokenCounts(lab),
   },
 ]
 
 export const policyRow: Row = {
   name: 'node-routing',
-  says: `Over the same ${conversations} conversations of ${turns} turns under each policy, in turns, predicted finds more tokens in two engines' caches, by their own counters, than those that do not look there; where another finds more still, its own median time to first token is the shortest, or at most a tenth longer.`,
+  says: `Over the same ${conversations} conversations of ${turns} turns under each policy, in turns, predicted has more cached tokens on two engines, by their own counters, than policies that ignore caches. If another policy has more, the median TTFT of predicted is the lowest, or at most 10 % higher.`,
   run: async (lab) => comparePolicies(lab),
 }
 

@@ -51,7 +51,7 @@ export const tokenRows: readonly Row[] = [
   },
   {
     name: 'tokens-same-ids',
-    says: 'Our token ids, and our chat template, are those of the engine for text nobody has seen before.',
+    says: `The gateway's token ids and chat template equal the engine's for new random text.`,
     run: async (lab) => {
       const { url } = await lab.engine('a')
       const meter = await ownMeter(lab)

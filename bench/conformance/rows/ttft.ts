@@ -23,7 +23,7 @@ const vocabulary = 2000
 export const ttftRows: readonly Row[] = [
   {
     name: 'node-ttft-model',
-    says: `After ${learning} requests to a server nobody had used, the time to first token of ${judged} mixed ones, up to ${mostQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
+    says: `After ${learning} requests to a new server, the time to first token of ${judged} mixed ones, up to ${mostQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
     run: async (lab) => ttftModel(lab),
   },
 ]

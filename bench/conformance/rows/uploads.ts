@@ -29,7 +29,7 @@ const firstlight = fileURLToPath(new URL('../../../bin/firstlight.mjs', import.m
 
 export const uploadRecording: Row = {
   name: 'record-uploads',
-  says: 'Speech is written down and translated, whole and streamed; forms that are wrong are answered with a status and a body that say what is.',
+  says: 'Speech is transcribed and translated, streamed and not; invalid forms get a status and a body that name the error.',
   run: async (lab) => {
     const { url } = await lab.engine('ear')
     const right = await recordAll(url, speech)
@@ -52,7 +52,7 @@ export const uploadRecording: Row = {
 
 export const earDoctor: Row = {
   name: 'doctor-ear',
-  says: 'firstlight doctor finds no fault with an engine that hears, and asks for no flag that would end it.',
+  says: 'firstlight doctor reports no problem for a Whisper engine, and suggests no flag that would crash it.',
   run: async (lab) => {
     const { url } = await lab.engine('ear')
     const report = await lab.processes.output([process.execPath, firstlight, 'doctor', url, '--key', engineKey])
@@ -68,22 +68,22 @@ export function uploadRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-uploads`,
-      says: `Speech through the gateway (${kind}) is answered as by the engine, whole and streamed, under the model's name and its alias; the engine's errors arrive to the byte, that for a file of 27 MB too.`,
+      says: `Speech through the gateway (${kind}) gets the engine's response, streamed and not, under model name and alias, with its errors byte for byte, also for a file of 27 MB.`,
       run: async (lab) => sameAnswers(lab, kind),
     },
     {
       name: `${kind}-uploads-refused`,
-      says: `Forms without a model, for another one, with two, or with transfer parameters are refused by the gateway (${kind}) and reach no engine.`,
+      says: `Forms without a model, for another one, with two, or with transfer parameters are rejected by the gateway (${kind}) and reach no engine.`,
       run: async (lab) => refusals(lab, kind),
     },
     {
       name: `${kind}-uploads-abort`,
-      says: `A client that leaves in the middle of a transcript (${kind}) frees the engine, which says no more.`,
+      says: `A client disconnect in the middle of a transcript (${kind}) frees the engine.`,
       run: async (lab) => abort(lab, kind),
     },
     {
       name: `${kind}-uploads-sdk`,
-      says: `The openai SDK has speech written down and translated through the gateway (${kind}), and throws its own errors.`,
+      says: `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own errors.`,
       run: async (lab) => sdk(lab, kind),
     },
   ]
