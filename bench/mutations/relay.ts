@@ -2,7 +2,7 @@
 import type { Mutation } from './mutation.ts'
 
 const TAP = { node: ['test/origin/tap.test.ts'] }
-const PULL = { workers: ['test/workers/origin.test.ts'] }
+const PULL = { node: ['test/origin/relay-controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
 const LOAD = {
   node: ['test/node/contracts/output-load.test.ts'],
   built: ['test/node/contracts/output-load-worker.test.ts'],
@@ -152,9 +152,9 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'stream without [DONE] is complete',
-    file: 'src/origin/relay/pull-relay.ts',
-    find: 'reply.endsWithDone === true && !this.#tap.done',
-    replace: 'reply.endsWithDone === true && this.#tap.done && !this.#tap.done',
+    file: 'src/origin/relay/controller.ts',
+    find: 'endsWithDone !== true || this.tap.done',
+    replace: 'endsWithDone !== true || this.tap.done || !this.tap.done',
     impact: 'an engine that dies with a clean end looks well',
     tests: PULL,
   },
@@ -168,15 +168,15 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'silence of an engine is never noticed',
-    file: 'src/origin/relay/pull-relay.ts',
-    find: 'if (this.#started) this.#idle.listen()',
-    replace: '',
+    file: 'src/origin/relay/controller.ts',
+    find: 'if (this.#started && idleMs > 0 && now - this.#idleSince >= idleMs - 1)',
+    replace: 'if (this.#started && idleMs > 0 && idleMs < 0)',
     impact: 'a stream of a hung engine hangs for ever',
     tests: PULL,
   },
   {
     name: 'a stream settles twice',
-    file: 'src/origin/relay/pull-relay.ts',
+    file: 'src/origin/relay/controller.ts',
     find: 'if (this.#settled) return\n    this.#settled = true',
     replace: 'this.#settled = true',
     impact: 'one request is counted twice',
@@ -184,25 +184,25 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'heartbeat in the middle of an event',
-    file: 'src/origin/relay/pull-relay.ts',
-    find: 'this.#parts.reply.heartbeatMs <= 0 || !this.#tap.atBoundary',
-    replace: 'this.#parts.reply.heartbeatMs <= 0',
+    file: 'src/origin/relay/controller.ts',
+    find: 'return this.#heartbeatMs > 0 && this.tap.atBoundary',
+    replace: 'return this.#heartbeatMs > 0',
     impact: 'a keep-alive breaks an event in two',
     tests: PULL,
   },
   {
     name: 'error event in the middle of an event',
-    file: 'src/origin/relay/pull-relay.ts',
-    find: 'if (first && this.#parts.sse && this.#tap.atBoundary)',
-    replace: 'if (first && this.#parts.sse)',
+    file: 'src/origin/relay/controller.ts',
+    find: 'hasRoom && this.#traits.sse && this.tap.atBoundary',
+    replace: 'hasRoom && this.#traits.sse',
     impact: 'clients read half an event and an error as one',
     tests: PULL,
   },
   {
     name: 'events are reported once',
-    file: 'src/origin/relay/pull-relay.ts',
-    find: 'this.#tap.events < (this.#steps + 1) * eventStep) return',
-    replace: 'this.#steps > 0 || this.#tap.events < (this.#steps + 1) * eventStep) return',
+    file: 'src/origin/relay/controller.ts',
+    find: 'this.tap.events < (this.#steps + 1) * eventStep) return',
+    replace: 'this.#steps > 0 || this.tap.events < (this.#steps + 1) * eventStep) return',
     impact: 'active blocks stop growing after the first',
     tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/contracts/output-load-worker.test.ts'] },
   },

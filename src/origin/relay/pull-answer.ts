@@ -3,7 +3,7 @@ import { OriginError, type OriginAnswer, type RelayResult, type RelayOptions } f
 import { concatBytes } from '../../bytes.ts'
 import { LeadingComments } from './sse.ts'
 import { headerOf, headersInit } from '../headers.ts'
-import { openPipe, type Pipe } from './pull-relay.ts'
+import { PullRelay } from './pull-relay.ts'
 
 /** Where an answer's bytes come from. The platform writes it. */
 export interface ByteSource {
@@ -42,7 +42,7 @@ export class PullAnswer implements OriginAnswer {
   protected takenOver: (() => void) | null = null
   /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
   #reading: Promise<Uint8Array | null> | null = null
-  #pipe: Pipe | null = null
+  #pipe: PullRelay | null = null
 
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
@@ -114,7 +114,7 @@ export class PullAnswer implements OriginAnswer {
       tracked.settled(completeEnd(0))
       return new Response(null, { status: reply.status, headers: headersInit(reply.headers) })
     }
-    this.#pipe = openPipe({
+    this.#pipe = new PullRelay({
       reply: tracked,
       sse: this.sse,
       held: this.held,

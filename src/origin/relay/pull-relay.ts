@@ -1,79 +1,51 @@
-/** Passes a body to the client piece by piece as the client asks for it, and sees to it that it ends exactly once. */
-import type { AttemptFailure } from '../../core/contract/contract.ts'
-import { OriginError, type RelayResult, type RelayOptions } from '../../ports.ts'
-import { LeadingComments, ResponseIdFinder } from './sse.ts'
+/** Moves a body to the client piece by piece, as the client reads it. */
+import { OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
 import { IdleTimer } from '../timers.ts'
-import { openTap, type Tap } from './tap.ts'
+import { HEARTBEAT, RelayController } from './controller.ts'
 
 export interface PipeParts {
   readonly reply: RelayOptions
   readonly sse: boolean
-  /** Bytes that came before the pipe was opened. */
+  /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
-  /** …and they are all there are. */
+  /** `held` is the whole body. */
   readonly ended: boolean
   readonly now: () => number
   next(): Promise<Uint8Array | null>
   stop(reason: unknown): void
 }
 
-export interface Pipe {
-  readonly stream: ReadableStream<Uint8Array>
-  /** The client left, seen by other means than the stream's own cancel. */
-  clientGone(): void
-}
-
-/** An SSE comment: clients drop it, proxies and sockets see life. */
-const PING = new Uint8Array([58, 32, 112, 105, 110, 103, 10, 10])
 /**
- * Between the error event and the cut: adapters write to the socket a turn of the loop later,
- * and destroying it before would take the event along.
+ * Time between the error event and the end of the connection, ms: adapters write to the socket a turn of the event loop
+ * later, and closing it before would drop the event.
  */
 export const ABORT_DELAY_MS = 20
 
-export function openPipe(parts: PipeParts): Pipe {
-  const pump = new PullRelay(parts)
-  return { stream: pump.stream, clientGone: () => pump.clientGone() }
-}
-
-class PullRelay {
+export class PullRelay {
   readonly stream: ReadableStream<Uint8Array>
   readonly #parts: PipeParts
-  readonly #tap: Tap
-  readonly #finder: ResponseIdFinder | null
-  readonly #prelude = new LeadingComments()
-  readonly #idle: IdleTimer
-  readonly #heartbeat: IdleTimer
-  /** Runs while nobody asks for the next piece. */
+  readonly #control: RelayController
+  /** Runs while the client does not read. */
   readonly #unread: IdleTimer
-  /** Ready for the client: at most what one read of the engine gave. */
-  readonly #out: Uint8Array[]
-  readonly #emit: (piece: Uint8Array) => void
+  /** For the client: at most what one read of the engine gave. */
+  readonly #out: Uint8Array[] = []
+  readonly #emit = (piece: Uint8Array): void => void this.#out.push(piece)
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
   #reading: Promise<void> | null = null
+  /** Ends the wait for the engine with a heartbeat; null: no wait that a heartbeat may end. */
   #beat: (() => void) | null = null
-  #started: boolean
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #timerAt = 0
   #ended = false
-  #settled = false
-  #bytes = 0
-  #steps = 0
-  /** Set when the engine broke: what the client gets before the cut. */
+  /** Why the engine's body ended early; null: it did not. */
   #broken: unknown = null
 
   constructor(parts: PipeParts) {
-    const { reply } = parts
+    const { reply, sse } = parts
     this.#parts = parts
-    this.#tap = openTap(parts.sse, reply.hideUsage)
-    this.#finder = ResponseIdFinder.for(reply.onResponseId)
-    this.#out = []
-    this.#emit = (piece) => void this.#out.push(piece)
-    this.#started = parts.ended || parts.held.some((chunk) => !parts.sse || this.#prelude.hasContent(chunk))
-    this.#idle = new IdleTimer(parts.now, reply.idleMs, () =>
-      parts.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`)),
-    )
-    this.#heartbeat = new IdleTimer(parts.now, parts.sse ? reply.heartbeatMs : 0, () => this.#beat?.())
+    this.#control = new RelayController(reply, { sse, reads: true, strips: true })
     this.#unread = new IdleTimer(parts.now, reply.writeMs ?? 0, () => this.clientGone())
-    for (const chunk of parts.held) this.#take(chunk)
+    for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()
     this.stream = new ReadableStream<Uint8Array>(
       {
@@ -89,113 +61,125 @@ class PullRelay {
     this.#unread.listen()
   }
 
+  /** Ends the relay: the client has disconnected. */
   clientGone(): void {
-    if (this.#settled) return
+    if (this.#control.settled) return
     this.#parts.stop(new OriginError('reset', 'the client is gone'))
-    // It may leave as soon as it has all there is, a moment before the pipe notices the end.
-    this.#settle(this.#ended && this.#out.length === 0 ? 'complete' : 'client_gone', null)
+    // It may disconnect as soon as it has the whole body, before the relay sees the end.
+    this.#settle(this.#ended && this.#out.length === 0 ? 'complete' : 'client_gone')
     this.#error(cutError())
   }
 
-  /** One call, one piece: the consumer's pace is the engine's pace. */
+  /** One call, one piece: the client's pace is the engine's pace. */
   async #pull(): Promise<void> {
     for (;;) {
       const piece = this.#out.shift()
       if (piece !== undefined) return this.#controller!.enqueue(piece)
       if (this.#ended) {
-        this.#settle('complete', null)
+        this.#settle('complete')
         return this.#controller!.close()
       }
-      if (this.#broken !== null) return this.#cut()
-      if (this.#settled) return
-      if (await this.#wait()) return this.#controller!.enqueue(PING)
+      if (this.#broken !== null) return this.#truncate()
+      if (this.#control.settled) return
+      if (await this.#wait()) return this.#controller!.enqueue(HEARTBEAT)
     }
   }
 
-  /** Waits for the engine. true: time for a heartbeat, nothing has come. */
+  /** Waits for the engine. true: a heartbeat is due, nothing has come. */
   async #wait(): Promise<boolean> {
     this.#reading ??= this.#read()
-    // A comment in the middle of an event would break it.
-    if (!this.#parts.sse || this.#parts.reply.heartbeatMs <= 0 || !this.#tap.atBoundary) {
+    if (!this.#control.canBeat) {
       await this.#reading
       return false
     }
     const beat = new Promise<boolean>((resolve) => (this.#beat = () => resolve(true)))
-    this.#heartbeat.listen()
+    this.#control.beat(this.#parts.now())
+    this.#arm()
     const silent = await Promise.race([this.#reading.then(() => false), beat])
-    this.#heartbeat.heard()
     this.#beat = null
-    return silent && !this.#settled
+    return silent && !this.#control.settled
   }
 
   async #read(): Promise<void> {
-    if (this.#started) this.#idle.listen()
+    this.#control.active(this.#parts.now())
+    this.#arm()
     try {
       const chunk = await this.#parts.next()
       if (chunk === null) this.#end()
-      else this.#take(chunk)
+      else this.#control.take(chunk, this.#emit)
     } catch (error) {
       this.#broken = error
     } finally {
-      this.#idle.heard()
       this.#reading = null
     }
   }
 
-  #take(chunk: Uint8Array): void {
-    if (!this.#started && (!this.#parts.sse || this.#prelude.hasContent(chunk))) {
-      this.#started = true
-      this.#parts.reply.onFirstByte()
-    }
-    this.#bytes += chunk.length
-    this.#finder?.take(chunk)
-    this.#tap.take(chunk, this.#emit)
-    const { eventStep } = this.#parts.reply
-    if (eventStep <= 0 || this.#tap.events < (this.#steps + 1) * eventStep) return
-    this.#steps = Math.floor(this.#tap.events / eventStep)
-    this.#parts.reply.onEvents(this.#tap.events)
-  }
-
   #end(): void {
-    this.#tap.end(this.#emit)
-    const { sse, reply } = this.#parts
-    if (sse && reply.observe && reply.endsWithDone === true && !this.#tap.done)
-      this.#broken = new OriginError('reset', 'the stream ended without [DONE]')
-    else this.#ended = true
+    this.#broken = this.#control.end(this.#emit)
+    this.#ended = this.#broken === null
   }
 
-  /** One error event where an event may stand, then the connection breaks. Never a clean end. */
-  async #cut(): Promise<void> {
+  /** Sets the timer for the next check. Bytes that come do not move it. */
+  #arm(): void {
+    const now = this.#parts.now()
+    const inMs = this.#control.checkInMs(now)
+    if (inMs === Infinity || this.#control.settled) return
+    if (this.#timer !== null) {
+      if (now + inMs >= this.#timerAt) return
+      clearTimeout(this.#timer)
+    }
+    this.#timerAt = now + inMs
+    this.#timer = setTimeout(() => this.#due(), inMs)
+  }
+
+  /** Silence counts only while the relay waits for the engine. */
+  #due(): void {
+    this.#timer = null
+    if (this.#reading === null || this.#control.settled) return
+    const now = this.#parts.now()
+    const decision = this.#control.check(now)
+    if (decision instanceof OriginError) return this.#parts.stop(decision)
+    if (decision === 'heartbeat') {
+      this.#control.beat(now)
+      this.#beat?.()
+    }
+    this.#arm()
+  }
+
+  /** Sends one error event where an event may start, then breaks the connection. Never a clean end. */
+  async #truncate(): Promise<void> {
     const error = this.#broken
     if (!(error instanceof OriginError)) return this.clientGone()
-    const first = !this.#settled
-    this.#settle('engine_cut', error.failure)
-    if (first && this.#parts.sse && this.#tap.atBoundary)
-      return this.#controller!.enqueue(this.#parts.reply.cutEvent(error.failure))
+    if (!this.#control.settled) {
+      const event = this.#control.truncate(error.failure, true)
+      this.#stopTimers()
+      if (event !== null) return this.#controller!.enqueue(event)
+    }
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     this.#error(cutError())
   }
 
-  #settle(end: RelayResult['end'], failure: AttemptFailure | null): void {
-    if (this.#settled) return
-    this.#settled = true
-    this.#idle.stop()
-    this.#heartbeat.stop()
+  #settle(end: RelayResult['end']): void {
+    this.#stopTimers()
+    this.#control.settle(end)
+  }
+
+  #stopTimers(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
     this.#unread.stop()
-    const { events } = this.#tap
-    this.#parts.reply.settled({ end, failure, events, usage: this.#tap.usage(), bytes: this.#bytes })
   }
 
   #error(error: unknown): void {
     try {
       this.#controller?.error(error)
     } catch {
-      // Closed or cancelled already: nobody listens.
+      // The stream is closed or cancelled already.
     }
   }
 }
 
-/** What the adapter sees when a stream is cut. It may print it, or worse send it: no address, no stack. */
+/** Error of a stream that ends early. Adapters may print it or send it: it has no address and no stack. */
 export function cutError(): Error {
   const error = new Error('the answer was cut')
   error.stack = String(error)

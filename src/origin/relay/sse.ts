@@ -34,7 +34,8 @@ export class ResponseIdFinder {
   take(chunk: Uint8Array): void {
     if (this.#over) return
     const piece = chunk.subarray(0, LOOK_BYTES - this.#size)
-    this.#pieces.push(piece)
+    // A copy: the caller may reuse the memory.
+    this.#pieces.push(new Uint8Array(piece))
     this.#size += piece.length
     // An id ends with a quote, so bytes without one complete none.
     const id = piece.includes(QUOTE)

@@ -1,10 +1,11 @@
-/** An answer on Workers: read in JS as far as somebody must, piped natively from there. */
+/** A response on Workers: read in JavaScript as far as needed, then copied by workerd. */
+import { RelayController } from '../../origin/relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../../origin/relay/pull-relay.ts'
 import { PullAnswer, type AnswerHead, type AnswerLimits, type ByteSource } from '../../origin/relay/pull-answer.ts'
 import { headersInit } from '../../origin/headers.ts'
 import { ResponseIdFinder } from '../../origin/relay/sse.ts'
 import { defaultTimers } from '../../origin/timers.ts'
-import { OriginError, type Timer, type RelayResult, type RelayOptions } from '../../ports.ts'
+import { OriginError, type Timer, type RelayOptions } from '../../ports.ts'
 import type { UpstreamGuard } from './upstream-guard.ts'
 
 interface Stopped {
@@ -103,105 +104,92 @@ export class FetchedAnswer extends PullAnswer {
   }
 
   override pass(reply: RelayOptions): Response {
-    // Before the first byte somebody must watch for it and send heartbeats; that is the pulled pipe's work.
+    // Before the first byte, the pull relay watches for it and sends heartbeats.
     const native = this.sse && !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
-    if (!native || !foundIn(this.held, reply.onResponseId)) return super.pass(reply)
+    if (!native || (reply.onResponseId !== undefined && mayFollow(this.held))) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
-    const work = new NativePipe(this.#source, reply, this.#watch).run(this.held, writable)
+    const work = new NativeRelay(this.#source, reply, this.#watch).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: headersInit(reply.headers) })
   }
 }
 
-/** Reports the id of a stored response in `held`. false: it may come later, so the bytes behind must be read. */
-function foundIn(held: readonly Uint8Array[], onResponseId: RelayOptions['onResponseId']): boolean {
-  if (onResponseId === undefined) return true
-  let found: string | null = null
-  const finder = new ResponseIdFinder((id) => (found = id))
+/** The id of a stored response may come after `held`, so the bytes behind must be read. */
+function mayFollow(held: readonly Uint8Array[]): boolean {
+  const finder = new ResponseIdFinder(() => {})
   for (const chunk of held) finder.take(chunk)
-  if (found !== null) onResponseId(found)
-  return !finder.looks
+  return finder.looks
 }
 
-/** A blank line: ends an event, says nothing between two. */
+/** A blank line: ends an incomplete event, and has no effect between two events. */
 const BLANK = new Uint8Array([10, 10])
-/** How long a client that does not read may keep a broken engine's booking. */
-const LAST_WORDS_MS = 2_000
+/** Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the booking. */
+const LAST_WRITE_MS = 2_000
 
-/** workerd copies the bytes; JS is woken when the body has ended, one way or another. */
-class NativePipe {
+/** workerd copies the bytes; JavaScript runs again when the body has ended or broken. */
+class NativeRelay {
   readonly #source: ReaderSource
-  readonly #reply: RelayOptions
+  readonly #control: RelayController
   readonly #watch: UpstreamGuard
   readonly #lapse: Timer | null
-  #bytes = 0
-  #lapsed = false
 
   constructor(source: ReaderSource, reply: RelayOptions, watch: UpstreamGuard) {
     this.#source = source
-    this.#reply = reply
+    this.#control = new RelayController(reply, { sse: true, reads: false, strips: false })
     this.#watch = watch
     const { nativeMs, scope } = reply
-    this.#lapse = nativeMs === undefined ? null : (scope.alarms ?? defaultTimers).set(nativeMs, () => this.#lapses())
+    // An engine that hangs after its client left would hold the booking: workerd reports neither.
+    const lapse = () => this.#control.settle('lapsed')
+    this.#lapse = nativeMs === undefined ? null : (scope.alarms ?? defaultTimers).set(nativeMs, lapse)
   }
 
   async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
     const writer = writable.getWriter()
     for (const chunk of held) {
-      this.#bytes += chunk.length
-      // Not waited for, since each wait costs a turn of JS: a write that fails fails the pipe behind it too.
-      writer.write(chunk).catch(() => {})
+      // Not awaited, because each wait costs a turn of JavaScript. A write that fails also fails the pipe behind it.
+      this.#control.take(chunk, (piece) => void writer.write(piece).catch(() => {}))
     }
     unlock(writer)
     try {
-      // Neither end may break the other: only so can it be told which of them did.
+      // Neither end may break the other, or the side that failed would be unknown.
       await this.#source.rest().pipeTo(writable, { preventAbort: true, preventCancel: true })
     } catch (error) {
       return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
     }
-    // A pipe to a client that left may call itself done.
+    // A pipe to a client that left may resolve as if it were complete.
     if (this.#watch.clientGone) return this.#gone()
-    this.#settle('complete', null)
+    this.#release()
+    this.#control.settle('complete')
   }
 
   async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
-    // Nobody read where the last event ended, so a blank line ends it. A client that left refuses even that.
-    const there = await within(LAST_WORDS_MS, writer.write(BLANK))
-    if (this.#watch.clientGone || !there) {
+    // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
+    const isConnected = await succeeds(LAST_WRITE_MS, writer.write(BLANK))
+    if (this.#watch.clientGone || !isConnected) {
       writer.abort(cutError()).catch(() => {})
       return this.#gone()
     }
-    const failure = reason instanceof OriginError ? reason.failure : 'reset'
-    this.#settle('engine_cut', failure)
-    await within(LAST_WORDS_MS, writer.write(this.#reply.cutEvent(failure)))
+    this.#release()
+    const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
+    if (event !== null) await succeeds(LAST_WRITE_MS, writer.write(event))
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     await writer.abort(cutError()).catch(() => {})
   }
 
   #gone(): void {
     this.#source.stop(new OriginError('reset', 'the client is gone'))
-    this.#settle('client_gone', null)
+    this.#release()
+    this.#control.settle('client_gone')
   }
 
-  /** An engine that hangs behind a client that left would keep its booking for ever, where the runtime tells of neither. */
-  #lapses(): void {
-    this.#lapsed = true
-    this.#tell('lapsed', null)
-  }
-
-  #settle(end: RelayResult['end'], failure: RelayResult['failure']): void {
+  #release(): void {
     this.#lapse?.cancel()
     this.#watch.over()
-    if (!this.#lapsed) this.#tell(end, failure)
-  }
-
-  #tell(end: RelayResult['end'], failure: RelayResult['failure']): void {
-    this.#reply.settled({ end, failure, events: 0, usage: null, bytes: this.#bytes })
   }
 }
 
-/** Did the work succeed in time? Never rejects. */
-function within(ms: number, work: Promise<void>): Promise<boolean> {
+/** true: the work succeeded within `ms`. Never rejects. */
+function succeeds(ms: number, work: Promise<void>): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), ms)
     work

@@ -1,11 +1,10 @@
 /**
- * Passes an answer past the web streams: the engine's bytes go to the client's socket in the tick they were
- * read, framing and all. Framing is rebuilt only where an event was left out in the middle of a chunk, and after bytes
- * were held back, until engine and client stand at the same chunk boundary again.
+ * Moves a body from the engine's socket to the client's socket, without web streams: bytes are written in the tick of
+ * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or held
+ * bytes back, until engine and client are at the same chunk boundary again.
  */
-import type { AttemptFailure } from '../../../core/contract/contract.ts'
-import { LeadingComments, ResponseIdFinder } from '../../../origin/relay/sse.ts'
-import { openTap, type Tap } from '../../../origin/relay/tap.ts'
+import { HEARTBEAT, RelayController } from '../../../origin/relay/controller.ts'
+import type { Tap } from '../../../origin/relay/tap.ts'
 import { OriginError, type RelayResult, type RelayOptions } from '../../../ports.ts'
 import { CRLF, chunkOf } from './chunked.ts'
 import type { ResponseWriter } from './response-writer.ts'
@@ -13,48 +12,48 @@ import type { BodyFraming } from './body-framing.ts'
 import type { BodySink, Http1Request } from './engine-request.ts'
 import { ClientWriter } from './client-writer.ts'
 
-/* What became of one read's payload ranges on their way through the tap. */
+/* What the tap did to the payload ranges of one read. */
 
-/** Nothing of a range passed, another amount than all, all; or it cannot be told, since bytes were held back. */
+/** How much of a range passed: nothing, a part, all; MIXED: unknown, because bytes were held back. */
 const NONE = 0
 const SOME = 1
 const ALL = 2
 const MIXED = 3
 
 export class TapResult {
-  /** What the tap let through of ranges that were taken piece by piece, in order. */
+  /** Pieces that the tap emitted for ranges that it read, in order. */
   readonly #emitted: Uint8Array[] = []
-  /** For each range: how many pieces had been let through behind it; -1: it passed as it is, and no piece was made. */
+  /** For each range: number of pieces emitted after it; -1: it passed unchanged, without a piece. */
   readonly #ends: number[] = []
   readonly #fates: number[] = []
   #counted = 0
-  /** Pieces that came before the read. */
+  /** Number of pieces emitted before this read. */
   #before = 0
   #all = true
   readonly emit = (piece: Uint8Array): void => void this.#emitted.push(piece)
 
-  /** Every byte of the read passed, and no other. */
+  /** Exactly the bytes of the read passed. */
   get all(): boolean {
     return this.#all
   }
 
-  /** What was let through piece by piece. */
+  /** Pieces that the tap emitted. */
   get pieces(): readonly Uint8Array[] {
     return this.#emitted
   }
 
-  /** What was let through so far came before this read. */
+  /** Marks the pieces so far as older than this read. */
   startRead(): void {
     this.#before = this.#counted = this.#emitted.length
   }
 
-  /** The next range passed as it is. */
+  /** Notes that the next range passed unchanged. */
   whole(): void {
     this.#ends.push(-1)
     this.#fates.push(ALL)
   }
 
-  /** The next range was taken piece by piece. `clean`: nothing was held back before or behind it. */
+  /** Notes that the tap read the next range. `clean`: no bytes were held back before or after it. */
   taken(length: number, clean: boolean): void {
     let size = 0
     for (let i = this.#counted; i < this.#emitted.length; i++) size += this.#emitted[i]!.length
@@ -73,7 +72,7 @@ export class TapResult {
     this.#all = true
   }
 
-  /** All that passed, in order. */
+  /** Everything that passed, in order. */
   piecesOf(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] {
     const pieces = this.#emitted.slice(0, this.#before)
     let from = this.#before
@@ -87,8 +86,8 @@ export class TapResult {
   }
 
   /**
-   * The bytes with their framing, but for what was left out: whole chunks go, others are framed anew. Each range is
-   * one whole chunk. null: bytes were held back, so chunks do not tell what passed.
+   * The bytes in the engine's framing, without what the tap removed: complete chunks are dropped, others are framed again.
+   * Each range is one whole chunk. null: bytes were held back, so the chunks do not match what passed.
    */
   withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] | null {
     if (this.#before > 0 || this.#fates.includes(MIXED)) return null
@@ -109,178 +108,154 @@ export class TapResult {
   }
 }
 
-export interface RawPassParts {
+export interface RawRelayParts {
   readonly reply: RelayOptions
   readonly sse: boolean
   readonly call: Http1Request
   readonly line: ResponseWriter
 }
 
-const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
-const PING = Buffer.from(': ping\n\n')
 const USAGE = Buffer.from('"usage"')
 
 export class RawRelay implements BodySink {
-  readonly #parts: RawPassParts
+  readonly #parts: RawRelayParts
   readonly #writer: ClientWriter
+  readonly #control: RelayController
   readonly #tap: Tap
-  readonly #finder: ResponseIdFinder | null
   readonly #passed = new TapResult()
-  readonly #observed: boolean
-  /** Only while no content has come. */
-  #prelude: LeadingComments | null = null
+  readonly #reads: boolean
+  /** Engine and client are at the same chunk boundary. */
   #inStep = true
-  /** The last read ended where a chunk ends. */
+  /** The last read ended at the end of a chunk. */
   #aligned = true
-  #started = false
-  #over = false
-  #bytes = 0
-  #steps = 0
-  /** `performance.now()` of the last byte, or of when the client had taken all; of the last comment of ours. */
-  #heardAt = 0
-  #beatAt = 0
 
-  constructor(parts: RawPassParts) {
+  constructor(parts: RawRelayParts) {
     this.#parts = parts
-    const { reply, call, line } = parts
+    const { reply, call, line, sse } = parts
     this.#writer = new ClientWriter(line, call.framing!, () => this.#drained())
-    // What has a length is passed whole: the client was told it.
-    this.#tap = openTap(parts.sse, reply.hideUsage && call.framing!.kind !== 'length')
-    this.#observed = reply.observe || reply.hideUsage
-    this.#finder = ResponseIdFinder.for(reply.onResponseId)
+    this.#reads = reply.observe || reply.hideUsage
+    this.#control = new RelayController(reply, { sse, reads: this.#reads, strips: call.framing!.kind !== 'length' })
+    this.#tap = this.#control.tap
   }
 
   get holds(): boolean {
     return this.#writer.holds || this.#tap.heldBytes > 0
   }
 
-  /** Writes head and what waits; from then on the call's bytes come here. `held` was read before. */
+  /** Writes the head and the bytes that wait; the request passes all later bytes to `take`. `held` was read before. */
   begin(held: readonly Uint8Array[]): void {
     const { call, reply, line } = this.#parts
     const { pieces, read, ended, failure } = call.handOver(this)
-    this.#heardAt = this.#beatAt = performance.now()
+    const now = performance.now()
+    this.#control.active(now)
+    this.#control.beat(now)
     this.#writer.open(reply.status, reply.headers)
     if (held.length > 0 || pieces.length > 0 || read === null) {
-      for (const piece of held) this.#feed(piece)
-      for (const piece of pieces) this.#feed(piece)
-      if (read === null) return this.#beganWithout(ended, failure)
+      for (const piece of held) this.#control.take(piece, this.#passed.emit)
+      for (const piece of pieces) this.#control.take(piece, this.#passed.emit)
+      if (read === null) return this.#beginWithoutRead(ended, failure)
       this.#passed.startRead()
     }
-    // What waited is framed by us, and what came in this read with it.
+    // Bytes that waited get a chunk of ours, and so do those of this read.
     this.#aligned = read.whole
     this.#inStep = read.whole && held.length === 0 && pieces.length === 0
     this.take(read.bytes, call.framing!, read.last)
-    if (this.#over) return
+    if (this.#control.settled) return
     this.#writer.began()
     if (line.gone) return this.clientGone()
     this.#arm()
   }
 
   take(bytes: Buffer, framing: BodyFraming, last: boolean): void {
-    if (this.#over) return
-    this.#heardAt = performance.now()
+    if (this.#control.settled) return
+    this.#control.active(performance.now())
     const heldBefore = this.#tap.heldBytes
-    this.#feedAll(bytes, framing.ranges)
-    if (last) this.#tap.end(this.#passed.emit)
-    if (last && this.#undone()) return this.#endedEarly(bytes, framing)
+    this.#readRanges(bytes, framing.ranges)
+    const truncated = last ? this.#control.end(this.#passed.emit) : null
+    if (truncated !== null) return this.#writeTruncated(truncated, bytes, framing)
     this.#write(bytes, framing, { last, heldBefore })
     this.#passed.clear()
     this.#aligned = framing.aligned
-    if (last) return this.#settle('complete', null)
+    if (last) return this.#settle('complete')
     if (this.#writer.full) this.#parts.call.pause()
   }
 
   broken(reason: unknown): void {
-    if (this.#over) return
+    if (this.#control.settled) return
     if (!(reason instanceof OriginError)) return this.clientGone()
-    this.#cut(
-      reason,
-      this.#parts.sse && this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep),
-    )
+    this.#truncate(reason, this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep))
   }
 
   clientGone(): void {
-    if (this.#over) return
-    this.#settle('client_gone', null)
+    if (this.#control.settled) return
+    this.#settle('client_gone')
     this.#parts.call.stop(new OriginError('reset', 'the client is gone'))
     this.#writer.cut(null)
   }
 
-  /** Silence is looked at when one of its limits may be reached: nothing is set or moved for a byte that comes. */
+  /** Called by the timer of the request. Bytes that come move no timer. */
   due(): void {
-    if (this.#over || this.#writer.full) return
-    const { call, reply } = this.#parts
+    if (this.#control.settled || this.#writer.full) return
+    const { call } = this.#parts
     const now = performance.now()
-    if (!this.#started && call.firstByteInMs <= 0)
-      return call.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit'))
-    if (this.#started && reply.idleMs > 0 && now - this.#heardAt >= reply.idleMs) {
-      return call.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`))
-    }
-    if (this.#heartbeatMs > 0 && now - Math.max(this.#heardAt, this.#beatAt) >= this.#heartbeatMs) this.#beat(now)
-    if (!this.#over) this.#arm()
+    const decision = this.#control.check(now, call.firstByteInMs)
+    if (decision instanceof OriginError) return call.stop(decision)
+    if (decision === 'heartbeat') this.#beat(now)
+    if (!this.#control.settled) this.#arm()
   }
 
-  get #heartbeatMs(): number {
-    return this.#parts.sse ? this.#parts.reply.heartbeatMs : 0
+  /** Sends the error event, if there is room for one, and breaks the connection. */
+  #truncate({ failure }: OriginError, hasRoom: boolean): void {
+    this.#parts.call.release()
+    this.#writer.cut(this.#control.truncate(failure, hasRoom))
   }
 
-  /** `tell`: there is room for one last event. */
-  #cut({ failure }: OriginError, tell: boolean): void {
-    this.#settle('engine_cut', failure)
-    this.#writer.cut(tell ? this.#parts.reply.cutEvent(failure) : null)
-  }
-
-  /** When the next limit may be reached. A slow client's silence is its own. */
+  /** Sets the timer for the next check. While the client does not read, the engine cannot time out. */
   #arm(): void {
-    if (this.#writer.full) return this.#parts.call.pause()
-    const { call, reply } = this.#parts
-    const now = performance.now()
-    let inMs = this.#started ? Infinity : call.firstByteInMs
-    if (this.#started && reply.idleMs > 0) inMs = this.#heardAt + reply.idleMs - now
-    if (this.#heartbeatMs > 0) inMs = Math.min(inMs, Math.max(this.#heardAt, this.#beatAt) + this.#heartbeatMs - now)
+    const { call } = this.#parts
+    if (this.#writer.full) return call.pause()
+    const inMs = this.#control.checkInMs(performance.now(), call.firstByteInMs)
     if (inMs < Infinity) call.wakeIn(inMs)
   }
 
   #drained(): void {
-    if (this.#over) return
+    if (this.#control.settled) return
     this.#parts.call.resume()
-    this.#heardAt = performance.now()
+    this.#control.active(performance.now())
     this.#arm()
   }
 
-  /** A comment in the middle of an event, or of a chunk, would break it. */
+  /** A comment inside an event or a chunk would break it. */
   #beat(now: number): void {
-    this.#beatAt = now
-    if (this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep))
-      this.#writer.rebuilt([PING], false)
+    this.#control.beat(now)
+    if (this.#control.canBeat && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep))
+      this.#writer.rebuilt([HEARTBEAT], false)
   }
 
-  /** Nothing comes in this tick: what waited goes out with the head, and so does the end where it is known. */
-  #beganWithout(ended: boolean, failure: unknown): void {
+  /** Writes the head when no read is in progress: with the bytes that waited, and with the end if it is known. */
+  #beginWithoutRead(ended: boolean, failure: unknown): void {
     const { call, line } = this.#parts
-    if (ended) this.#tap.end(this.#passed.emit)
-    const undone = ended && this.#undone()
+    const truncated = ended ? this.#control.end(this.#passed.emit) : null
     this.#inStep = this.#aligned = call.framing!.aligned
-    this.#writer.rebuilt(this.#passed.pieces, ended && !undone)
+    this.#writer.rebuilt(this.#passed.pieces, ended && truncated === null)
     this.#passed.clear()
-    if (undone) return this.broken(ENDED_EARLY)
-    if (ended) return this.#settle('complete', null)
+    if (truncated !== null) return this.broken(truncated)
+    if (ended) return this.#settle('complete')
     if (failure !== null) return this.broken(failure)
     if (line.gone) return this.clientGone()
     this.#arm()
   }
 
-  /** As it came where nothing of it was kept back or left out, and the client stands where the engine stands. */
+  /** Writes the bytes unchanged if nothing was held back or removed, and the client is at the engine's chunk boundary. */
   #write(
     bytes: Buffer,
     framing: BodyFraming,
     { last, heldBefore }: { readonly last: boolean; readonly heldBefore: number },
   ): void {
     const { hideUsage } = this.#parts.reply
-    // Where an event may have to be left out: whole chunks only.
-    const raw =
-      framing.kind === 'length' ||
-      (this.#writer.asFramed && this.#inStep && (!hideUsage || (heldBefore === 0 && (framing.aligned || last))))
+    // If an event may have to be removed: whole chunks only.
+    const keepsChunks = !hideUsage || (heldBefore === 0 && (framing.aligned || last))
+    const raw = framing.kind === 'length' || (this.#writer.asFramed && this.#inStep && keepsChunks)
     if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
     const kept =
       raw && framing.chunks?.hasTrailers === false ? this.#passed.withoutDropped(bytes, framing.ranges) : null
@@ -289,68 +264,36 @@ export class RawRelay implements BodySink {
     this.#inStep = framing.aligned
   }
 
-  /** The engine's end was clean and said nothing of being complete. */
-  #undone(): boolean {
-    const { sse, reply } = this.#parts
-    return sse && reply.observe && reply.endsWithDone === true && !this.#tap.done
-  }
-
-  /** All that came passes, but for the end. */
-  #endedEarly(bytes: Buffer, framing: BodyFraming): void {
+  /** Writes the last bytes of a stream that lacks its end, without the last chunk. */
+  #writeTruncated(error: OriginError, bytes: Buffer, framing: BodyFraming): void {
     const { ranges } = framing
+    let hasRoom = true
     if (this.#writer.asFramed && this.#inStep && this.#passed.all && ranges.length > 0)
       this.#writer.raw(bytes.subarray(0, ranges.at(-1)! + CRLF.length), false)
     else if (!this.#inStep || this.#aligned) this.#writer.rebuilt(this.#passed.piecesOf(bytes, ranges), false)
-    // In the middle of a chunk there is no place for a word of ours.
-    else return this.#cut(ENDED_EARLY, false)
-    this.#cut(ENDED_EARLY, this.#tap.atBoundary)
+    // An error event inside a chunk of the engine would break the framing.
+    else hasRoom = false
+    this.#truncate(error, hasRoom)
   }
 
-  #feedAll(bytes: Buffer, ranges: readonly number[]): void {
-    let usageAt = this.#observed && this.#parts.sse ? bytes.indexOf(USAGE) : -1
+  #readRanges(bytes: Buffer, ranges: readonly number[]): void {
+    let usageAt = this.#reads && this.#parts.sse ? bytes.indexOf(USAGE) : -1
     for (let i = 0; i < ranges.length; i += 2) {
       const from = ranges[i]!
       const to = ranges[i + 1]!
       if (usageAt >= 0 && usageAt < from) usageAt = bytes.indexOf(USAGE, from)
-      const spoken = usageAt >= 0 && usageAt < to
-      if (this.#observed && !spoken && this.#tap.takesWhole(bytes, from, to)) {
-        this.#note(bytes, from, to)
-        this.#passed.whole()
-      } else {
+      const hasUsage = usageAt >= 0 && usageAt < to
+      if (!hasUsage && this.#control.takeWhole(bytes, from, to)) this.#passed.whole()
+      else {
         const clean = this.#tap.heldBytes === 0
-        this.#feed(bytes.subarray(from, to))
+        this.#control.take(bytes.subarray(from, to), this.#passed.emit)
         this.#passed.taken(to - from, clean && this.#tap.heldBytes === 0)
       }
     }
   }
 
-  /** Through the tap, piece by piece. */
-  #feed(payload: Uint8Array): void {
-    if (this.#observed) this.#tap.take(payload, this.#passed.emit)
-    else this.#passed.emit(payload)
-    this.#note(payload, 0, payload.length)
-  }
-
-  #note(payload: Uint8Array, from: number, to: number): void {
-    const { reply, sse } = this.#parts
-    this.#bytes += to - from
-    if (!this.#started && (!sse || (this.#prelude ??= new LeadingComments()).hasContent(payload, from, to))) {
-      this.#started = true
-      reply.onFirstByte()
-    }
-    // A copy: the connection reads on into the same memory.
-    if (this.#finder?.looks === true) this.#finder.take(new Uint8Array(payload.subarray(from, to)))
-    const { eventStep } = reply
-    if (eventStep <= 0 || this.#tap.events < (this.#steps + 1) * eventStep) return
-    this.#steps = Math.floor(this.#tap.events / eventStep)
-    reply.onEvents(this.#tap.events)
-  }
-
-  #settle(end: RelayResult['end'], failure: AttemptFailure | null): void {
-    if (this.#over) return
-    this.#over = true
-    const { call, reply } = this.#parts
-    call.release()
-    reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes })
+  #settle(end: RelayResult['end']): void {
+    this.#parts.call.release()
+    this.#control.settle(end)
   }
 }

@@ -1,0 +1,118 @@
+import { expect, it } from 'vitest'
+import { RelayController, type RelayTraits } from '../../src/origin/relay/controller.ts'
+import { OriginError, type RelayOptions, type RelayResult } from '../../src/ports.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const drop = () => {}
+const STREAM: RelayTraits = { sse: true, reads: true, strips: true }
+
+interface Calls {
+  firstBytes: number
+  readonly events: number[]
+  readonly ids: string[]
+  readonly ends: RelayResult[]
+}
+
+function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTraits> = {}) {
+  const calls: Calls = { firstBytes: 0, events: [], ids: [], ends: [] }
+  const control = new RelayController(
+    {
+      scope: { background: drop, client: null, remoteAddress: null },
+      status: 200,
+      headers: [],
+      observe: true,
+      hideUsage: false,
+      heartbeatMs: 0,
+      idleMs: 0,
+      eventStep: 0,
+      endsWithDone: true,
+      onEvents: (events) => void calls.events.push(events),
+      onFirstByte: () => void calls.firstBytes++,
+      cutEvent: (failure) => bytes(`data: ${failure}\n\n`),
+      settled: (end) => void calls.ends.push(end),
+      ...options,
+    },
+    { ...STREAM, ...traits },
+  )
+  return { control, calls, take: (text: string) => control.take(bytes(text), drop) }
+}
+
+it('reports the first byte once, at the first content behind keep-alive comments', () => {
+  const { calls, take } = controller()
+  take(': wait\n\n')
+  expect(calls.firstBytes).toBe(0)
+  take('data: 1\n\n')
+  take('data: 2\n\n')
+  expect(calls.firstBytes).toBe(1)
+})
+
+it.each([
+  { body: 'data: 1\n\ndata: [DONE]\n\n', traits: {}, options: {}, failure: null },
+  { body: 'data: 1\n\n', traits: {}, options: {}, failure: 'reset' },
+  { body: 'data: 1\n\n', traits: {}, options: { endsWithDone: false }, failure: null },
+  { body: 'data: 1\n\n', traits: { reads: false }, options: { observe: false }, failure: null },
+  { body: '{}', traits: { sse: false }, options: {}, failure: null },
+])('ends $body ($traits, $options) with the failure $failure', ({ body, traits, options, failure }) => {
+  const { control, take } = controller(options, traits)
+  take(body)
+  expect(control.end(drop)?.failure ?? null).toBe(failure)
+})
+
+it('limits the silence after the first byte by idleMs, and before it by the first-byte limit', () => {
+  const { control, take } = controller({ idleMs: 100 })
+  control.active(0)
+  expect(control.checkInMs(0, 40)).toBe(40)
+  expect(control.check(99, 1)).toBeNull()
+  expect((control.check(40, 0) as OriginError).failure).toBe('first_byte_timeout')
+  take('data: 1\n\n')
+  control.active(50)
+  expect(control.checkInMs(60)).toBe(90)
+  expect(control.check(140)).toBeNull()
+  expect((control.check(150) as OriginError).failure).toBe('idle_timeout')
+})
+
+it('asks for a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
+  const { control } = controller({ heartbeatMs: 10, idleMs: 100 })
+  control.active(0)
+  expect(control.check(5)).toBeNull()
+  expect(control.check(10)).toBe('heartbeat')
+  control.beat(10)
+  expect(control.checkInMs(12)).toBe(8)
+  expect(control.check(15)).toBeNull()
+})
+
+it('allows no heartbeat inside an event and none in a body that is no stream', () => {
+  const { control, take } = controller({ heartbeatMs: 10 })
+  expect(control.canBeat).toBe(true)
+  take('data: 1')
+  expect(control.canBeat).toBe(false)
+  expect(controller({ heartbeatMs: 10 }, { sse: false }).control.canBeat).toBe(false)
+})
+
+it('reports events at each multiple of eventStep, and the response id', () => {
+  const { calls, take } = controller({ eventStep: 2, onResponseId: (id) => void calls.ids.push(id) })
+  take('data: {"id":"resp_1"}\n\n')
+  take('data: 2\n\ndata: 3\n\n')
+  take('data: 4\n\n')
+  expect(calls.events).toEqual([3, 4])
+  expect(calls.ids).toEqual(['resp_1'])
+})
+
+it('returns an error event for a truncated stream only between events and where there is room', () => {
+  const between = controller()
+  between.take('data: 1\n\n')
+  expect(between.control.truncate('reset', true)).toEqual(bytes('data: reset\n\n'))
+  expect(between.calls.ends).toMatchObject([{ end: 'engine_cut', failure: 'reset', events: 1, bytes: 9 }])
+  const inside = controller()
+  inside.take('data: 1')
+  expect(inside.control.truncate('reset', true)).toBeNull()
+  expect(controller().control.truncate('reset', false)).toBeNull()
+})
+
+it('reports one end only', () => {
+  const { control, calls } = controller()
+  control.settle('lapsed')
+  control.settle('complete')
+  control.truncate('reset', true)
+  expect(calls.ends.map(({ end }) => end)).toEqual(['lapsed'])
+})
