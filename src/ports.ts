@@ -244,6 +244,8 @@ export interface RequestScope {
   readonly remoteAddress: string | null
   /** Does the gateway end now, and cut what still runs? Then it is not the client who goes. Absent: it never does. */
   readonly isCut?: () => boolean
+  /** The request came in at `ttft.listen`, whose reporters have no keys. */
+  readonly isReportListener?: boolean
   /** The request's own, where a clock may not be shared; absent: those of the ports. */
   readonly alarms?: Timers
 }

@@ -10,3 +10,7 @@ export function hostPort(
 ): string {
   return JSON.stringify([new URL(url).href.replace(/\/+$/, ''), binding, Object.entries(headers).sort()])
 }
+
+/** Whether a host in lower case is the allowed one; `*.example.com` allows every host below `example.com`. */
+export const matchesHost = (host: string, allowed: string): boolean =>
+  allowed.startsWith('*.') ? host.endsWith(allowed.slice(1)) : host === allowed

@@ -1,6 +1,7 @@
 import type { Config, KeyConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { allowedOrigin } from './cors.ts'
+import { matchesHost } from '../url.ts'
 
 /** Who asks. Without keys everyone is the same caller. */
 export interface Caller {
@@ -77,9 +78,9 @@ export class KeyStore<Holder> {
 /** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
 type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
-type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors'>
+type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
 
-function trustOf({ keys, open, loopback }: Omit<Access, 'admin' | 'cors'>): Trust {
+function trustOf({ keys, open, loopback }: Pick<Access, 'keys' | 'open' | 'loopback'>): Trust {
   if (keys !== null) return 'keys'
   if (open) return 'open'
   return loopback ? 'loopback' : 'unconfigured'
@@ -91,10 +92,12 @@ export class Authenticator {
   readonly #callers: KeyStore<Caller>
   readonly #admins: KeyStore<true> | null
   readonly #cors: Config['cors']
+  readonly #allowedHosts: readonly string[]
 
   constructor(config: Access) {
     this.trust = trustOf(config)
     this.#cors = config.cors
+    this.#allowedHosts = config.allowedHosts
     this.#callers = new KeyStore((config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key) })))
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }
@@ -109,6 +112,7 @@ export class Authenticator {
     }
     if (this.trust !== 'keys') {
       refuseForeignPages(headers, this.#cors)
+      if (this.trust === 'loopback') refuseForeignHost(headers, this.#allowedHosts)
       return ANYONE
     }
     const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
@@ -133,7 +137,7 @@ export class Authenticator {
         )
       }
       refuseForeignPages(headers, null)
-      refuseForeignHost(headers)
+      refuseForeignHost(headers, this.#allowedHosts)
       return
     }
     const secret = bearer(headers)
@@ -196,12 +200,15 @@ function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
   )
 }
 
+const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+
 /** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */
-function refuseForeignHost(headers: Fields): void {
-  const host = headers.get('host')
-  if (host === null || /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i.test(host)) return
+function refuseForeignHost(headers: Fields, allowed: readonly string[]): void {
+  const host = headers.get('host')?.toLowerCase().replace(/:\d+$/, '')
+  // Only HTTP/1.0 has no host, and browsers do not speak it.
+  if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
   throw new Failure(
     'forbidden',
-    'The open admin surface answers only to a loopback address. Set admin.secret in the configuration.',
+    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).`,
   )
 }

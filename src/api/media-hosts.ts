@@ -3,6 +3,7 @@
  * ours: a URL that is not plainly `http(s)://HOST[:PORT][/…]` is refused instead of interpreted.
  */
 import { isText, Utf8Text, type Text } from '../core/tokens/utf8-text.ts'
+import { matchesHost } from '../url.ts'
 
 /** What is named in place of a host that is not allowed. Holds no path: paths may be signed. */
 export interface ForeignMedia {
@@ -74,11 +75,8 @@ function check(value: Text, field: string, hosts: readonly string[]): ForeignMed
   const host = PLAIN_URL.exec(url)?.[1]?.toLowerCase()
   // Parsers disagree on these: to some what follows is the host.
   if (host === undefined || /[\\\s]/.test(url)) return { field, shown: 'what is no plain http(s) URL' }
-  return hosts.some((allowed) => matches(host, allowed)) ? null : { field, shown: `the host ${host.slice(0, 100)}` }
+  return hosts.some((allowed) => matchesHost(host, allowed)) ? null : { field, shown: `the host ${host.slice(0, 100)}` }
 }
-
-const matches = (host: string, allowed: string): boolean =>
-  allowed.startsWith('*.') ? host.endsWith(allowed.slice(1)) : host === allowed
 
 /** Most media are megabytes in a `data:` URL, which is not decoded for its first letters. */
 const isData = (value: Text): boolean =>

@@ -1,5 +1,5 @@
 /** `/ttft_report`: what engines and proxies report of the time before the first token, after vllm-ascend #12. */
-import type { Hono } from 'hono'
+import type { Context, Hono } from 'hono'
 import { readPartial, type ReportPartial } from '../core/reports/partial.ts'
 import type { Added } from '../core/reports/report-store.ts'
 import type { FoundReport } from '../core/reports/ttft-state.ts'
@@ -26,17 +26,25 @@ export function mountTtft(app: Hono<Env>, context: GatewayContext): void {
     return
   }
   const reports = new Reports(context, ttft)
-  app.post('/ttft_report', (c) => answered(context, () => reports.post(c.req.raw, null)))
-  app.post('/ttft_report/:token', (c) => answered(context, () => reports.post(c.req.raw, c.req.param('token'))))
-  app.get('/ttft_report/:id', (c) => answered(context, () => reports.get(c.req.raw, c.req.param('id'), null)))
+  app.post('/ttft_report', (c) => answered(context, () => reports.post(asked(c), null)))
+  app.post('/ttft_report/:token', (c) => answered(context, () => reports.post(asked(c), c.req.param('token'))))
+  app.get('/ttft_report/:id', (c) => answered(context, () => reports.get(asked(c), c.req.param('id'), null)))
   app.get('/ttft_report/:token/:id', (c) =>
-    answered(context, () => reports.get(c.req.raw, c.req.param('id'), c.req.param('token'))),
+    answered(context, () => reports.get(asked(c), c.req.param('id'), c.req.param('token'))),
   )
   app.all('/ttft_report', () =>
     json({ detail: 'POST reports to /ttft_report, GET them at /ttft_report/{request_id}' }, 405),
   )
   app.all('/ttft_report/*', () => json({ detail: 'not found' }, 404))
 }
+
+interface Asked {
+  readonly request: Request
+  /** It came in at `ttft.listen`, which is for reporters without keys. */
+  readonly isReporter: boolean
+}
+
+const asked = ({ req, env }: Context<Env>): Asked => ({ request: req.raw, isReporter: env?.isReportListener === true })
 
 class Reports {
   readonly #context: GatewayContext
@@ -50,9 +58,10 @@ class Reports {
     this.#token = token === null ? null : new KeyStore([{ secret: token, holder: true }])
   }
 
-  async post(request: Request, token: string | null): Promise<Response> {
-    if (!(await this.#mayReport(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
-    const given = await this.#read(request)
+  async post(from: Asked, token: string | null): Promise<Response> {
+    if (!(await this.#mayReport(from, token)) && !(this.#needsAdmin(from) && (await this.#isAdmin(from, token))))
+      return this.#refused(from)
+    const given = await this.#read(from.request)
     if (given === undefined) return json({ detail: 'the body is not JSON (NaN and Infinity are not JSON either)' }, 400)
     return Array.isArray(given) ? this.#batch(given) : this.#one(given)
   }
@@ -67,8 +76,9 @@ class Reports {
     }
   }
 
-  async get(request: Request, id: string, token: string | null): Promise<Response> {
-    if (!(await this.#mayRead(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
+  async get(from: Asked, id: string, token: string | null): Promise<Response> {
+    // The admin may read what reporters may.
+    if (!(await this.#mayReport(from, token)) && !(await this.#isAdmin(from, token))) return this.#refused(from)
     await flushAllWorkers(this.#context)
     const found = await this.#ttft.find(id)
     return found === null ? json({ detail: 'not found' }, 404) : json(reportView(found), 200)
@@ -103,19 +113,30 @@ class Reports {
     }
   }
 
-  async #mayReport(request: Request, token: string | null): Promise<boolean> {
-    if (this.#token === null) return token === null
-    return (await this.#token.find(token ?? bearer(request.headers) ?? '')) !== null
+  async #mayReport(from: Asked, token: string | null): Promise<boolean> {
+    if (this.#token === null) return token === null && !this.#needsAdmin(from)
+    return (await this.#token.find(token ?? bearer(from.request.headers) ?? '')) !== null
   }
 
-  /** The admin may read what reporters may. */
-  async #mayRead(request: Request, token: string | null): Promise<boolean> {
-    if (await this.#mayReport(request, token)) return true
-    if (token !== null) return false
+  /** Without `ttft.token`, reports are open where everybody is served, and at `ttft.listen`. */
+  #needsAdmin({ isReporter }: Asked): boolean {
+    const { trust } = this.#context.authenticator
+    return this.#token === null && !isReporter && (trust === 'keys' || trust === 'unconfigured')
+  }
+
+  #isAdmin({ request }: Asked, token: string | null): Promise<boolean> {
+    if (token !== null) return Promise.resolve(false)
     return this.#context.authenticator.admin(request.headers).then(
       () => true,
       () => false,
     )
+  }
+
+  #refused(from: Asked): Response {
+    const detail = this.#needsAdmin(from)
+      ? 'without ttft.token only the admin key opens reports of a gateway with keys; set ttft.token, or send reports to ttft.listen'
+      : 'the token is missing or wrong'
+    return json({ detail }, 401)
   }
 }
 

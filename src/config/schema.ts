@@ -214,7 +214,7 @@ const ttft = strict({
   ),
   listen: describe('Node only: additional HOST:PORT for reports, plain HTTP without keys.', z.optional(address)),
   token: describe(
-    'Token of reporters, sent as `authorization: Bearer` or in the path, `/ttft_report/TOKEN`. Absent: no authentication.',
+    'Token of reporters, sent as `authorization: Bearer` or in the path, `/ttft_report/TOKEN`. Absent: no authentication at `ttft.listen` and on gateways without keys; with `keys`, the admin key is required elsewhere.',
     z.optional(secret),
   ),
   ttl_s: describe('How long a report is stored.', withDefault(int(1, 86_400), 600)),
@@ -302,6 +302,10 @@ const document = strict({
   keys: describe(
     'Client keys. Absent: on a loopback address no key is required; on others `open: true` is required.',
     z.optional(z.array(key).check(z.minLength(1))),
+  ),
+  allowed_hosts: describe(
+    'Node only: further `Host` names of a gateway on loopback without keys, such as `host.docker.internal` or `*.example.internal`. Loopback names are always allowed; others get 403, so that no web page reaches the gateway by DNS rebinding. Without effect with `keys` or `open: true`.',
+    withDefault(z.array(hostName), []),
   ),
   admin: describe('Access to `/v1/firstlight/*`.', z.optional(admin)),
   bridge: describe(

@@ -107,6 +107,7 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
 function gatewaySettings({
+  keys,
   workers,
   limits,
   log,
@@ -131,7 +132,7 @@ function gatewaySettings({
     ...(metrics.key !== null && { metrics: 'with their key' }),
     ...(bridge !== null && { bridge: 'with its key' }),
     ...(cors !== null && { 'pages of': cors.origins.includes('*') ? 'any origin' : cors.origins.join(', ') }),
-    ...(ttft.enabled && { reports: reportsText(ttft) }),
+    ...(ttft.enabled && { reports: reportsText(ttft, keys !== null) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
     ...(replicas !== null && {
       replicas: `heard at ${addressText(replicas.listen)}, heard of at ${replicas.peers.map(addressText).join(', ')}`,
@@ -142,9 +143,10 @@ function gatewaySettings({
   }
 }
 
-function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft']): string {
+function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft'], hasKeys: boolean): string {
   const where = relay === null ? `kept for ${ttlS} s, ${maxRequests} requests` : `passed on to ${relay.url}`
-  return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? ', from anybody' : ''}`
+  const open = !hasKeys ? ', from anybody' : listen === null ? ', from the admin' : ' from anybody'
+  return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? open : ''}`
 }
 
 function summariseCluster({
@@ -254,6 +256,7 @@ function notes(config: Config): string[] {
   const shared = sharedWithReplicas(config)
   if (shared !== null)
     found.push(`\`replicas.listen\` has the same port as \`${shared}\`. Replicas need a separate port.`)
+  found.push(...reportNotes(config))
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   found.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {
@@ -272,6 +275,16 @@ function notes(config: Config): string[] {
     }
   }
   return found
+}
+
+/** Reports that strangers may write and read, or that nobody can send. */
+function reportNotes({ ttft: { enabled, token, listen }, keys, open }: Config): string[] {
+  if (!enabled || token !== null) return []
+  if (listen !== null && !isLoopback(listen.host))
+    return ['without `ttft.token`, anybody who can connect to `ttft.listen` may write and read reports.']
+  if (listen === null && keys !== null)
+    return ['without `ttft.token`, only the admin key opens /ttft_report: set it, or `ttft.listen` for reporters.']
+  return open ? ['without `ttft.token`, anybody who can connect may write and read reports.'] : []
 }
 
 function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {

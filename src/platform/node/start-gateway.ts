@@ -46,6 +46,7 @@ export async function listenForReports(
         background: (work) => void work.catch(() => {}),
         client: env,
         remoteAddress: incoming.socket.remoteAddress ?? null,
+        isReportListener: true,
       })
     },
     serverOptions: { headersTimeout: headMs, requestTimeout: headMs, keepAliveTimeout: idleMs, maxHeaderSize: 16_384 },

@@ -82,6 +82,23 @@ export function keys(world: () => AttackWorld): void {
     }
   })
 
+  it.each([`client`, `engine`, `admin`] as const)(
+    'reports of TTFT open without a token to the admin alone (%s)',
+    async (name) => {
+      const headers = { authorization: `Bearer ${attackKeys[name]}` }
+      const body = JSON.stringify({ role: 'pd', request_id: 'x', prefill_queue_time_ms: 1 })
+      const reports = `${world().gateway.url}/ttft_report`
+      const statuses = []
+      for (const shown of [headers, {}] as Record<string, string>[]) {
+        const posted = await fetch(reports, { method: 'POST', headers: shown, body })
+        const read = await fetch(`${reports}/x`, { headers: shown })
+        statuses.push(posted.status, read.status)
+        await Promise.all([posted.text(), read.text()])
+      }
+      expect(statuses).toEqual(name === 'admin' ? [200, 200, 401, 401] : [401, 401, 401, 401])
+    },
+  )
+
   it('no header with a credential of the client reaches an engine, and the engine’s own does', async () => {
     const { engine: asked, table } = world()
     asked.asked.length = 0

@@ -150,6 +150,7 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
       { name: 'ranked-free', secret: attackKeys.rankedFree, priority: PRIORITY, allow_overrides: true },
     ],
     admin: { secret: attackKeys.admin },
+    ttft: { enabled: true },
     log: { level: 'silent' },
     limits: { heartbeat_ms: 0, max_output_tokens: 1000, media_hosts: ['images.test', '*.cdn.test'] },
     clusters: [

@@ -397,3 +397,20 @@ it('engines report only where they are told to, in any spelling of yes', () => {
     '10.0.0.1:9',
   )
 })
+
+it('a gateway with keys takes reports without a token at ttft.listen alone', async () => {
+  const gateway = await gatewayBefore(
+    { urls: ['http://127.0.0.1:9'] },
+    { keys: [{ name: 'a', secret: 'client-secret' }], ttft: { enabled: true, listen: '127.0.0.1:0' } },
+  )
+  const body = JSON.stringify({ role: 'pd', request_id: 'x', prefill_queue_time_ms: 1 })
+  const statuses = []
+  for (const url of [`http://${gateway.reports}`, gateway.url]) {
+    const posted = await fetch(`${url}/ttft_report`, { method: 'POST', body })
+    const read = await fetch(`${url}/ttft_report/x`)
+    statuses.push(posted.status, read.status)
+    await Promise.all([posted.text(), read.text()])
+  }
+  await stop(gateway)
+  expect(statuses).toEqual([200, 200, 401, 401])
+})
