@@ -6,9 +6,7 @@
  * half way, one repeats one whole, one is new. Every tenth request goes on while fifty like it begin.
  */
 import { ClusterState } from '../src/core/pool/pool-state.ts'
-import { LoadStats } from '../src/core/pool/load-stats.ts'
 import { readOutcome } from '../src/core/contract/decode.ts'
-import { PoolLedger } from '../src/core/pool/ledger.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from './conversations.ts'
 import type { Bench, BenchRow } from './result.ts'
@@ -52,13 +50,12 @@ const bench: Bench = async ({ flags, note }) => {
 export default bench
 
 function measure({ engines, promptTokens, indexEntries }: Case, policy: string): BenchRow {
-  const routing = new PoolLedger()
-  const state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadStats(), routing] })
+  const state = new ClusterState({ random: chance(1), epoch: 'bench' })
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), indexEntries)
   const server = new Server(state)
   // Who fills the index does not matter, so something cheap does.
   state.configure(1, poolOf(engines, indexEntries, 'round_robin'), 0)
-  while (routing.indexSize.entries < indexEntries * 0.97) server.serve(talks.next(), true)
+  while (state.indexSize.entries < indexEntries * 0.97) server.serve(talks.next(), true)
   state.configure(2, poolOf(engines, indexEntries, policy), 0)
   for (let at = 0; at < WARM_UP; at++) server.serve(talks.next(), at % 10 !== 0)
   const admits = new Float64Array(MEASURED)
@@ -76,7 +73,7 @@ function measure({ engines, promptTokens, indexEntries }: Case, policy: string):
   const whole = Float64Array.from(uninterrupted).sort()
   admits.sort()
   releases.sort()
-  const { entries, bytes } = routing.indexSize
+  const { entries, bytes } = state.indexSize
   return {
     engines,
     prompt_tokens: promptTokens,

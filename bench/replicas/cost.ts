@@ -5,9 +5,7 @@
 import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import type { Admission, Outcome, Placement } from '../../src/core/contract/contract.ts'
-import { LoadStats } from '../../src/core/pool/load-stats.ts'
 import { readOutcome } from '../../src/core/contract/decode.ts'
-import { PoolLedger } from '../../src/core/pool/ledger.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from '../conversations.ts'
 import type { BenchRow } from '../result.ts'
@@ -84,8 +82,7 @@ function costRow(engines: number, promptTokens: number): BenchRow {
 
 class Books {
   readonly #engines: number
-  readonly #routing = new PoolLedger()
-  readonly #state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadStats(), this.#routing] })
+  readonly #state = new ClusterState({ random: chance(1), epoch: 'bench' })
   #version = 0
   #now = 0
 
@@ -94,7 +91,7 @@ class Books {
   }
 
   get entries(): number {
-    return this.#routing.indexSize.entries
+    return this.#state.indexSize.entries
   }
 
   configure(policy: string): void {

@@ -1,5 +1,5 @@
 /** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
-import { type EarlyLegRole, partsOf } from '../core/pool/signal-provider.ts'
+import { type EarlyLegRole, partsOf } from '../core/contract/legs.ts'
 import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
 import type { Admitted, Timers, EngineTarget, Ports } from '../ports.ts'

@@ -1,6 +1,6 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { EarlyLegRole } from '../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
 import { Failure, failures, type FailureReason } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'

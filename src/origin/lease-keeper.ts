@@ -1,5 +1,5 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
-import type { EarlyLegRole } from '../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../core/contract/legs.ts'
 import {
   PAYLOAD_VERSION,
   type Admission,

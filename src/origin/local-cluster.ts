@@ -1,5 +1,5 @@
 /** A pool's books where its requests are: a call is a call, and what is said has been done when it returns. */
-import type { EarlyLegRole } from '../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { ClusterState, Held } from '../core/pool/pool-state.ts'
 import type {
   Admission,

@@ -1,4 +1,4 @@
-import type { EarlyLegRole } from '../pool/signal-provider.ts'
+import type { EarlyLegRole } from './legs.ts'
 import type { ClusterState } from '../pool/pool-state.ts'
 import type { Outcome, StageTimes, Usage } from './contract.ts'
 import { readOutcome } from './decode.ts'

@@ -1,5 +1,5 @@
 import type { DecisionCount } from '../pool/decisions.ts'
-import type { EarlyLegRole } from '../pool/signal-provider.ts'
+import type { EarlyLegRole } from './legs.ts'
 import type { ShadowChoice } from '../routing/policy.ts'
 
 /** Another gateway with books of the same engines, as this one knows it. */

@@ -1,26 +1,29 @@
 import type { Booking } from './bookings.ts'
-import { endsAtFirstToken, type LegDone, type LegRole } from './signal-provider.ts'
+import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import type { LegDone } from './leg.ts'
 import { type Verdict, circuitSignal, verdictOnGateway } from './circuit.ts'
 import type { Outcome, StageTimes } from '../contract/contract.ts'
+import type { LoadStats } from './load-stats.ts'
+import type { PoolLedger } from './ledger.ts'
 import type { Decisions } from './decisions.ts'
 import type { EngineState } from './engine-state.ts'
-import type { Attempt, Fleet } from './fleet.ts'
-import type { PoolBooks } from './pool-signals.ts'
+import type { Attempt, Fleet, PoolAccounts } from './fleet.ts'
 
-interface Told {
-  readonly books: PoolBooks
+interface Parts extends PoolAccounts {
   readonly fleet: Fleet
   readonly decisions: Decisions
 }
 
 /** What happens to a booking after it was made, told once to everyone who keeps count: the books, the engines' circuits, the decisions. */
 export class BookingCourse {
-  readonly #books: PoolBooks
+  readonly #load: LoadStats
+  readonly #ledger: PoolLedger
   readonly #fleet: Fleet
   readonly #decisions: Decisions
 
-  constructor({ books, fleet, decisions }: Told) {
-    this.#books = books
+  constructor({ load, ledger, fleet, decisions }: Parts) {
+    this.#load = load
+    this.#ledger = ledger
     this.#fleet = fleet
     this.#decisions = decisions
   }
@@ -30,7 +33,8 @@ export class BookingCourse {
     booking.legsDone = [...booking.legsDone, done.part]
     // The next leg goes out only now.
     booking.sentAt = now
-    this.#books.legDone(booking, done, now)
+    this.#load.legDone(booking, done)
+    this.#ledger.legDone(booking, done, now)
     for (const { engine, part } of booking.legs) {
       if (part !== done.part) continue
       engine.movedAt = Math.max(engine.movedAt, now)
@@ -45,7 +49,8 @@ export class BookingCourse {
     const isFirst = booking.admission.attempt === 0
     // A request that failed elsewhere before has waited for others too.
     const own = isFirst ? stages : withoutTtft(stages)
-    this.#books.firstToken(booking, own, now)
+    this.#load.firstToken(booking)
+    this.#ledger.firstToken(booking, own, now)
     this.#decisions.firstToken(booking.admission, stages)
     const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, part } of booking.legs) {
@@ -61,7 +66,7 @@ export class BookingCourse {
     if (outputBlocks <= booking.outputBlocks) return
     booking.outputBlocks = outputBlocks
     movedOn(booking, now)
-    this.#books.progress(booking, outputBlocks, now)
+    this.#ledger.progress(booking, outputBlocks)
   }
 
   /** How far it had come when it was booked again. */
@@ -76,7 +81,8 @@ export class BookingCourse {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
-    this.#books.release(booking, outcome, now)
+    this.#load.release(booking)
+    this.#ledger.release(booking, outcome, now)
     this.#decisions.settle(booking.admission, outcome)
     for (const [at, { engine, part }] of booking.legs.entries()) {
       // The usage of a split request is the decode engine's, whose hits are what was handed over.

@@ -3,13 +3,13 @@ import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/rendezvous.ts'
 import type { Ranking, RankingPool } from '../routing/ranking.ts'
 import { type CandidateSet, type RankResult, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
-import type { LegRole } from './signal-provider.ts'
+import type { LegRole } from '../contract/legs.ts'
 import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from '../contract/contract.ts'
 import { fieldOf, tieOrder, supportsRole } from './eligible.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import { excludedFrom, panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chain.ts'
-import type { PoolReading } from './pool-signals.ts'
+import type { SignalReader } from './signal-reader.ts'
 import { type Excluded, refuse } from './refusals.ts'
 
 /** Affinity without an index looks at this many leading blocks. */
@@ -19,7 +19,7 @@ export interface DecisionInput {
   readonly pool: PoolConfig
   readonly engines: EngineTable
   readonly chains: PolicyChains
-  readonly reading: PoolReading
+  readonly reading: SignalReader
   readonly random: Random
   /** Grows with every choice: where the turn among equals starts. */
   readonly rotation: number

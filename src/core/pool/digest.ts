@@ -1,14 +1,13 @@
 import type { ClusterDigest, EngineDigest } from '../contract/contract.ts'
 import { unavailability } from './eligible.ts'
 import type { EngineState } from './engine-state.ts'
-import type { PoolBooks } from './pool-signals.ts'
+import type { PoolAccounts } from './fleet.ts'
 
 /** One engine's line of the digest. */
-export function engineDigest(engine: EngineState, books: PoolBooks, now: number): EngineDigest {
+export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts, now: number): EngineDigest {
   const { spec, stats } = engine
-  const kept = books.digest(engine, now)
+  const kept = { ...load.digest(engine), ...ledger.digest(engine, now) }
   return {
-    requests: 0,
     activeBlocks: 0,
     queuedPrefillS: 0,
     cachedBlocks: 0,
@@ -17,7 +16,7 @@ export function engineDigest(engine: EngineState, books: PoolBooks, now: number)
     id: spec.id,
     role: spec.role,
     weight: spec.weight,
-    available: unavailability(engine, kept.requests ?? 0, now) === null,
+    available: unavailability(engine, kept.requests, now) === null,
     healthy: engine.healthy,
     draining: engine.isLeaving,
     asleep: engine.asleep,

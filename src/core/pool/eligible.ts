@@ -1,10 +1,10 @@
 import type { CandidateSet } from '../routing/route.ts'
 import { sortPlaces } from '../routing/cost-table.ts'
-import type { LegRole } from './signal-provider.ts'
+import type { LegRole } from '../contract/legs.ts'
 import { admits } from './circuit.ts'
 import type { Admission, EngineSpec, ExclusionReason, Role } from '../contract/contract.ts'
 import type { EngineState } from './engine-state.ts'
-import type { PoolReading } from './pool-signals.ts'
+import type { SignalReader } from './signal-reader.ts'
 
 const PARTS_OF_ROLE: Readonly<Record<Role, readonly LegRole[]>> = {
   // It encodes too, but as part of serving whole: sending it the items alone would move them twice.
@@ -96,7 +96,7 @@ export function tieOrder(engines: readonly EngineState[], rotation: number): Eng
 const MAY_BE_MISSING = ['lookupTokens', 'reportedQueue'] as const
 
 /** What the router may know of the engines: the signals a policy names and no others. */
-export function fieldOf(engines: readonly EngineState[], reading: PoolReading): CandidateSet {
+export function fieldOf(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
   const seats = engines.map(({ signals, spec }) => {
     signals.weight = spec.weight
     return signals
@@ -104,7 +104,7 @@ export function fieldOf(engines: readonly EngineState[], reading: PoolReading): 
   return {
     engines: seats,
     candidates(needs) {
-      for (let at = 0; at < needs.length; at++) if (!reading.fill(needs[at]!)) return []
+      for (const signal of needs) reading.fill(signal)
       if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return seats
       return seats.filter((signals) =>
         MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(signals[signal])),

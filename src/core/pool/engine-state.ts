@@ -1,4 +1,4 @@
-import type { EngineRef } from './signal-provider.ts'
+import type { EngineRef } from './leg.ts'
 import { type Circuit, closed } from './circuit.ts'
 import type { EngineSpec, EngineStats, Usage } from '../contract/contract.ts'
 import { EngineSignals } from './engine-signals.ts'

@@ -1,13 +1,14 @@
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
 import * as circuits from './circuit.ts'
 import type { Verdict } from './circuit.ts'
-import type { CircuitConfig, EngineDigest, EngineSignal, PoolConfig } from '../contract/contract.ts'
+import type { CircuitConfig, EngineDigest, EngineSignal, EngineSpec, PoolConfig } from '../contract/contract.ts'
 import { engineDigest } from './digest.ts'
 import { overlaps, supportsRole, unavailability } from './eligible.ts'
 import { type EngineState, EngineTable } from './engine-state.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
-import type { PoolBooks } from './pool-signals.ts'
+import type { PoolLedger } from './ledger.ts'
+import type { LoadStats } from './load-stats.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
 /** Whose request taught something about an engine. */
@@ -27,15 +28,21 @@ export interface Attempt {
   readonly elsewhere?: boolean
 }
 
+/** Accounts of a pool's live bookings. */
+export interface PoolAccounts {
+  readonly load: LoadStats
+  readonly ledger: PoolLedger
+}
+
 /** The engines of a pool: who there is, how they are, and when one that was removed may be forgotten. */
 export class Fleet {
   readonly engines = new EngineTable()
-  readonly #books: PoolBooks
+  readonly #accounts: PoolAccounts
   readonly #events: PoolEvents
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
-  constructor(books: PoolBooks, events: PoolEvents) {
-    this.#books = books
+  constructor(accounts: PoolAccounts, events: PoolEvents) {
+    this.#accounts = accounts
     this.#events = events
   }
 
@@ -46,14 +53,14 @@ export class Fleet {
       const known = this.engines.get(spec.id)
       if (known !== undefined) known.spec = spec
     }
-    this.#books.configure(pool)
+    this.#accounts.load.configure(pool)
+    this.#accounts.ledger.configure(pool)
     const wanted = new Set(pool.engines.map(({ id }) => id))
     for (const engine of this.engines.all()) {
       engine.removed = !wanted.has(engine.spec.id)
       this.#forgetIfGone(engine)
     }
-    for (const spec of pool.engines)
-      if (this.engines.get(spec.id) === undefined) this.#books.engineAdded(this.engines.add(spec), now)
+    for (const spec of pool.engines) if (this.engines.get(spec.id) === undefined) this.#add(spec, now)
   }
 
   /** Never touches the books of live requests: an engine's health says nothing about what it still holds. */
@@ -79,19 +86,20 @@ export class Fleet {
     engine.probedAt = at
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
-      this.#books.revived(engine)
+      this.#accounts.ledger.revived(engine)
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
-    this.#books.observed(engine, signal.stats, at)
+    this.#accounts.load.observed(engine, signal.stats, at)
+    this.#accounts.ledger.observed(engine, signal.stats, at)
   }
 
   feed(feeds: readonly KvEventDelta[], now: number): KvEventDeltaState[] {
     return feeds.map((feed) => {
       const engine = this.engines.get(feed.engine)
-      return engine === undefined ? 'unknown' : this.#books.fed(engine, feed, now)
+      return engine === undefined ? 'unknown' : this.#accounts.ledger.applyKvEvents(engine, feed, now)
     })
   }
 
@@ -155,23 +163,24 @@ export class Fleet {
   glance(now: number): EngineDigest[] {
     return this.engines
       .all()
-      .map((engine) => ({ ...engineDigest(engine, this.#books, now), recentTtftMs: [...engine.recentTtftMs] }))
+      .map((engine) => ({ ...engineDigest(engine, this.#accounts, now), recentTtftMs: [...engine.recentTtftMs] }))
   }
 
   digest(now: number): EngineDigest[] {
-    return this.engines.all().map((engine) => engineDigest(engine, this.#books, now))
+    return this.engines.all().map((engine) => engineDigest(engine, this.#accounts, now))
   }
 
   /** What a new prompt meets on each engine that it may be given to now. */
   prospects(now: number): EngineEstimate[] {
-    return this.engines.all().flatMap((engine) => {
-      const prospect =
-        supportsRole(engine.spec.role, 'prefill') &&
-        unavailability(engine, this.#books.digest(engine, now).requests ?? 0, now) === null
-          ? this.#books.prospect(engine, now)
-          : null
-      return prospect === null ? [] : [prospect]
-    })
+    const { load, ledger } = this.#accounts
+    return this.engines
+      .all()
+      .filter(
+        (engine) =>
+          supportsRole(engine.spec.role, 'prefill') &&
+          unavailability(engine, load.digest(engine).requests, now) === null,
+      )
+      .map((engine) => ledger.prospect(engine, now))
   }
 
   snapshot(): EngineSnapshot[] {
@@ -193,11 +202,7 @@ export class Fleet {
   /** After `adopt`, before the bookings come back. */
   restore(snapshots: readonly EngineSnapshot[], now: number): void {
     for (const { spec, ...kept } of snapshots) {
-      let engine = this.engines.get(spec.id)
-      if (engine === undefined) {
-        engine = this.engines.add(spec)
-        this.#books.engineAdded(engine, now)
-      }
+      const engine = this.engines.get(spec.id) ?? this.#add(spec, now)
       const circuit = circuits.restored(kept.circuit, now)
       Object.assign(engine, kept, {
         circuit,
@@ -214,9 +219,17 @@ export class Fleet {
     }
   }
 
+  #add(spec: EngineSpec, now: number): EngineState {
+    const engine = this.engines.add(spec)
+    this.#accounts.load.engineAdded(engine)
+    this.#accounts.ledger.engineAdded(engine, now)
+    return engine
+  }
+
   #forgetIfGone(engine: EngineState): void {
     if (!engine.removed || engine.bookings > 0) return
     this.engines.remove(engine)
-    this.#books.engineForgotten(engine)
+    this.#accounts.load.engineForgotten(engine)
+    this.#accounts.ledger.engineForgotten(engine)
   }
 }

@@ -1,5 +1,6 @@
 import type { LiveRequest } from '../prefix-index/active-blocks.ts'
-import type { EngineRef, LegRole } from './signal-provider.ts'
+import type { LegRole } from '../contract/legs.ts'
+import type { EngineRef } from './leg.ts'
 import type { Usage } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 import type { BusyPeriod } from '../latency/busy-period.ts'

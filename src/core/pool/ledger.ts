@@ -1,17 +1,10 @@
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
-import type { Signal } from '../routing/policy.ts'
+import type { LoadStats } from './load-stats.ts'
 import { ActiveBlocks } from '../prefix-index/active-blocks.ts'
-import {
-  type BookingRef,
-  type SignalProvider,
-  endsAtFirstToken,
-  type EngineRef,
-  type Leg,
-  type LegDone,
-  type Reading,
-} from './signal-provider.ts'
+import { endsAtFirstToken } from '../contract/legs.ts'
+import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
 import type {
   Admission,
   EngineDigest,
@@ -43,25 +36,8 @@ import { SignalReader, type Sources, tokensOfBlock } from './signal-reader.ts'
  * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
  * taught about its pace and its cache. Everything is booked at the moment of choice.
  */
-export class PoolLedger implements SignalProvider {
-  readonly answers = [
-    'activeBlocks',
-    'newActiveBlocks',
-    'liveTokens',
-    'cachedTokens',
-    'slowTokens',
-    'lookupTokens',
-    'queuedPrefills',
-    'queuedPrefillTokens',
-    'queuedWork',
-    'queuedPrefillS',
-    'capacityBlocks',
-    'costModel',
-    'confidence',
-    'decodeCostModel',
-    'warmth',
-    'adapterFit',
-  ] as const satisfies readonly Signal[]
+export class PoolLedger {
+  readonly #load: LoadStats
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
   readonly #engines: (Known | undefined)[] = []
@@ -70,8 +46,14 @@ export class PoolLedger implements SignalProvider {
   readonly #kinds = new Map<string, HardwareClass>()
   #blockTokens = 0
   /** What readings read from; made anew when the block size changes. */
-  #sources = this.#sourcesOf(0)
+  #sources: Sources
   #firstAddedAt: number | null = null
+
+  /** @param load statistics whose signals the readers fill, too */
+  constructor(load: LoadStats) {
+    this.#load = load
+    this.#sources = this.#sourcesOf(0)
+  }
 
   /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
   get indexSize(): { readonly entries: number; readonly bytes: number } {
@@ -126,15 +108,21 @@ export class PoolLedger implements SignalProvider {
       : 'block_tokens'
   }
 
-  book(booking: BookingRef, now: number, begun?: Reading): void {
-    const isRecalled = !(begun instanceof SignalReader)
-    const reading = isRecalled ? this.read(booking.admission, now, []) : begun
+  book(booking: BookingRef, now: number, reading?: SignalReader): void {
+    const source = reading ?? this.read(booking.admission, now, [])
     const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ part }) => part === 'decode')
     const handOverMs =
       decode === undefined ? 0 : this.#book(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
     const legs = booking.legs
       .filter(({ part }) => part !== 'encode')
-      .map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, handOverMs, now }))
+      .map((leg) =>
+        this.#bookLeg(leg, booking.admission, {
+          reading: source,
+          isRecalled: reading === undefined || leg.engine.spec.isGateway === true,
+          handOverMs,
+          now,
+        }),
+      )
     this.#requests.set(booking.key, {
       legs,
       sequences: booking.admission.sequences,
@@ -335,7 +323,13 @@ export class PoolLedger implements SignalProvider {
   }
 
   #sourcesOf(blockTokens: number): Sources {
-    return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine) }
+    return {
+      index: this.#index,
+      active: this.#active,
+      load: this.#load,
+      blockTokens,
+      book: (engine) => this.#book(engine),
+    }
   }
 
   #kindOf(spec: EngineSpec): HardwareClass {

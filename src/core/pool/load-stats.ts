@@ -1,15 +1,6 @@
 import type { Signal } from '../routing/policy.ts'
-import {
-  type BookingRef,
-  type SignalProvider,
-  type EarlyLegRole,
-  endsAtFirstToken,
-  type EngineRef,
-  type Leg,
-  type LegDone,
-  type LegRole,
-  type Reading,
-} from './signal-provider.ts'
+import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig, Role } from '../contract/contract.ts'
 import { SlidingCount } from './sliding-count.ts'
 
@@ -31,16 +22,15 @@ interface EngineLoad {
   stats: { readonly queue: number; readonly at: number } | null
 }
 
-/** What needs no knowledge of blocks: how many requests, when they came, what they weigh. */
-export class LoadStats implements SignalProvider {
-  readonly answers = [
-    'requests',
-    'arrivals',
-    'recentWork',
-    'turn',
-    'reportedQueue',
-    'rttS',
-  ] as const satisfies readonly Signal[]
+/** Signals of `LoadStats`; all others come from the ledger. */
+export const LOAD_SIGNALS: readonly Signal[] = ['requests', 'arrivals', 'recentWork', 'turn', 'reportedQueue', 'rttS']
+
+/**
+ * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, scraped queue. Calls are
+ * synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one `book`,
+ * at most one `firstToken`, one `release`.
+ */
+export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
   /** Keys of bookings whose first token has not come. */
   readonly #unprefilled = new Set<string>()
@@ -120,21 +110,12 @@ export class LoadStats implements SignalProvider {
     this.#doneParts.delete(booking.key)
   }
 
-  read(_admission: Admission, now: number, engines: readonly EngineRef[]): Reading {
-    let filled = false
-    return {
-      fill: () => {
-        if (!filled) this.#fill(engines, now)
-        filled = true
-      },
-    }
-  }
-
-  digest(engine: EngineRef): Partial<EngineDigest> {
+  digest(engine: EngineRef): Pick<EngineDigest, 'requests'> {
     return { requests: this.#load(engine).requests }
   }
 
-  #fill(engines: readonly EngineRef[], now: number): void {
+  /** Writes `LOAD_SIGNALS` into the engines' rows. NaN: missing, as for a scrape that is too old. */
+  fill(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
       const { signals, spec } = engines[at]!
       const load = this.#load(engines[at]!)

@@ -4,7 +4,7 @@ import { admits } from './circuit.ts'
 import { exclusion, exclusionInPanic, overlaps, serves, suitsTrial, supportsRole } from './eligible.ts'
 import type { EngineState } from './engine-state.ts'
 import type { Excluded } from './refusals.ts'
-import type { LegRole } from './signal-provider.ts'
+import type { LegRole } from '../contract/legs.ts'
 
 interface Facts {
   readonly engines: readonly EngineState[]

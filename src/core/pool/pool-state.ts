@@ -2,10 +2,11 @@ import { CacheRegistry } from '../lmcache/registry.ts'
 import { packFilter } from '../routing/prefix-filter.ts'
 import type { Random } from '../routing/policy.ts'
 import { RankingPool } from '../routing/ranking.ts'
-import { allBooks } from './signal-providers.ts'
+import { LoadStats } from './load-stats.ts'
+import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf } from './bookings.ts'
 import { BookingCourse } from './booking-lifecycle.ts'
-import type { SignalProvider, LegDone } from './signal-provider.ts'
+import type { LegDone } from './leg.ts'
 import { type DecisionResult, decide } from './decide.ts'
 import {
   type Admission,
@@ -28,7 +29,7 @@ import { Fleet } from './fleet.ts'
 import { type RegionDigest, outlookOf } from '../contract/region-digest.ts'
 import { PolicyChains } from './policy-chain.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
-import { PoolBooks, type PoolReading } from './pool-signals.ts'
+import type { SignalReader } from './signal-reader.ts'
 import { BoundedSet } from '../bounded-set.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
@@ -63,7 +64,7 @@ interface Terms {
   readonly now: number
   readonly leaseMs: number
   /** Of the choice that is booked; absent: chosen long ago. */
-  readonly reading?: PoolReading
+  readonly reading?: SignalReader
   readonly elsewhere?: boolean
 }
 
@@ -71,7 +72,6 @@ export interface ClusterStateParts {
   readonly random: Random
   /** Names this incarnation in digests. */
   readonly epoch: string
-  readonly books?: readonly SignalProvider[]
 }
 
 /**
@@ -84,7 +84,8 @@ export class ClusterState {
   readonly registry = new CacheRegistry()
   readonly #random: Random
   readonly #epoch: string
-  readonly #books: PoolBooks
+  readonly #load = new LoadStats()
+  readonly #ledger = new PoolLedger(this.#load)
   readonly #fleet: Fleet
   readonly #bookings = new Bookings()
   readonly #spare = new RankingPool()
@@ -99,12 +100,12 @@ export class ClusterState {
   #rotation = 0
   #seq = 0
 
-  constructor({ random, epoch, books = allBooks() }: ClusterStateParts) {
+  constructor({ random, epoch }: ClusterStateParts) {
     this.#random = random
     this.#epoch = epoch
-    this.#books = new PoolBooks(books)
-    this.#fleet = new Fleet(this.#books, this.#events)
-    this.#course = new BookingCourse({ books: this.#books, fleet: this.#fleet, decisions: this.#decisions })
+    const accounts = { load: this.#load, ledger: this.#ledger }
+    this.#fleet = new Fleet(accounts, this.#events)
+    this.#course = new BookingCourse({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
   }
 
   /** null: never configured. */
@@ -114,6 +115,11 @@ export class ClusterState {
 
   get bookings(): number {
     return this.#bookings.size
+  }
+
+  /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
+  get indexSize(): PoolLedger['indexSize'] {
+    return this.#ledger.indexSize
   }
 
   /** When the next booking lapses unless someone speaks of it; null: there is none. */
@@ -212,11 +218,7 @@ export class ClusterState {
     const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
     const booking =
       known ??
-      this.#book(
-        admission,
-        placement,
-        elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now).started() } : terms,
-      )
+      this.#book(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
     this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     return { key }
   }
@@ -237,7 +239,7 @@ export class ClusterState {
   /** What a new prompt may expect here. */
   outlook(now: number): RegionDigest {
     if (!(now - this.#prefixes.at < PREFIXES_FRESH_MS))
-      this.#prefixes = { at: now, text: packFilter(this.#books.sample(PREFIXES_TOLD)) }
+      this.#prefixes = { at: now, text: packFilter(this.#ledger.sample(PREFIXES_TOLD)) }
     const { version = 0, pool = null } = this.#configured ?? {}
     const facts = {
       cluster: pool?.cluster ?? '',
@@ -284,7 +286,7 @@ export class ClusterState {
       pool,
       engines: this.#fleet.snapshot(),
       bookings: this.#bookings.snapshot(),
-      books: this.#books.snapshot(),
+      estimators: this.#ledger.snapshot(),
     }
   }
 
@@ -292,7 +294,7 @@ export class ClusterState {
   restore(snapshot: ClusterSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
     this.#fleet.restore(snapshot.engines, now)
-    this.#books.restore(snapshot.books)
+    this.#ledger.restore(snapshot.estimators)
     for (const booking of snapshot.bookings) this.#rebook(booking, now)
     this.#fleet.settle((key) => this.#bookings.get(key) !== undefined)
   }
@@ -322,19 +324,19 @@ export class ClusterState {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }
 
-  #read(admission: Admission, now: number): PoolReading {
-    return this.#books.read(admission, now, this.#fleet.engines.all())
+  #read(admission: Admission, now: number): SignalReader {
+    return this.#ledger.read(admission, now, this.#fleet.engines.all())
   }
 
   /** Once the retry budget is spent, a request does without the legs that failed, as far as its pool allows that. */
-  #chooseWithinBudget(admission: Admission, reading: PoolReading, now: number): DecisionResult {
+  #chooseWithinBudget(admission: Admission, reading: SignalReader, now: number): DecisionResult {
     const { retry, split } = this.#configured!.pool
     const isGranted = !isRetry(admission) || this.#budget.allows(now, retry)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
     return granted === null ? { refusal: retryBudgetSpent } : this.#choose(granted, reading, now)
   }
 
-  #choose(admission: Admission, reading: PoolReading, now: number): DecisionResult {
+  #choose(admission: Admission, reading: SignalReader, now: number): DecisionResult {
     const { pool, chains } = this.#configured!
     return decide(admission, {
       pool,
@@ -360,7 +362,8 @@ export class ClusterState {
     const legs = legsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
-    this.#books.book(booking, now, reading)
+    this.#load.book(booking, now)
+    this.#ledger.book(booking, now, reading)
     return booking
   }
 

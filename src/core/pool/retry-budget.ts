@@ -1,5 +1,5 @@
 import type { Admission, Placement, SplitConfig } from '../contract/contract.ts'
-import type { EarlyLegRole } from './signal-provider.ts'
+import type { EarlyLegRole } from '../contract/legs.ts'
 import { SlidingCount } from './sliding-count.ts'
 
 const WINDOW_MS = 10_000

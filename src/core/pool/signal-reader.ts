@@ -3,9 +3,10 @@ import { prefillSeconds } from '../latency/cost-model.ts'
 import { TIER_TOKEN_US } from '../latency/profiles.ts'
 import type { Signal } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from '../prefix-index/active-blocks.ts'
-import type { EngineRef, Forecast, Reading } from './signal-provider.ts'
+import type { EngineRef, Forecast } from './leg.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
+import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
 
@@ -13,6 +14,7 @@ import { NO_SLOW_TOKENS } from './engine-signals.ts'
 export interface Sources {
   readonly index: PrefixIndex
   readonly active: ActiveBlocks
+  readonly load: LoadStats
   readonly blockTokens: number
   readonly book: (engine: EngineRef) => EngineEstimators
 }
@@ -34,7 +36,7 @@ const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens']
 
 /** Signals for one request at one moment. The prompt is looked up once, for all engines. */
-export class SignalReader implements Reading {
+export class SignalReader {
   readonly #sources: Sources
   readonly #admission: Admission
   readonly #now: number
@@ -44,6 +46,7 @@ export class SignalReader implements Reading {
   readonly #hints: ReadonlyMap<string, typeof NO_HINT>
   readonly #known: (CachedTokens | undefined)[] = []
   #matched = false
+  #loadFilled = false
   #promptFilled = false
   #stateFilled = false
 
@@ -64,8 +67,15 @@ export class SignalReader implements Reading {
         : byEngine(admission.hints)
   }
 
+  /**
+   * Writes a signal, and the others that are computed with it, into the engines' rows. NaN: missing, so a policy that
+   * needs the signal skips the engine. A cold cache and an empty queue are 0, not missing.
+   */
   fill(signal: Signal): void {
-    if (OF_PROMPT.includes(signal)) {
+    if (LOAD_SIGNALS.includes(signal)) {
+      if (!this.#loadFilled) this.#sources.load.fill(this.#engines, this.#now)
+      this.#loadFilled = true
+    } else if (OF_PROMPT.includes(signal)) {
       if (!this.#promptFilled) this.#fillPrompt()
       this.#promptFilled = true
     } else {

@@ -1,9 +1,9 @@
-import type { EarlyLegRole } from './signal-provider.ts'
+import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Circuit } from './circuit.ts'
 import type { Admission, EngineSpec, Placement, PoolConfig } from '../contract/contract.ts'
 
 /** Raise it when the meaning of a field changes; a snapshot of another version is not read. */
-export const SNAPSHOT_VERSION = 2
+export const SNAPSHOT_VERSION = 3
 
 /** A ClusterState put down as plain data. */
 export interface ClusterSnapshot {
@@ -13,8 +13,8 @@ export interface ClusterSnapshot {
   readonly pool: PoolConfig
   readonly engines: readonly EngineSnapshot[]
   readonly bookings: readonly BookingSnapshot[]
-  /** One entry per set of books: what they learned. */
-  readonly books: readonly unknown[]
+  /** Learned values of the engines (`PoolLedger.snapshot`). */
+  readonly estimators: unknown
 }
 
 export interface EngineSnapshot {

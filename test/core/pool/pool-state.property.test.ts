@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
-import { type EarlyLegRole, endsAtFirstToken, partsOf } from '../../../src/core/pool/signal-provider.ts'
+import { type EarlyLegRole, endsAtFirstToken, partsOf } from '../../../src/core/contract/legs.ts'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import type {
   Admission,

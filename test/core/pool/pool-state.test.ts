@@ -752,7 +752,7 @@ describe('putting the object down', () => {
     const { state, serve, clock } = cluster
     for (const at of range(0, 12)) serve([`p${at}`, ...range(0, 60)], usage(null, 3905))
     const snapshot = structuredClone(state.snapshot(clock.now)!)
-    expect(JSON.stringify(snapshot.books).length).toBeLessThan(300 * four.length)
+    expect(JSON.stringify(snapshot.estimators).length).toBeLessThan(300 * four.length)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
     const lawOf = (one: ClusterState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
@@ -825,11 +825,7 @@ describe('putting the object down', () => {
   ])('takes nothing back of an engine of which was put down %s', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
     const snapshot = structuredClone(state.snapshot(clock.now)!)
-    const learned = ({ books }: ClusterSnapshot) =>
-      (books as readonly unknown[]).find(
-        (one): one is { engines: Record<string, unknown> } =>
-          typeof one === 'object' && one !== null && 'engines' in one,
-      )!
+    const learned = ({ estimators }: ClusterSnapshot) => estimators as { engines: Record<string, unknown> }
     const sound = structuredClone(learned(snapshot).engines)
     learned(snapshot).engines = { a: broken }
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
@@ -843,7 +839,7 @@ describe('putting the object down', () => {
     state.firstToken(decoding.key, { ttft: 9000 }, clock.now)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
-    const learned = () => again.snapshot(clock.now)!.books
+    const learned = () => again.snapshot(clock.now)!.estimators
     const before = learned()
     again.firstToken(waiting.key, { ttft: 9000 }, clock.now + 50)
     for (const { key } of [waiting, decoding, silent])

@@ -1,9 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { allBooks } from '../../../src/core/pool/signal-providers.ts'
 import { KvEventCursor } from '../../../src/core/kv-events/event-cursor.ts'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
-import { PoolBooks } from '../../../src/core/pool/pool-signals.ts'
+import { PoolLedger } from '../../../src/core/pool/ledger.ts'
 import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import type { KvEventDelta } from '../../../src/core/kv-events/delta.ts'
 import { nextDepth } from '../../../src/core/routing/prefix-filter.ts'
@@ -157,8 +156,7 @@ describe('a sample of the prefix index', () => {
     expect([...index.sample(100)]).toEqual([])
   })
 
-  it('is empty for a pool that keeps no blocks', () => {
-    expect([...new PoolBooks([new LoadStats()]).sample(10)]).toEqual([])
-    expect([...new PoolBooks(allBooks()).sample(10)]).toEqual([])
+  it('is empty for a pool without blocks', () => {
+    expect([...new PoolLedger(new LoadStats()).sample(10)]).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import type { StoredResponse, PoolName } from '../../../ports.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/contract/contract.ts'
 import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import { type Course, JUST_MADE, sent, sentCall, type Told, type Word, WIRE_VERSION } from './messages.ts'

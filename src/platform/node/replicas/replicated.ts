@@ -1,5 +1,5 @@
 /** A pool's books that tell the other replicas what they book. */
-import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import type {
   Admission,
   Decision,

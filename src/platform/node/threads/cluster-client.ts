@@ -1,5 +1,5 @@
 /** The Cluster port of an I/O thread: every pool's books are with another thread. */
-import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import type {
   Admission,
   EngineSignal,

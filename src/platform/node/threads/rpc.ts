@@ -1,6 +1,6 @@
 import type { WorkerQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
-import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import type { Admission, Outcome, Refusal, Resume, StageTimes, Usage } from '../../../core/contract/contract.ts'
 import type { Admitted, Cluster, StoredResponse, PoolName, Ttft } from '../../../ports.ts'
 
