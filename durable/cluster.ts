@@ -20,7 +20,7 @@ import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-
 import type { Cluster } from '../src/ports.ts'
 import { Alarm } from './alarm.ts'
 import { debugRouter } from './routers.ts'
-import { SnapshotStore } from './snapshot-store.ts'
+import { SnapshotStore } from './storage.ts'
 
 /** Changes are written together, this long after the first: a row per request would cost more than the request. */
 const FLUSH_MS = 5_000

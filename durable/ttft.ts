@@ -5,7 +5,7 @@ import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
 import { Alarm } from './alarm.ts'
-import { ReportJournal } from './report-journal.ts'
+import { ReportJournal } from './storage.ts'
 import { reportRouter } from './routers.ts'
 
 /** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */

@@ -123,7 +123,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'cache capacity never shrinks',
-    file: 'src/core/pool/cache-capacity.ts',
+    file: 'src/core/pool/cache-feedback.ts',
     find: '(1 - SHRINK) ** prompts',
     replace: '(1 - 0 * SHRINK) ** prompts',
     impact: 'blocks that the engine evicted are believed there',

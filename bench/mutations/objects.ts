@@ -103,7 +103,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'snapshot leaves old parts behind',
-    file: 'durable/snapshot-store.ts',
+    file: 'durable/storage.ts',
     find: 'if (surplus.length > 0) writes.push(',
     replace: 'if (surplus.length < 0) writes.push(',
     impact: 'storage keeps the bookings of the busiest moment for ever',
@@ -111,7 +111,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'snapshot keeps its first part only',
-    file: 'durable/snapshot-store.ts',
+    file: 'durable/storage.ts',
     find: 'Array.from({ length: chunks }, (_, index)',
     replace: 'Array.from({ length: Math.min(1, chunks) }, (_, index)',
     impact: 'an eviction of a busy object loses most bookings',
@@ -119,7 +119,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal writes nothing',
-    file: 'durable/report-journal.ts',
+    file: 'durable/storage.ts',
     find: 'this.#waiting.push(entry)',
     replace: 'void entry',
     impact: 'an eviction loses every report',
@@ -127,7 +127,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal overwrites what it wrote before an eviction',
-    file: 'durable/report-journal.ts',
+    file: 'durable/storage.ts',
     find: 'this.#next = Math.max(this.#next, Number(key.slice(PREFIX.length)) + 1)',
     replace: '',
     impact: 'the second eviction loses what the first one kept',
@@ -135,7 +135,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal keeps segments for ever',
-    file: 'durable/report-journal.ts',
+    file: 'durable/storage.ts',
     find: 'now - this.#segments[0]!.at > this.lifeMs',
     replace: 'now - this.#segments[0]!.at > 1e6 * this.lifeMs',
     impact: 'storage grows with every request there ever was',

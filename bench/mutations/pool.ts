@@ -140,7 +140,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'recent keys forget the newest',
-    file: 'src/core/bounded-set.ts',
+    file: 'src/core/pool/bookings.ts',
     find: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     replace: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     impact: 'a late resume of the last request books it again',

@@ -13,7 +13,98 @@ import {
 import { type Env, type ParseOptions, resolveSecrets, toConfig } from './normalize.ts'
 import { checkForms, checkSecrets, crossCheck } from './validate.ts'
 import { documentSchema } from './schema.ts'
-import { parseYaml, YamlError } from './yaml.ts'
+import { constructFromEvents, CORE_SCHEMA, EVENT_ID, mergeTag, parseEvents, YAMLException } from 'js-yaml'
+
+/* YAML (JSON is YAML too) to a plain value, with the line of every path. */
+
+export interface ParsedYaml {
+  readonly value: unknown
+  /** Line (from 1) of the value at `path`, or of the nearest thing around it; null for an empty text. */
+  lineOf(path: Path): number | null
+}
+
+export class YamlError extends Error {
+  readonly line: number | null
+
+  constructor(message: string, line: number | null) {
+    super(message)
+    this.name = 'YamlError'
+    this.line = line
+  }
+}
+
+type Events = ReturnType<typeof parseEvents>
+
+/** Aliases may repeat a part of the document, not blow it up. */
+const MOST_ALIASES = 100
+
+/** Throws a YamlError. */
+export function parseYaml(text: string): ParsedYaml {
+  try {
+    const events = parseEvents(text, {})
+    const values = constructFromEvents(events, {
+      source: text,
+      schema: CORE_SCHEMA.withTags(mergeTag),
+      maxAliases: MOST_ALIASES,
+    })
+    if (values.length > 1) throw new YamlError('holds more than one document', null)
+    const offsets = offsetsOf(events, text)
+    return { value: values[0] ?? null, lineOf: (path) => lineOf(text, offsets, path) }
+  } catch (error) {
+    if (error instanceof YAMLException)
+      throw new YamlError(error.reason, error.mark === undefined ? null : error.mark.line + 1)
+    throw error
+  }
+}
+
+/** Where each path's value begins. Keys of the map are the path as JSON. */
+function offsetsOf(events: Events, text: string): ReadonlyMap<string, number> {
+  const offsets = new Map<string, number>()
+  const open: Collection[] = []
+  const place = (offset: number): (string | number)[] => {
+    const path = open.map((collection) => collection.at)
+    offsets.set(JSON.stringify(path), offset)
+    return path
+  }
+  for (const event of events) {
+    const parent = open.at(-1)
+    if (event.type === EVENT_ID.SCALAR) {
+      if (parent?.kind === 'key') parent.at = text.slice(event.valueStart, event.valueEnd)
+      else place(event.valueStart)
+      advance(parent)
+    } else if (event.type === EVENT_ID.ALIAS) {
+      place(event.anchorStart)
+      advance(parent)
+    } else if (event.type === EVENT_ID.MAPPING || event.type === EVENT_ID.SEQUENCE) {
+      place(event.start)
+      open.push(event.type === EVENT_ID.MAPPING ? { kind: 'key', at: '' } : { kind: 'item', at: 0 })
+    } else if (event.type === EVENT_ID.POP) {
+      open.pop()
+      advance(open.at(-1))
+    }
+  }
+  return offsets
+}
+
+/** A collection being read: which key or item comes next, or whose value. */
+type Collection = { kind: 'key' | 'value'; at: string } | { kind: 'item'; at: number }
+
+function advance(collection: Collection | undefined): void {
+  if (collection === undefined) return
+  if (collection.kind === 'item') collection.at++
+  else collection.kind = collection.kind === 'key' ? 'value' : 'key'
+}
+
+function lineOf(text: string, offsets: ReadonlyMap<string, number>, path: Path): number | null {
+  for (let length = path.length; length >= 0; length--) {
+    const offset = offsets.get(JSON.stringify(path.slice(0, length)))
+    if (offset === undefined) continue
+    let line = 1
+    for (let at = text.indexOf('\n'); at >= 0 && at < offset; at = text.indexOf('\n', at + 1)) line++
+    return line
+  }
+  return null
+}
 
 export type { Env, ParseOptions } from './normalize.ts'
 export { ConfigError, describeProblem, type Problem } from './problem.ts'
@@ -32,8 +123,8 @@ export function parseConfig(document: unknown, env: Env, options: ParseOptions):
 /** Parses and validates YAML or JSON text. Throws a ConfigError whose problems have line numbers. */
 export function parseConfigText(text: string, env: Env, options: ParseOptions): Config {
   try {
-    const { value, lineOf } = parseYaml(text)
-    return parse(value, env, options, lineOf)
+    const { value, lineOf: line } = parseYaml(text)
+    return parse(value, env, options, line)
   } catch (error) {
     if (!(error instanceof YamlError)) throw error
     throw new ConfigError([{ path: '', value: null, rule: `is not YAML or JSON: ${error.message}`, line: error.line }])

@@ -3,7 +3,6 @@
  * docs/config.md and the JSON Schema are generated from it (`npm run docs`).
  */
 import * as z from 'zod/mini'
-import { defaultPolicy, policy } from './policies.ts'
 import {
   baseUrl,
   number,
@@ -21,7 +20,62 @@ import {
   strict,
   int,
   text,
+  snake,
 } from './fields.ts'
+import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
+import { policyKinds } from '../core/routing/policies/index.ts'
+import { didYouMean } from './problem.ts'
+import type { PolicyConfig } from '../core/contract/contract.ts'
+
+/* Schema of a routing policy and its options, generated from the core's list of policies. */
+
+/** Policy of a pool that names none. */
+export const defaultPolicy = 'predicted'
+
+const names = policyKinds.map((kind) => kind.name)
+
+const withOptions = z.union(atLeastOne(policyKinds.map(schemaOf)))
+
+/** Schema of a policy: a name, or `{ name, option: value, … }`. Options that are absent keep the policy's defaults. */
+export const policy = z.pipe(
+  z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions]),
+  z.transform((written): PolicyConfig => {
+    if (typeof written === 'string') return { name: written, options: {} }
+    const { name, ...options } = written
+    return {
+      name,
+      options: Object.fromEntries(
+        Object.entries(options).filter(([, value]) => value !== null),
+      ) as PolicyConfig['options'],
+    }
+  }),
+)
+
+function schemaOf({ name, doc, options }: PolicyKind) {
+  const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
+  for (const [option, spec] of Object.entries(options)) {
+    const schema = z.optional(optionSchema(spec))
+    shape[snake(option)] = schema.check(z.meta({ description: spec.doc, default: spec.default }))
+  }
+  return describe(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
+}
+
+function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {
+  const { values, min = -Infinity, max = Infinity } = spec
+  if (typeof spec.default === 'boolean') return z.boolean()
+  if (typeof spec.default === 'number') return number(min, max)
+  return values === undefined || values.length === 0 ? text(255) : oneOf(atLeastOne([...values]))
+}
+
+function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
+  const [first, ...rest] = items
+  if (first === undefined) throw new RangeError('An empty list of alternatives.')
+  return [first, ...rest]
+}
+
+function unknownPolicy(name: unknown): string {
+  return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
+}
 
 const zmqAddress = z
   .string()

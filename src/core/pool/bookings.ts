@@ -4,6 +4,35 @@ import type { Admission, Placement } from '../contract/contract.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
+/** The last keys that were put in; older ones are forgotten. */
+export class BoundedSet {
+  readonly #limit: number
+  readonly #keys = new Set<string>()
+  /** A ring: a Set's own first entry is found only past the holes that all before it have left. */
+  readonly #inOrder: string[] = []
+  #next = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  add(key: string): void {
+    if (this.#keys.has(key)) return
+    if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)
+    this.#keys.add(key)
+    this.#inOrder[this.#next] = key
+    this.#next = (this.#next + 1) % this.#limit
+  }
+
+  delete(key: string): void {
+    this.#keys.delete(key)
+  }
+
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+}
+
 /** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
 export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
   return `${admission.id}#${admission.attempt}`

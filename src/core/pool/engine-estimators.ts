@@ -1,11 +1,9 @@
-import { type DecodeLaw, DecodeLearner } from '../latency/decode.ts'
+import { type DecodeLaw, DecodeLearner, KvTransferModel } from '../latency/decode.ts'
 import { CostModelFitter } from '../latency/cost-model-fitter.ts'
 import type { PrefillCostModel } from '../latency/cost-model.ts'
-import { CacheCapacity } from './cache-capacity.ts'
-import { CacheFeedback } from './cache-feedback.ts'
+import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
-import { KvTransferModel } from '../latency/kv-transfer.ts'
 import { PrefillQueue } from './prefill-queue.ts'
 
 /** Which adapters an engine has loaded, as far as can be known: its own report, and what we have sent it since. */

@@ -115,7 +115,7 @@ export class LoadStats {
   }
 
   /** Writes `LOAD_SIGNALS` into the engines' rows. NaN: missing, as for a scrape that is too old. */
-  fill(engines: readonly EngineRef[], now: number): void {
+  writeSignals(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
       const { signals, spec } = engines[at]!
       const load = this.#load(engines[at]!)

@@ -73,7 +73,7 @@ export class SignalReader {
    */
   fill(signal: Signal): void {
     if (LOAD_SIGNALS.includes(signal)) {
-      if (!this.#loadFilled) this.#sources.load.fill(this.#engines, this.#now)
+      if (!this.#loadFilled) this.#sources.load.writeSignals(this.#engines, this.#now)
       this.#loadFilled = true
     } else if (OF_PROMPT.includes(signal)) {
       if (!this.#promptFilled) this.#fillPrompt()

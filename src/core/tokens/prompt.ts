@@ -1,6 +1,5 @@
 /** What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says so. */
-import { readChat, type ChatPrompt } from './chat.ts'
-import { chatOfMessages, chatOfResponses } from './to-chat.ts'
+import { readChat, type ChatPrompt, chatOfMessages, chatOfResponses } from './chat.ts'
 import { isText, type Text } from './utf8-text.ts'
 import type { PromptRequest } from './prompt-analyzer.ts'
 

@@ -1,7 +1,6 @@
 /** Requests with long prompts, parsed without a string of either the document or its long texts: each costs more than all else. */
 import { isUtf8 } from 'node:buffer'
-import { restoreTexts } from '../../core/tokens/restore-texts.ts'
-import { Utf8Text } from '../../core/tokens/utf8-text.ts'
+import { Utf8Text, restoreTexts } from '../../core/tokens/utf8-text.ts'
 import { hasControl, UNFINISHED, Unescaper } from './json-text.ts'
 
 /** Shorter documents are parsed whole: that takes no longer. */

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { chunkHashes, hashHex, promptKeys, wireKeys } from '../../../src/core/lmcache/chunks.ts'
-import { ChunkDirectory } from '../../../src/core/lmcache/directory.ts'
-import { CacheRegistry } from '../../../src/core/lmcache/registry.ts'
+import { CacheRegistry, ChunkDirectory } from '../../../src/core/lmcache/registry.ts'
 import type { CacheEvents, RegisteredInstance } from '../../../src/core/lmcache/registry-call.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 

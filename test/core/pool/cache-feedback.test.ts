@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
-import { CacheFeedback, type CacheVerdict } from '../../../src/core/pool/cache-feedback.ts'
+import { CacheFeedback, type CacheVerdict, CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'

@@ -30,7 +30,7 @@ function seen(
   signal: 'requests' | 'reportedQueue' | 'recentWork' | 'rttS',
   now: number,
 ): { a: EngineSignals[typeof signal]; b: EngineSignals[typeof signal] } {
-  load.fill([a, b], now)
+  load.writeSignals([a, b], now)
   return { a: a.signals[signal], b: b.signals[signal] }
 }
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import type {
   Admission,

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
-import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
+import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
 import { unicodeClasses } from '../../../src/core/tokens/unicode.ts'
 import { Vocabulary, VocabularyError } from '../../../src/core/tokens/vocabulary.ts'
 import { familyJson, idsOf, openTokenizer, type TokenizerJson } from './families.ts'

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
-import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
+import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
 import { openVocabulary } from '../../../src/vocabulary.ts'
 import { meterOf, requestOf } from './support.ts'
 
