@@ -17,20 +17,28 @@ let stalled = 0
  */
 export const stalledMs = (): number => stalled
 
-/** A time limit that is set, moved and cancelled often and rarely fires. Its timer does not keep the process alive. */
+/**
+ * A time limit that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes that
+ * arrived while this process was late can still cancel or move it. It does not keep the process alive.
+ */
 export class Deadline {
   readonly #onDue: () => void
   /** `performance.now()` at which it is due. */
   #dueAt = 0
   /** null: it does not wait. */
   #timer: NodeJS.Timeout | null = null
+  /** The timer has fired, and sockets are read first. */
+  #immediate: NodeJS.Immediate | null = null
   #firesAt = 0
 
   constructor(onDue: () => void) {
     this.#onDue = onDue
   }
 
-  /** Fires once, no earlier than `delayMs` from now. A deadline that waits is moved; moving it later leaves its timer alone. */
+  /**
+   * Fires once, no earlier than `delayMs` from now. A deadline that waits is moved; moving it later leaves its timer
+   * alone.
+   */
   set(delayMs: number): void {
     const now = performance.now()
     this.#dueAt = now + delayMs
@@ -44,7 +52,8 @@ export class Deadline {
   cancel(): void {
     if (this.#timer === null) return
     clearTimeout(this.#timer)
-    this.#timer = null
+    if (this.#immediate !== null) clearImmediate(this.#immediate)
+    this.#timer = this.#immediate = null
     waiting--
   }
 
@@ -58,6 +67,13 @@ export class Deadline {
     const now = performance.now()
     countStall(now)
     // It was moved later, or Node's clock, which counts whole milliseconds, is ahead.
+    if (now < this.#dueAt) this.#arm(now)
+    else this.#immediate = setImmediate(() => this.#expire()).unref()
+  }
+
+  #expire(): void {
+    this.#immediate = null
+    const now = performance.now()
     if (now < this.#dueAt) return this.#arm(now)
     this.#timer = null
     waiting--

@@ -94,12 +94,12 @@ export async function listen(gateway: Omit<Gateway, 'supersede'>, options: Liste
   const context = new Http1Server({
     gateway,
     admits: (socket) => guard.admits(socket),
-    patience: { headMs, requestMs, idleMs },
+    timeouts: { headMs, requestMs, idleMs },
     scopeOf,
     refuse: (reason, socket) => errors.end(reason, socket),
     log,
   })
-  context.before(server)
+  context.takeConnections(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
   return {

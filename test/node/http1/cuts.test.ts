@@ -4,7 +4,7 @@ import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseAnswerHead } from '../../../src/platform/node/http1/response-head.ts'
+import { parseResponseHead } from '../../../src/platform/node/http1/response-head.ts'
 import { Http1Request, type CallParts } from '../../../src/platform/node/http1/engine-request.ts'
 import type { OriginAnswer, RelayResult } from '../../../src/ports.ts'
 import { chunked, parseRaw } from './wire.ts'
@@ -117,7 +117,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
     },
   })
   call.start()
-  call.head(parseAnswerHead(HEAD)!)
+  call.head(parseResponseHead(HEAD)!)
   let memory = Buffer.alloc(4096)
   for (const [at, read] of reads.entries()) {
     const bytes = memory.subarray(0, read.copy(memory))

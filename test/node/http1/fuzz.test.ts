@@ -5,8 +5,8 @@ import { Duplex } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { BodyFraming, BROKEN, MORE } from '../../../src/platform/node/http1/body-framing.ts'
 import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked.ts'
-import { plainHead } from '../../../src/platform/node/http1/request-head.ts'
-import { parseAnswerHead } from '../../../src/platform/node/http1/response-head.ts'
+import { parseRequestHead } from '../../../src/platform/node/http1/request-head.ts'
+import { parseResponseHead } from '../../../src/platform/node/http1/response-head.ts'
 import { turns } from '../../wait.ts'
 import corpus from '../../vectors/http1.json' with { type: 'json' }
 
@@ -31,7 +31,7 @@ const endToEnd = (headers: Readonly<Record<string, string>>): Record<string, str
 /** The first request as the own server reads it. null: it is left to node:http, or is not complete. */
 function ownRequest(text: string): Own | null {
   const end = text.indexOf(HEAD_END)
-  const head = end < 0 ? null : plainHead(text.slice(0, end))
+  const head = end < 0 ? null : parseRequestHead(text.slice(0, end))
   if (head === null) return null
   const headers: Record<string, string> = {}
   head.headers.forEach((value, name) => (headers[name] = value))
@@ -54,7 +54,7 @@ function ownRequest(text: string): Own | null {
 /** The response as the own client reads it, in reads of `size` bytes. null: it is refused, or is not complete. */
 function ownResponse(text: string, size: number): Own | null {
   const end = text.indexOf(HEAD_END)
-  const head = end < 0 ? null : parseAnswerHead(text.slice(0, end))
+  const head = end < 0 ? null : parseResponseHead(text.slice(0, end))
   // Interim answers come before another head.
   if (head === null || head.status < 200) return null
   const headers: Record<string, string> = {}

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Http1Server } from '../../../src/platform/node/http1/server.ts'
 import { type HttpTimeouts, Http1Connection } from '../../../src/platform/node/http1/server-connection.ts'
-import { plainHead } from '../../../src/platform/node/http1/request-head.ts'
+import { parseRequestHead } from '../../../src/platform/node/http1/request-head.ts'
 import { Http1ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import type { RequestScope } from '../../../src/ports.ts'
@@ -29,10 +29,10 @@ const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing
 /** Its limits are short. */
 const impatient = createServer()
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
-const doorOf = (patience: HttpTimeouts): Http1Server =>
+const doorOf = (timeouts: HttpTimeouts): Http1Server =>
   new Http1Server({
     gateway,
-    patience,
+    timeouts,
     scopeOf,
     refuse: (reason, socket) => {
       late.push(reason)
@@ -43,8 +43,8 @@ const doorOf = (patience: HttpTimeouts): Http1Server =>
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  doorOf({ headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }).before(server)
-  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).before(impatient)
+  doorOf({ headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }).takeConnections(server)
+  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).takeConnections(impatient)
   for (const one of [server, impatient]) await once(one.listen(0, '127.0.0.1'), 'listening')
 })
 afterAll(() => {
@@ -279,7 +279,7 @@ describe('a connection of the plain door', () => {
 
   it('is given as long for a second head as for a first', async () => {
     const patient = createServer()
-    doorOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).before(patient)
+    doorOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).takeConnections(patient)
     await once(patient.listen(0, '127.0.0.1'), 'listening')
     const client = connect(patient).send(plain())
     await client.answer()
@@ -367,13 +367,13 @@ describe('a connection that sends a body in chunks', () => {
     }
     const collected = new Promise<Uint8Array | null>((resolve) => {
       const serves = (request: Http1ServerRequest): void => void request.collect(10_000_000).then(resolve)
-      const patience = { headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }
+      const timeouts = { headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }
       void new Http1Connection({
         socket: socket as unknown as Socket,
-        patience,
+        timeouts,
         serve: serves,
-        takes: () => true,
-        leave: () => {},
+        serves: () => true,
+        handOver: () => {},
         refuse: () => {},
         closed: () => {},
       })
@@ -389,7 +389,7 @@ describe('a connection that sends a body in chunks', () => {
 })
 
 describe('the body of a plain request', () => {
-  const headOf = (length: number) => plainHead(`${start}host: a\r\ncontent-length: ${length}`)!
+  const headOf = (length: number) => parseRequestHead(`${start}host: a\r\ncontent-length: ${length}`)!
 
   it('is what was sent, whatever the sizes of the reads, and reads that were copied are given back', async () => {
     await fc.assert(
@@ -433,7 +433,7 @@ describe('the body of a plain request', () => {
 
 describe('a plain head', () => {
   it('reads names in any case, and values without the blanks around them', () => {
-    const head = plainHead(`${start}HOST: a\r\nX-One:  1 \t\r\ncontent-length: 7`)!
+    const head = parseRequestHead(`${start}HOST: a\r\nX-One:  1 \t\r\ncontent-length: 7`)!
     expect({ url: head.url, length: head.length, close: head.close, one: head.headers.get('x-one') }).toEqual({
       url: '/v1/chat/completions',
       length: 7,
@@ -444,7 +444,7 @@ describe('a plain head', () => {
 
   it('is not plain with a header too many', () => {
     const of = (count: number): unknown =>
-      plainHead(
+      parseRequestHead(
         `${start}host: a\r\ncontent-length: 0${Array.from({ length: count - 2 }, (_, i) => `\r\nx-${i}: 1`).join('')}`,
       )
     expect(of(100)).not.toBeNull()
@@ -492,7 +492,7 @@ describe('a plain head', () => {
         const fixed = ['host: a', 'content-length: 0']
         const fields = [...more.slice(0, at), ...fixed, ...more.slice(at)]
         const text = `POST /v1${path} HTTP/1.1\r\n${fields.join('\r\n')}`
-        const head = plainHead(text)
+        const head = parseRequestHead(text)
         if (head === null) return
         compared++
         seen.length = 0

@@ -1,4 +1,4 @@
-/** Where one answer's body ends, whatever framing it came in. */
+/** Finds the payload and the end of one response body in any framing. */
 import type { BodyKind } from './response-head.ts'
 import { BROKEN, ChunkParser, MORE } from './chunked.ts'
 
@@ -9,9 +9,9 @@ export class BodyFraming {
   /** Payload of the bytes last consumed: from, to, from, to … */
   readonly ranges: number[] = []
   readonly chunks: ChunkParser | null
-  /** The message's last byte has been consumed. */
+  /** The last byte of the message has been consumed. */
   ended = false
-  /** Bytes the head promised when `kind` is `length`. */
+  /** Declared bytes when `kind` is `length`. */
   readonly length: number
   #left: number
 
@@ -22,17 +22,17 @@ export class BodyFraming {
     this.chunks = kind === 'chunked' ? new ChunkParser() : null
   }
 
-  /** Nothing to wait for. */
+  /** The body has no bytes. */
   get empty(): boolean {
     return this.kind === 'none' || (this.kind === 'length' && this.#left === 0)
   }
 
-  /** No chunk is half passed; true for bodies without chunks. */
+  /** The next byte starts a chunk; always true for bodies that are not chunked. */
   get aligned(): boolean {
     return this.chunks === null || this.chunks.atBoundary
   }
 
-  /** Index after the last byte of the message, MORE, or BROKEN. */
+  /** Returns the index after the last byte of the message, MORE or BROKEN. */
   consume(bytes: Uint8Array): number {
     this.ranges.length = 0
     const end = this.#consume(bytes)
@@ -40,7 +40,7 @@ export class BodyFraming {
     return end
   }
 
-  /** The connection's close ended the message. */
+  /** Handles the end of a message by the close of its connection. */
   finish(): void {
     this.ranges.length = 0
     this.ended = true

@@ -1,4 +1,4 @@
-/** Payload that waits for whoever pulls it. */
+/** Payload that waits for its reader. */
 export class BodyQueue {
   #pieces: Buffer[] = []
   #size = 0
@@ -11,7 +11,7 @@ export class BodyQueue {
     return this.#size
   }
 
-  /** `piece` must stay as it is. */
+  /** Adds a piece, whose memory must not change. */
   put(piece: Buffer): void {
     this.#pieces.push(piece)
     this.#size += piece.length
@@ -28,7 +28,10 @@ export class BodyQueue {
     this.#serve()
   }
 
-  /** The next piece; null: that was all. Rejects with what it failed with, behind the last piece. One call at a time. */
+  /**
+   * Resolves with the next piece; null: the end. Rejects, behind the last piece, with the reason given to `fail`. One
+   * call at a time.
+   */
   read(): Promise<Uint8Array | null> {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject }
@@ -36,7 +39,7 @@ export class BodyQueue {
     })
   }
 
-  /** What waits, left where it is. */
+  /** Pieces that wait; they stay in the queue. */
   get pieces(): readonly Buffer[] {
     return this.#pieces
   }

@@ -43,7 +43,9 @@ for (const [value, digit] of [...'0123456789abcdef'].entries())
 
 /** Finds the payload and the end of a chunked body, read by read, without a copy. */
 export class ChunkParser {
-  /** Index in the last read after the line of the last (empty) chunk, where trailers begin; 0: that line was not in it. */
+  /**
+   * Index in the last read after the line of the last (empty) chunk, where trailers begin; 0: that line was not in it.
+   */
   afterLastChunk = 0
   /** The body has trailer fields. They are not forwarded. */
   hasTrailers = false
@@ -155,7 +157,9 @@ export class ChunkedDecoder {
   readonly #parser = new ChunkParser()
   readonly #ranges: number[] = []
 
-  /** Moves the payload of a read to its front and returns its length in bytes. Bytes behind the body stay as they are. */
+  /**
+   * Moves the payload of a read to its front and returns its length in bytes. Bytes behind the body stay as they are.
+   */
   take(bytes: Uint8Array): number {
     const ranges = this.#ranges
     ranges.length = 0

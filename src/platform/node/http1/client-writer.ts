@@ -1,4 +1,7 @@
-/** Writes one answer to the client: the engine's framing where the client reads chunks, our own where that was broken open. */
+/**
+ * Writes one response to the client: in the engine's chunk framing, or in chunks of its own where bytes were withheld
+ * or added.
+ */
 import { chunkOf, CRLF, LAST_CHUNK } from './chunked.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import type { BodyFraming } from './body-framing.ts'
@@ -7,7 +10,7 @@ export class ClientWriter {
   readonly #line: ResponseWriter
   readonly #framing: BodyFraming
   readonly #onDrain: () => void
-  /** The client reads the engine's chunk framing; false: the line frames (or the close delimits) what we write. */
+  /** The client gets chunk framing from here; false: the response writer frames the bytes, or the close ends them. */
   #ours = false
   #waiting = false
 
@@ -45,24 +48,24 @@ export class ClientWriter {
     const { chunks } = this.#framing
     if (!this.#ours || chunks === null || !chunks.hasTrailers) this.#write(bytes, last)
     else {
-      // Trailers are not passed on: stop after the last chunk's line and close the message.
+      // Trailers are not forwarded: the message ends after the last chunk's line.
       const kept = bytes.subarray(0, chunks.afterLastChunk)
       this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
     }
     if (last) this.#line.end()
   }
 
-  /** Parts of what the engine framed, each of whole chunks. */
+  /** Parts of the engine's framing, each of whole chunks. */
   parts(parts: readonly Uint8Array[], last: boolean): void {
     this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
   }
 
-  /** The head has been written, and what came with it: both may go. */
+  /** Sends the head and the bytes written with it. */
   began(): void {
     this.#line.flush()
   }
 
-  /** Payload in a chunk of our own. */
+  /** Payload in a chunk of its own. */
   rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
     const parts: Uint8Array[] = []
     const filled = pieces.filter((piece) => piece.length > 0)
@@ -73,12 +76,12 @@ export class ClientWriter {
     else this.began()
   }
 
-  /** Nothing we wrote is half a chunk. */
+  /** The client has received whole chunks only. */
   atBoundary(framing: BodyFraming, inStep: boolean): boolean {
     return !this.#ours || !inStep || framing.aligned
   }
 
-  /** The end of a broken answer: no last chunk, so the client sees a cut. `event` goes out before it. */
+  /** Ends a broken response after `event`, without the last chunk: the client sees a cut. */
   cut(event: Uint8Array | null): void {
     if (event === null || this.#line.gone) return this.#line.destroy()
     this.rebuilt([event], false)

@@ -1,8 +1,8 @@
-/** The keep-alive connections to one engine. */
+/** Keep-alive connections to one engine. */
 import { Connection } from './engine-connection.ts'
 
-export interface PoolLimits {
-  /** Idle connections are dropped after this long: before the engine does it in the middle of our next request. */
+export interface ConnectionLimits {
+  /** Idle connections are closed after this time: before the engine closes them during the next request. */
   readonly idleMs: number
   readonly maxIdle: number
   readonly now: () => number
@@ -14,17 +14,17 @@ export interface PoolLimits {
 
 export class EngineConnections {
   readonly #url: URL
-  readonly #limits: PoolLimits
-  /** Last in, first out: the ones used least grow old and go. */
+  readonly #limits: ConnectionLimits
+  /** Last in, first out, so that connections in excess become idle for long and are closed. */
   readonly #idle: Connection[] = []
   readonly #all = new Set<Connection>()
 
-  constructor(url: URL, limits: PoolLimits) {
+  constructor(url: URL, limits: ConnectionLimits) {
     this.#url = url
     this.#limits = limits
   }
 
-  /** A connection for one request. `fresh`: not one that an engine may be closing this moment. */
+  /** Returns a connection for one request. `fresh`: a new one, which the engine cannot be closing already. */
   take(fresh: boolean): Connection {
     if (!fresh) {
       for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
@@ -41,7 +41,7 @@ export class EngineConnections {
     return connection
   }
 
-  /** Drops what has been idle too long. */
+  /** Closes connections that have been idle for `idleMs`. */
   sweep(): void {
     while (this.#idle.length > 0 && this.#stale(this.#idle[0]!)) this.#idle.shift()!.drop()
   }

@@ -1,40 +1,43 @@
-/** One HTTP/1.1 connection to an engine: one request at a time, heads parsed, body bytes handed over as they came. */
+/** One HTTP/1.1 connection to an engine: one request at a time; heads are parsed, body bytes are passed on as read. */
 import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
-import { writeTogether } from './response-writer.ts'
-import { parseAnswerHead, type ParsedHead } from './response-head.ts'
+import { writeCorked } from './response-writer.ts'
+import { parseResponseHead, type ResponseHead } from './response-head.ts'
 
 /**
- * Reads go into one reused buffer a connection: as small as a burst of tokens while that is enough, since thousands of
- * streams wait at a time; bigger where an engine has more to say at once.
+ * Sizes of the reused read buffer of a connection. It starts small, because thousands of streams wait at a time, and
+ * grows when a read fills it.
  */
 const READ_BYTES = [4 * 1024, 16 * 1024, 64 * 1024] as const
 const HEAD_LIMIT_BYTES = 32 * 1024
 const HEAD_END = '\r\n\r\n'
-/** 100 and 103 before an answer. Who sends more floods us, and would for as long as a first byte may take. */
+/**
+ * Most interim responses (100, 103): an engine that sends them without end would hold the request until its first-byte
+ * timeout.
+ */
 const MOST_INTERIM = 16
 
-/** Who a connection serves at the moment. Called synchronously; `bytes` are valid until the call returns, unless `holds` says they were kept. */
+/** User of a connection. Called synchronously; `bytes` are valid until the call returns, unless `holds` is true. */
 export interface ConnectionUser {
-  head(head: ParsedHead): void
+  head(head: ResponseHead): void
   bytes(bytes: Buffer): void
-  /** Does anyone still hold the bytes last given? */
+  /** The bytes last passed are still in use. */
   readonly holds: boolean
-  /** The connection is gone. `untouched`: not one byte of the answer had come. */
+  /** Handles the end of the connection. `untouched`: no byte of a response had arrived. */
   closed(error: Error | null, untouched: boolean): void
 }
 
-/** The engine spoke something that is not the HTTP we accept. */
-export class MalformedAnswer extends Error {}
+/** The engine's response is not valid HTTP/1.1. */
+export class MalformedResponse extends Error {}
 
 export class Connection {
   readonly socket: net.Socket
   /** It has served a request before this one. */
   reused = false
-  /** A connection stood, at some time. */
+  /** The connection was established. */
   connected = false
-  /** Since when nobody uses it, epoch ms. */
+  /** Start of its idle time, epoch ms. */
   idleSince = 0
   readonly #release: (connection: Connection, reusable: boolean) => void
   #user: ConnectionUser | null = null
@@ -58,7 +61,7 @@ export class Connection {
     this.socket.on('close', () => this.#ended())
   }
 
-  /** Neither TCP nor TLS is through yet. */
+  /** The TCP or TLS handshake is not complete. */
   get connecting(): boolean {
     return !this.connected
   }
@@ -69,16 +72,16 @@ export class Connection {
     this.#interim = 0
     this.#answered = false
     this.#headBytes = null
-    writeTogether(this.socket, head, body ?? [])
+    writeCorked(this.socket, head, body ?? [])
   }
 
-  /** The message has ended: the connection may serve another. */
+  /** Releases the connection at the end of a message. `reusable`: it may serve another request. */
   free(reusable: boolean): void {
     this.#user = null
     this.#release(this, reusable && !this.socket.destroyed)
   }
 
-  /** Nobody wants what is still to come. */
+  /** Closes the connection without a call to its user. */
   drop(): void {
     this.#user = null
     this.socket.destroy()
@@ -98,7 +101,7 @@ export class Connection {
       noDelay: true,
       keepAlive: true,
       onread: {
-        // The same memory takes every read, unless a write still holds the last one.
+        // The same memory for every read, unless a write still uses it.
         buffer: () => {
           const bytes = READ_BYTES[this.#size]!
           if (this.#held || this.#buffer.length !== bytes) {
@@ -143,7 +146,7 @@ export class Connection {
 
   #take(bytes: Buffer): void {
     const user = this.#user
-    // Bytes nobody asked for: a confused or hostile engine.
+    // Bytes without a request: the engine is faulty or hostile.
     if (user === null) return void this.socket.destroy()
     this.#answered = true
     if (!this.#inHead) return this.#body(user, bytes)
@@ -157,11 +160,11 @@ export class Connection {
       const head =
         end < 0 || end > HEAD_LIMIT_BYTES || this.#interim > MOST_INTERIM
           ? null
-          : parseAnswerHead(rest.toString('latin1', 0, end))
+          : parseResponseHead(rest.toString('latin1', 0, end))
       if (head === null || head.status === 101)
-        return this.fail(new MalformedAnswer('the engine sent a malformed head'))
+        return this.fail(new MalformedResponse('the engine sent a malformed response head'))
       rest = rest.subarray(end + HEAD_END.length)
-      // 100 and 103 come before the answer.
+      // Interim responses precede the response.
       if (head.status < 200) {
         this.#interim++
         continue

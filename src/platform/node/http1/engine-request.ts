@@ -1,6 +1,6 @@
 /**
- * One request to an engine over one connection: its limits, its answer's head, and the body as it comes, kept for whoever
- * pulls it or handed to a sink byte for byte in the tick of its read. Everything of a request that waits, waits here.
+ * One request to an engine over one connection: its timeouts, the head of its response, and the body, which is queued for
+ * a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
  */
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { LeadingComments } from '../../../origin/relay/sse.ts'
@@ -12,22 +12,22 @@ import {
   type RelayOptions,
 } from '../../../ports.ts'
 import { Deadline, stalledMs } from '../deadline.ts'
-import type { ParsedHead } from './response-head.ts'
+import type { ResponseHead } from './response-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
-import { MalformedAnswer, type Connection, type ConnectionUser } from './engine-connection.ts'
+import { MalformedResponse, type Connection, type ConnectionUser } from './engine-connection.ts'
 import type { EngineConnections } from './connection-pool.ts'
-import { clientLineOf } from './response-writer.ts'
+import { responseWriterOf } from './response-writer.ts'
 import { RawRelay } from './raw-relay.ts'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 
 const clock = { now: () => performance.now() }
 
-/** An answer whose bytes can go straight to the client's socket; everything else is the plain answer's. */
+/** A response whose bytes can go to the client's socket without web streams. */
 export class SocketAnswer extends PullAnswer {
   readonly #call: Http1Request
 
-  constructor(head: ParsedHead, call: Http1Request) {
+  constructor(head: ResponseHead, call: Http1Request) {
     super(head, call, clock)
     this.#call = call
   }
@@ -41,7 +41,7 @@ export class SocketAnswer extends PullAnswer {
   }
 
   override pass(reply: RelayOptions): Response {
-    const line = clientLineOf(reply.scope)
+    const line = responseWriterOf(reply.scope)
     if (line === null || this.#call.framing!.kind === 'none' || line.begun) return super.pass(reply)
     const pass = new RawRelay({ reply, sse: this.sse, call: this.#call, line })
     this.takenOver = () => pass.clientGone()
@@ -58,40 +58,43 @@ export class SocketAnswer extends PullAnswer {
   }
 }
 
-/** What may wait here before the engine is held back. */
+/** Bytes queued for a reader before the engine's socket is paused. */
 const QUEUE_BYTES = 256 * 1024
-/** Keep-alive comments that may be held back while no token has come. */
+/** Keep-alive comments held back before the first token. */
 const PRELUDE_BYTES = 16 * 1024
 
-/** A stall this long is given back to the time limit that ran meanwhile. */
+/** A stall of the event loop this long extends the timeouts that ran meanwhile. */
 const STALL_MS = 100
-/** connect(2) has no descriptor, port or memory for another socket: the limit is this process's, or its machine's. */
+/**
+ * Errors of connect(2) without a descriptor, port or memory for another socket: a limit of this process or machine,
+ * not of the engine.
+ */
 const OWN_LIMITS: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'])
 
-/** Takes the bytes over from the moment the client's head is written. */
+/** Receives the bytes once the client's head is written. */
 export interface BodySink {
-  /** Raw bytes as read, framing included. `last`: the message ends with them. */
+  /** Bytes as read, framing included. `last`: the message ends with them. */
   take(bytes: Buffer, framing: BodyFraming, last: boolean): void
-  /** Bytes given are still in use after the call. */
+  /** The bytes last passed are still in use. */
   readonly holds: boolean
-  /** The body broke before its end. */
+  /** Handles a body that failed before its end. */
   broken(reason: unknown): void
-  /** A time it asked for with `wakeIn` has come. */
+  /** Handles the timeout set by `wakeIn`. */
   due(): void
 }
 
 interface Read {
   readonly bytes: Buffer
   readonly last: boolean
-  /** It begins where a chunk begins: of its first chunk nothing was withheld. */
+  /** The read starts with a chunk: no part of that chunk was withheld. */
   readonly whole: boolean
 }
 
-/** What a sink finds when it takes over. */
+/** Bytes that a sink takes over. */
 export interface Waiting {
-  /** Payload kept so far. */
+  /** Payload queued so far. */
   readonly pieces: readonly Buffer[]
-  /** The read this happens in: raw bytes, not consumed by anyone yet; null: it happens in none. */
+  /** The current read, of which no byte is consumed; null: there is none. */
   readonly read: Read | null
   readonly ended: boolean
   readonly failure: unknown
@@ -99,18 +102,18 @@ export interface Waiting {
 
 export interface CallParts {
   readonly request: OriginRequest
-  /** The request's head as it goes out. */
+  /** The request's head, as sent. */
   readonly text: string
   readonly connections: EngineConnections
   readonly host: string
 }
 
 export class Http1Request implements ByteSource, ConnectionUser {
-  /** What sending takes, and with it the prompt; null: an answer is coming, nothing is sent again. */
+  /** Request to send, prompt included; null: a response has begun, so nothing is sent again and the memory is free. */
   #parts: CallParts | null
   readonly #host: string
   readonly #signal: AbortSignalLike
-  /** null: it has begun, or whoever asked takes it from here. */
+  /** null: the response has begun, or its reader pulls. */
   #beginning: ResponseHandler | null
   #connection!: Connection
   #retried = false
@@ -118,15 +121,13 @@ export class Http1Request implements ByteSource, ConnectionUser {
   #answer: SocketAnswer | null = null
   readonly #prelude = new LeadingComments()
   readonly #deadline = new Deadline(() => this.#due())
-  /** `performance.now()` by which the first byte must be here. */
+  /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
-  /** `stalledMs()` when the time limit was last set. */
+  /** `stalledMs()` when the timeout was last set. */
   #stalledBefore = 0
-  /** The time limit has run out; it is judged once the sockets have been read. */
-  #isDue = false
   readonly #onAbort = (): void => this.#aborted()
   #reusable = false
-  /** What nobody has asked for yet; made when there is something to wait. */
+  /** Payload without a reader; created with its first piece. */
   #queue: BodyQueue | null = null
   #read: Read | null = null
   #paused = false
@@ -143,14 +144,14 @@ export class Http1Request implements ByteSource, ConnectionUser {
     this.#firstByteBy = performance.now() + request.firstByteMs
   }
 
-  /** Sends. The signal must not be aborted yet. */
+  /** Sends the request. Its signal must not be aborted yet. */
   start(): void {
     this.#signal.addEventListener('abort', this.#onAbort)
     this.#connection = this.#send(this.#parts!, false)
   }
 
   get holds(): boolean {
-    // What waits in the queue was copied.
+    // The queue has copies.
     return this.#sink !== null && this.#sink.holds
   }
 
@@ -159,19 +160,19 @@ export class Http1Request implements ByteSource, ConnectionUser {
     return this.#firstByteBy - performance.now()
   }
 
-  /** An engine may answer before it has read all that it was sent. */
+  /** The request has been sent whole. An engine may respond before that. */
   get written(): boolean {
     return !this.#retried && this.#connection.socket.writableLength === 0
   }
 
-  head(head: ParsedHead): void {
+  head(head: ResponseHead): void {
     this.framing = new BodyFraming(head.kind, head.length)
     this.#parts = null
     this.#reusable = !head.close
     const answer = new SocketAnswer(head, this)
     this.#answer = answer
     const beginning = this.#beginning!
-    // It may be let go in the call: whoever did that hears no more.
+    // The call may abandon the response: then there are no further calls.
     this.#beginning = null
     const goesOn = beginning.head(answer)
     if (goesOn) this.#beginning = beginning
@@ -184,9 +185,9 @@ export class Http1Request implements ByteSource, ConnectionUser {
     const framing = this.framing!
     const whole = framing.aligned
     const end = framing.consume(bytes)
-    if (end === BROKEN) return this.#connection.fail(new MalformedAnswer('broken chunk framing'))
+    if (end === BROKEN) return this.#connection.fail(new MalformedResponse('broken chunk framing'))
     const last = end !== MORE
-    // Bytes after the end of the message: the answer stands, the connection is not trusted again.
+    // Bytes after the end of the message: the response is valid, the connection is not reused.
     const own = last && end < bytes.length ? bytes.subarray(0, end) : bytes
     if (last && end < bytes.length) this.#reusable = false
     if (this.#sink !== null) this.#sink.take(own, framing, last)
@@ -202,8 +203,9 @@ export class Http1Request implements ByteSource, ConnectionUser {
     const host = this.#host
     const { connected, reused } = this.#connection
     if (!connected) return this.#unconnected(error)
-    const malformed = error instanceof MalformedAnswer
-    // The engine closed an idle connection as we took it: no work was begun, so a fresh one may try again.
+    const malformed = error instanceof MalformedResponse
+    // The engine closed an idle connection while the request was sent: it has not processed the request, which may be
+    // repeated.
     if (!malformed && reused && untouched && this.#parts !== null && !this.#retried && !this.#signal.aborted)
       return this.#again(this.#parts)
     this.#fail(
@@ -227,30 +229,24 @@ export class Http1Request implements ByteSource, ConnectionUser {
     this.#fail(reason ?? new Error('stopped'))
   }
 
-  /** Lets go of the time limit and of the signal: the body has ended, or nobody wants it. */
+  /** Releases timeout and signal: the body has ended or is not wanted. */
   release(): void {
-    this.#cancelLimit()
+    this.#deadline.cancel()
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#parts = null
   }
 
   firstByteIsHere(): void {
-    if (this.#sink === null) this.#cancelLimit()
+    if (this.#sink === null) this.#deadline.cancel()
   }
 
-  /** The sink's `due` is called no earlier than that; later words take the place of earlier ones. */
+  /** Calls the sink's `due` after `ms`. Replaces an earlier timeout. */
   wakeIn(ms: number): void {
-    this.#isDue = false
     this.#stalledBefore = stalledMs()
     this.#deadline.set(ms)
   }
 
-  #cancelLimit(): void {
-    this.#isDue = false
-    this.#deadline.cancel()
-  }
-
-  /** All that waits here. The sink gets what comes after it. */
+  /** Returns all bytes that wait. Later bytes go to the sink. */
   handOver(sink: BodySink): Waiting {
     this.#sink = sink
     this.#beginning = null
@@ -276,14 +272,14 @@ export class Http1Request implements ByteSource, ConnectionUser {
     this.#connection.socket.resume()
   }
 
-  /** The payload that has come and that nobody has taken, as far as one event. */
+  /** Payload that has arrived and waits: at least one event, if there is one. */
   begun(): Buffer {
     if (this.#queue !== null || this.#read === null)
       return Buffer.concat([...(this.#queue?.pieces ?? []), ...this.#payload()])
     const { ranges } = this.framing!
     if (ranges.length === 0) return this.#read.bytes.subarray(0, 0)
     const first = this.#read.bytes.subarray(ranges[0]!, ranges[1]!)
-    // A chunk is an event as a rule.
+    // A chunk usually is one event.
     return first[first.length - 1] === 10 ? first : Buffer.concat(this.#payload())
   }
 
@@ -312,33 +308,24 @@ export class Http1Request implements ByteSource, ConnectionUser {
   #begin(read: Read, framing: BodyFraming): void {
     const beginning = this.#beginning!
     this.#beginning = null
-    this.#cancelLimit()
+    this.#deadline.cancel()
     this.#read = read
     beginning.begun(this.#answer!, false)
-    // Nobody took it in this tick: kept for whoever pulls it.
+    // No sink took it in this tick: queued for a reader.
     if (this.#read === null) return
     this.#read = null
     if (this.#failure === null) this.#keep(read.bytes, framing)
   }
 
   #due(): void {
-    if (this.#giveBackStall()) return
-    if (this.#sink !== null) return this.#sink.due()
-    // Timers run before sockets are read: what is waited for may be here.
-    this.#isDue = true
-    setImmediate(() => this.#judge())
-  }
-
-  #judge(): void {
-    if (!this.#isDue) return
-    this.#isDue = false
+    if (this.#extendByStall()) return
     if (this.#sink !== null) return this.#sink.due()
     const leftMs = this.firstByteInMs
     if (leftMs <= 0)
       return this.stop(new OriginError('first_byte_timeout', `no byte of a body from ${this.#host} in time`))
     if (this.framing === null && this.#connection.connecting)
       return this.stop(new OriginError('connect_timeout', `no connection to ${this.#host} in time`))
-    // Patience is over: whoever waits for the first byte goes on without it.
+    // The early limit has expired: the caller continues without a first byte.
     const early = this.framing === null ? null : this.#beginning
     this.wakeIn(leftMs)
     if (early === null) return
@@ -346,8 +333,8 @@ export class Http1Request implements ByteSource, ConnectionUser {
     early.begun(this.#answer!, true)
   }
 
-  /** While this process did not run, the engine could not be heard: that time is not the engine's. */
-  #giveBackStall(): boolean {
+  /** Extends the timeout by the time in which this process did not run: the engine is not at fault for it. */
+  #extendByStall(): boolean {
     const lostMs = stalledMs() - this.#stalledBefore
     if (lostMs < STALL_MS) return false
     this.#firstByteBy += lostMs
@@ -375,11 +362,11 @@ export class Http1Request implements ByteSource, ConnectionUser {
     else this.#answer.gone(reason)
   }
 
-  /** Payload only: whoever pulls has no use for framing. One piece per read. */
+  /** Queues the payload of a read, without framing, as one piece. */
   #keep(bytes: Buffer, framing: BodyFraming): void {
     if (framing.ranges.length === 0) return
     this.#read = { bytes, last: false, whole: false }
-    // A copy: the connection reads on into the same memory.
+    // A copy: the connection reuses the memory.
     const payload = Buffer.concat(this.#payload())
     this.#read = null
     this.#queued.put(payload)
@@ -402,7 +389,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
     return pieces
   }
 
-  /** The close was the end of the message. */
+  /** Handles a message that ends with its connection. */
   #closedAtEnd(framing: BodyFraming): void {
     framing.finish()
     this.#sink?.take(Buffer.alloc(0), framing, true)

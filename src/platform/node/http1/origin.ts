@@ -1,4 +1,4 @@
-/** Engines over our own HTTP/1.1 client: no fetch, no web streams on the way of a token. */
+/** The `Origin` port over the own HTTP/1.1 client. See README.md. */
 import { headersForTarget } from '../../../origin/headers.ts'
 import {
   type ResponseHandler,
@@ -13,28 +13,31 @@ import { EngineConnections } from './connection-pool.ts'
 export interface NodeOriginOptions {
   /** Epoch milliseconds. */
   readonly now?: () => number
-  /** How often idle connections and engines that nobody asks any more are looked for; absent: every second. */
+  /** Interval at which idle connections and unused engines are removed; absent: 1 s. */
   readonly sweepMs?: number
-  /** Idle connections are dropped after this long: before vLLM (uvicorn, 5 s) does it in the middle of our next request. */
+  /** Idle connections are closed after this time; absent: 4 s, because vLLM (uvicorn) closes them after 5 s. */
   readonly idleSocketMs?: number
-  /** Idle connections kept to one engine. */
+  /** Most idle connections to one engine. */
   readonly maxIdleSockets?: number
   /** Authorities trusted for https engines, PEM; absent: those Node trusts, NODE_EXTRA_CA_CERTS among them. */
   readonly ca?: string
 }
 
 export interface NodeOrigin extends Origin {
-  /** Engines it remembers. */
+  /** Number of engines with connections or recent requests. */
   readonly size: number
-  /** Drops the connections nobody uses. */
+  /** Closes idle connections. */
   close(): void
 }
 
-/** `idleSocketMs` when nothing else is said. */
+/** Default of `idleSocketMs`. */
 export const IDLE_MS = 4_000
 const MAX_IDLE = 256
 const SWEEP_MS = 1_000
-/** An engine without a connection that nobody has asked for so long is forgotten: where they come and go there is no end of them. */
+/**
+ * An engine without connections and requests is removed after this time: fleets with changing addresses have no end of
+ * them.
+ */
 const FORGET_MS = 60_000
 
 interface Engine {
@@ -109,7 +112,7 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
   }
 }
 
-/** Whoever asked takes the answer from its head on. */
+/** Resolves with the response as soon as its head has arrived. */
 class HeadOnly implements ResponseHandler {
   readonly patienceMs = 0
   readonly #resolve: (answer: OriginAnswer) => void
@@ -126,11 +129,11 @@ class HeadOnly implements ResponseHandler {
   }
 
   begun(): void {
-    // Never comes to that.
+    // Not called: `head` returns false.
   }
 }
 
-// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
+// oxlint-disable-next-line no-control-regex -- rejects control bytes
 const UNSAFE = /[\0-\x08\x0a-\x1f\x7f]|[^\0-\xff]/
 
 function requestHead(request: OriginRequest, engine: Engine): string {

@@ -1,10 +1,13 @@
-/** The head of an engine's answer, parsed strictly: what two parsers could read differently is refused (RFC 9112, 6.3 and 11.2). */
+/**
+ * Parses the head of an engine's response. What two parsers could read differently is rejected (RFC 9112, sections 6.3
+ * and 11.2).
+ */
 import { readHeadFields } from './header-fields.ts'
 
-/** How the end of the body is known. */
+/** What marks the end of the body. */
 export type BodyKind = 'none' | 'length' | 'chunked' | 'close'
 
-export interface ParsedHead {
+export interface ResponseHead {
   readonly status: number
   /** Flat, lower-case, without hop-by-hop headers and content-length. */
   readonly headers: readonly string[]
@@ -29,12 +32,12 @@ interface Framing {
   length: number
   chunked: boolean
   close: boolean
-  /** Headers that `connection` names: they belong to this hop. */
+  /** Headers that `connection` names: hop-by-hop. */
   named: Set<string> | null
 }
 
-/** `text` is the head without its closing blank line. null: refuse the answer. */
-export function parseAnswerHead(text: string): ParsedHead | null {
+/** Parses a head without its closing blank line, in Latin-1. null: the response is rejected. */
+export function parseResponseHead(text: string): ResponseHead | null {
   const old = text.startsWith('HTTP/1.0 ')
   if (!old && !text.startsWith('HTTP/1.1 ')) return null
   const status = /^\d{3}(?: |\r|$)/.test(text.slice(9, 13)) ? Number(text.slice(9, 12)) : 0
@@ -82,7 +85,7 @@ function withoutNamed(headers: string[], named: ReadonlySet<string> | null): rea
   return kept
 }
 
-function bodyOf(status: number, framing: Framing): Pick<ParsedHead, 'kind' | 'length' | 'close'> {
+function bodyOf(status: number, framing: Framing): Pick<ResponseHead, 'kind' | 'length' | 'close'> {
   const { length, close } = framing
   if (status < 200 || status === 204 || status === 304) return { kind: 'none', length: 0, close }
   if (framing.chunked) return { kind: 'chunked', length: -1, close }

@@ -1,4 +1,4 @@
-/** The way back to one client, as the pipe writes it: a head, bytes, an end. What `RequestScope.client` holds on Node. */
+/** Writers of one response to a client's socket: head, bytes, end. `RequestScope.client` holds one on Node. */
 import type { HttpBindings } from '@hono/node-server'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { limitWrite } from '../inbound/connection-guard.ts'
@@ -7,60 +7,58 @@ import type { Socket } from 'node:net'
 import { chunkOf, LAST_CHUNK } from './chunked.ts'
 
 export interface ResponseWriter {
-  /** A head is on its way, or was. */
+  /** The head is written, or will be with the next bytes. */
   readonly begun: boolean
-  /** Nobody listens any more. */
+  /** The client has disconnected. */
   readonly gone: boolean
-  /** The client understands chunked bodies. */
+  /** The client accepts chunked bodies (HTTP/1.1). */
   readonly takesChunks: boolean
   /** Memory given to the last write is still in use. */
   readonly holds: boolean
   /**
-   * Waits for the first bytes, to leave with them. `headers`: flat name, value, with what frames the body where that is
-   * known. `framed`: what is written carries the chunk framing itself.
+   * Sets the head, which leaves with the first bytes. `headers`: flat name, value, with the header that frames the body
+   * if that is known. `framed`: the bytes written are chunk-framed already.
    */
   head(status: number, headers: readonly string[], framed: boolean): void
-  /** `last`: the end follows. false: the client has not taken all of it; `drained` tells when. */
+  /** `last`: the end follows. false: the client has not taken all of it; see `drained`. */
   write(bytes: Uint8Array, last: boolean): boolean
-  /** What has been written may leave. */
+  /** Sends what is written. */
   flush(): void
   /** The body is complete. */
   end(): void
-  /** Ends the connection behind what is written: the client sees a cut. */
+  /** Closes the connection behind what is written, without the end of the body: the client sees a cut. */
   cut(): void
   destroy(): void
-  /** Once, when all that was written has been taken. */
+  /** Calls `tell` once the socket has taken all that was written. */
   drained(tell: () => void): void
 }
 
-/* One answer on a plain connection: its head is put together here and leaves with the first bytes. */
-
-/** The connection an answer goes out on. */
-export interface LineOwner {
+/** Connection of a response. */
+export interface ResponseConnection {
   readonly socket: Socket
-  /** Seconds it may idle, as clients are told. */
+  /** Idle time announced to clients, seconds. */
   readonly idleS: number
-  /** Asked when the head is written: may it serve another request? */
-  lasts(): boolean
-  /** Told once: the answer is complete. `lasts`: what the client was told. */
-  answered(lasts: boolean): void
+  /** Whether it will serve another request; called when the head is written. */
+  keepsAlive(): boolean
+  /** Called once, when the response is complete. `keepsAlive`: as announced in the head. */
+  completed(lasts: boolean): void
 }
 
 // oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
-const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
+const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 
 export class SocketResponseWriter implements ResponseWriter {
-  readonly #owner: LineOwner
+  readonly #owner: ResponseConnection
   readonly takesChunks = true
   begun = false
-  /** Written with the next bytes; null: it has been. */
+  /** Head that leaves with the next bytes; null: written. */
   #head: string | null = null
   #chunks = false
   #lasts = true
   #over = false
   #onDrain: (() => void) | null = null
 
-  constructor(owner: LineOwner) {
+  constructor(owner: ResponseConnection) {
     this.#owner = owner
   }
 
@@ -76,7 +74,7 @@ export class SocketResponseWriter implements ResponseWriter {
     return this.#owner.socket.writableLength > 0
   }
 
-  /** Throws on a value that no header may have. */
+  /** Throws a TypeError on a value with a forbidden character. */
   head(status: number, headers: readonly string[], framed: boolean): void {
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`
     let known = framed
@@ -84,13 +82,13 @@ export class SocketResponseWriter implements ResponseWriter {
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!
       const value = headers[i + 1]!
-      if (NO_VALUE.test(value)) throw new TypeError(`invalid character in header ${name}`)
+      if (FORBIDDEN_IN_VALUE.test(value)) throw new TypeError(`invalid character in header ${name}`)
       known ||= name === 'content-length'
       dated ||= name === 'date'
       text += `${name}: ${value}\r\n`
     }
     this.#chunks = !known
-    this.#lasts = this.#owner.lasts()
+    this.#lasts = this.#owner.keepsAlive()
     if (!known) text += 'transfer-encoding: chunked\r\n'
     if (!dated) text += `date: ${dateNow()}\r\n`
     text += this.#lasts
@@ -115,7 +113,7 @@ export class SocketResponseWriter implements ResponseWriter {
     else this.flush()
     this.#over = true
     if (this.holds) limitWrite(this.#owner.socket)
-    this.#owner.answered(this.#lasts)
+    this.#owner.completed(this.#lasts)
   }
 
   cut(): void {
@@ -126,7 +124,7 @@ export class SocketResponseWriter implements ResponseWriter {
   }
 
   destroy(): void {
-    // The answer is complete: the connection is no longer this one's.
+    // The response is complete: the connection may serve another one.
     if (this.#over) return
     this.#over = true
     this.#owner.socket.destroy()
@@ -137,7 +135,7 @@ export class SocketResponseWriter implements ResponseWriter {
     limitWrite(this.#owner.socket)
   }
 
-  /** The socket has taken all. */
+  /** Handles `drain` of the socket. */
   drain(): void {
     const tell = this.#onDrain
     this.#onDrain = null
@@ -148,17 +146,17 @@ export class SocketResponseWriter implements ResponseWriter {
     const { socket } = this.#owner
     const head = this.#head
     this.#head = null
-    // Whoever writes hears of it from the connection.
+    // The connection reports the disconnect.
     if (socket.destroyed) return true
     if (head === null && pieces.length === 1) return socket.write(pieces[0]!)
-    return writeTogether(socket, head ?? '', pieces)
+    return writeCorked(socket, head ?? '', pieces)
   }
 }
 
 let dateSecond = 0
 let dateText = ''
 
-/** As heads say it (RFC 9110, 6.6.1), made once a second. */
+/** Value of a `date` header (RFC 9110, 6.6.1), formatted once a second. */
 function dateNow(): string {
   const now = Date.now()
   const second = Math.floor(now / 1000)
@@ -169,16 +167,15 @@ function dateNow(): string {
   return dateText
 }
 
-/*
- * A client behind node:http. `ServerResponse.write` corks the socket until the next tick, which for a lone token is the
- * largest cost there is: so the head goes through it, and what follows straight to the socket.
+/**
+ * Writes to a client of node:http. `ServerResponse.write` corks the socket until the next tick, which is the largest cost
+ * of a single token: only the head goes through it, and later bytes go to the socket.
  */
-
 export class ServerResponseWriter implements ResponseWriter {
   readonly #outgoing: ServerResponse
-  /** The body brings its own framing. */
+  /** Bytes written are chunk-framed already. */
   #framed = false
-  /** The head is on the socket: bytes may follow past the ServerResponse. */
+  /** The head is on the socket: bytes may follow it without the ServerResponse. */
   #direct = false
 
   constructor(outgoing: ServerResponse) {
@@ -205,10 +202,10 @@ export class ServerResponseWriter implements ResponseWriter {
   head(status: number, headers: readonly string[], framed: boolean): void {
     const outgoing = this.#outgoing
     this.#framed = framed
-    // Head and first bytes leave together. Null while a pipelined request waits for its turn: then Node queues.
+    // Head and first bytes leave together. A pipelined request that waits has no socket: then Node queues.
     outgoing.socket?.cork()
     outgoing.writeHead(status, headers as string[])
-    // The framing is in the bytes. No other door to this exists; a test reads the wire.
+    // The bytes are framed. Node has no public API for this; test/node/http1/framing.test.ts reads the wire.
     if (framed) outgoing.chunkedEncoding = false
   }
 
@@ -216,7 +213,7 @@ export class ServerResponseWriter implements ResponseWriter {
     const outgoing = this.#outgoing
     const { socket } = outgoing
     if (this.#framed && this.#direct && socket !== null && !last) return socket.write(bytes)
-    // The first write takes the head along; the last goes with the end of the response.
+    // The first write sends the head too; the last one leaves with the end of the response.
     if (last) socket?.cork()
     this.#direct = socket !== null
     return outgoing.write(bytes)
@@ -236,7 +233,7 @@ export class ServerResponseWriter implements ResponseWriter {
   cut(): void {
     const { socket } = this.#outgoing
     if (socket === null) this.#outgoing.destroy()
-    // After what is written, not before it as `destroy` would.
+    // `destroy` would drop what is written.
     else socket.destroySoon()
   }
 
@@ -254,21 +251,24 @@ export class ServerResponseWriter implements ResponseWriter {
   }
 }
 
-/** null: there is no socket to write to (a test's own fetch, HTTP/2). */
-export function clientLineOf({ client }: RequestScope): ResponseWriter | null {
+/** Writer for a request. null: it has no socket to write to (a test's own fetch, HTTP/2). */
+export function responseWriterOf({ client }: RequestScope): ResponseWriter | null {
   if (client === null || client === undefined) return null
-  if (isLine(client)) return client
+  if (isWriter(client)) return client
   const { incoming, outgoing } = client as Partial<HttpBindings>
   if (incoming === undefined || outgoing === undefined) return null
   // An HTTP/2 response's socket is a guard that throws when touched.
   return incoming.httpVersionMajor === 1 ? new ServerResponseWriter(outgoing) : null
 }
 
-const isLine = (client: unknown): client is ResponseWriter =>
+const isWriter = (client: unknown): client is ResponseWriter =>
   typeof (client as Partial<ResponseWriter>).cut === 'function'
 
-/** Writes a head (Latin-1) and what follows it in one system call. false: the socket has not taken all of it; `pieces` are in use until it has. */
-export function writeTogether(socket: Socket, head: string, pieces: readonly Uint8Array[]): boolean {
+/**
+ * Writes a head (Latin-1) and what follows it in one system call. false: the socket has not taken all of it; `pieces`
+ * are in use until it has.
+ */
+export function writeCorked(socket: Socket, head: string, pieces: readonly Uint8Array[]): boolean {
   socket.cork()
   let flowing = socket.write(head, 'latin1')
   for (const piece of pieces) flowing = socket.write(piece)

@@ -1,32 +1,32 @@
 /**
- * One client's connection, read here for as long as it speaks plainly: a request, its answer, the next request. The
- * first thing that is not plain goes to node:http with the whole connection, before anything of it was taken.
+ * One client connection: a request, its response, the next request. The first request that is not plain goes to
+ * node:http with the whole connection, before any of its bytes are consumed.
  */
 import type { Socket } from 'node:net'
 import { Deadline } from '../deadline.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
-import { PLAIN_START, plainHead, type Http1RequestHead } from './request-head.ts'
-import { type LineOwner, SocketResponseWriter } from './response-writer.ts'
+import { PLAIN_START, parseRequestHead, type Http1RequestHead } from './request-head.ts'
+import { type ResponseConnection, SocketResponseWriter } from './response-writer.ts'
 import { Http1ServerRequest } from './server-request.ts'
 
 export interface HttpTimeouts {
-  /** A head must be here this soon: after the connection, or after its first byte on one that idled. */
+  /** For a head: from the start of the connection, or from its first byte on a connection that was idle. */
   readonly headMs: number
-  /** A whole request must. */
+  /** For a whole request. */
   readonly requestMs: number
-  /** A connection may wait this long for its next request. */
+  /** For the next request on a connection. */
   readonly idleMs: number
 }
 
-export interface PlainConnectionParts {
+export interface Http1ConnectionParts {
   readonly socket: Socket
-  readonly patience: HttpTimeouts
-  /** Is this a path that is served here? */
-  readonly takes: (url: string) => boolean
+  readonly timeouts: HttpTimeouts
+  /** Whether requests to this path are served here. */
+  readonly serves: (url: string) => boolean
   readonly serve: (request: Http1ServerRequest, line: SocketResponseWriter) => void
-  /** Takes a connection that is not plain; what was read of it is in the socket again. */
-  readonly leave: () => void
-  /** Answers a request that cannot be served. */
+  /** Receives a connection that is not plain. Bytes that were read are back in the socket. */
+  readonly handOver: () => void
+  /** Writes the error response to a request that cannot be served. */
   readonly refuse: (reason: HttpErrorReason) => void
   readonly closed: () => void
 }
@@ -34,54 +34,56 @@ export interface PlainConnectionParts {
 const HEAD_END = '\r\n\r\n'
 const BARE_LF = /(?<!\r)\n/
 const START = Buffer.from(PLAIN_START)
-/** A plain head is no longer. */
+/** Longest plain head. */
 const HEAD_BYTES = 16 * 1024
-/** Nor does it come in more pieces. */
+/** Most reads of a plain head. */
 const HEAD_PIECES = 8
-/** What a client may send ahead of its answer before it is made to wait. */
+/** Bytes that a client may send ahead of a response before reading stops. */
 const AHEAD_BYTES = 64 * 1024
-/** The rest of a body nobody wanted is read and let go up to this size; beyond it the connection ends. */
+/** The rest of an unwanted body is read and discarded up to this size. A longer one closes the connection. */
 const SKIP_BYTES = 256 * 1024
 /**
- * Of a chunked body, what one connection may send before others get their turn: some 3 ms of decoding. libuv reads up to
- * 2 MiB at once.
+ * Bytes of chunked bodies that one connection may send in one turn of the event loop: about 3 ms of parsing. libuv reads
+ * up to 2 MiB at once.
  */
 const TURN_BYTES = 256 * 1024
-/** How long a client may still send what nobody reads: closed at once, it would lose its answer to a reset. */
+/**
+ * How long a closing connection accepts unread bytes. Closed at once, the reset would destroy the response on its way.
+ */
 const LINGER_MS = 2_000
-/** A client that asks just before its time is up must not meet a closing door. */
+/** Added to the announced idle time, so that a request sent just before its end is served. */
 const GRACE_MS = 1_000
 const NOTHING = Buffer.alloc(0)
 
-export class Http1Connection implements LineOwner {
-  readonly #parts: PlainConnectionParts
-  /** Read and not taken yet: part of a head, or what was sent ahead. */
+export class Http1Connection implements ResponseConnection {
+  readonly #parts: Http1ConnectionParts
+  /** Bytes that were read and not consumed: part of a head, or requests sent ahead. */
   #ahead: Buffer | null = null
   #pieces = 0
   #request: Http1ServerRequest | null = null
   #line: SocketResponseWriter | null = null
-  /** It ends with the answer under way. */
+  /** The connection closes after this response. */
   #last = false
-  /** Nothing was asked on it yet. */
+  /** No request has arrived yet. */
   #fresh = true
-  /** Nothing it says counts any more. */
+  /** Bytes that arrive are discarded. */
   #ending = false
   /** Bytes of chunked bodies read in this turn of the event loop. */
   #turnBytes = 0
-  /** Reading stopped because of them. */
+  /** Reading stopped because of `TURN_BYTES`. */
   #yielded = false
   readonly #deadline = new Deadline(() => this.#late())
 
-  constructor(parts: PlainConnectionParts) {
+  constructor(parts: Http1ConnectionParts) {
     this.#parts = parts
-    const { socket, patience } = parts
+    const { socket, timeouts } = parts
     socket
       .on('data', this.#onData)
       .on('end', this.#onEnd)
       .on('close', this.#onClose)
       .on('error', onError)
       .on('drain', this.#onDrain)
-    this.#deadline.set(patience.headMs)
+    this.#deadline.set(timeouts.headMs)
   }
 
   get socket(): Socket {
@@ -89,15 +91,15 @@ export class Http1Connection implements LineOwner {
   }
 
   get idleS(): number {
-    return Math.floor(this.#parts.patience.idleMs / 1000)
+    return Math.floor(this.#parts.timeouts.idleMs / 1000)
   }
 
-  /** Neither a request nor a part of one is here. */
+  /** Neither a request nor a part of one has arrived. */
   get #idle(): boolean {
     return this.#request === null && this.#ahead === null
   }
 
-  /** It serves no further request: closed at once where it is idle, but the first one of a client that has just come is answered. */
+  /** Serves no further request. An idle connection closes at once, but a new client's first request is served. */
   endSoon(): void {
     this.#last = true
     if (!this.#idle) return
@@ -121,7 +123,7 @@ export class Http1Connection implements LineOwner {
     if (this.#line === null && request.skipped > SKIP_BYTES) return this.#end(Infinity)
     if (taken === 0 || request.missing > 0) return
     this.#deadline.cancel()
-    // It was answered before it was whole.
+    // The response was complete before the request.
     if (this.#line === null) this.#next()
   }
 
@@ -140,12 +142,12 @@ export class Http1Connection implements LineOwner {
     if (yielded && !this.#isAheadFull) this.#parts.socket.resume()
   }
 
-  /** What was sent ahead has to be served before more is read. */
+  /** Requests sent ahead have to be served before more is read. */
   get #isAheadFull(): boolean {
     return this.#ahead !== null && this.#ahead.length > AHEAD_BYTES
   }
 
-  /** Nothing behind a malformed body can be read: the connection ends with the answer. */
+  /** The end of a malformed body is unknown: the connection closes after the response. */
   #malformed(): void {
     this.#last = true
     this.#deadline.cancel()
@@ -153,14 +155,14 @@ export class Http1Connection implements LineOwner {
   }
 
   readonly #onEnd = (): void => {
-    // A client that says no more has left, whatever it may still hear.
+    // A half-closed connection counts as a client disconnect.
     this.#parts.socket.destroy()
   }
 
   readonly #onClose = (): void => {
     this.#deadline.cancel()
     this.#parts.closed()
-    this.#request?.leave()
+    this.#request?.clientGone()
     this.#line?.drain()
   }
 
@@ -172,28 +174,28 @@ export class Http1Connection implements LineOwner {
     const end = all.indexOf(HEAD_END, 0, 'latin1')
     if (end < 0) {
       const shown = Math.min(all.length, START.length)
-      // Without the check for bare line feeds a complete but malformed head would wait for its end until it is late.
+      // Without the check for bare line feeds, a complete but malformed head would wait for its timeout.
       const may =
         all.length <= HEAD_BYTES &&
         !BARE_LF.test(all.toString('latin1')) &&
         ++this.#pieces < HEAD_PIECES &&
         all.compare(START, 0, shown, 0, shown) === 0
       if (!may) return this.#leave(all)
-      if (this.#pieces === 1) this.#deadline.set(this.#parts.patience.headMs)
+      if (this.#pieces === 1) this.#deadline.set(this.#parts.timeouts.headMs)
       this.#ahead = all
       return
     }
     this.#pieces = 0
-    const head = end > HEAD_BYTES ? null : plainHead(all.toString('latin1', 0, end))
+    const head = end > HEAD_BYTES ? null : parseRequestHead(all.toString('latin1', 0, end))
     const bodyAt = end + HEAD_END.length
-    // Who sends more than a request at a time wants them answered so.
-    if (head === null || (head.length !== null && all.length - bodyAt > head.length) || !this.#parts.takes(head.url))
+    // Pipelined requests go to node:http.
+    if (head === null || (head.length !== null && all.length - bodyAt > head.length) || !this.#parts.serves(head.url))
       return this.#leave(all)
     this.#begin(head, all.length === bodyAt ? null : all.subarray(bodyAt))
   }
 
   #begin(head: Http1RequestHead, body: Buffer | null): void {
-    const { patience, serve } = this.#parts
+    const { timeouts, serve } = this.#parts
     this.#fresh = false
     const request = new Http1ServerRequest(head)
     const line = new SocketResponseWriter(this)
@@ -201,41 +203,41 @@ export class Http1Connection implements LineOwner {
     this.#line = line
     const taken = body === null ? 0 : request.take(body)
     if (request.malformed) this.#last = true
-    // Only the last chunk tells where the body ends.
+    // Behind the last chunk another request begins.
     else if (body !== null && taken < body.length) this.#keepAhead(body.subarray(taken))
-    if (request.missing > 0 && !request.malformed) this.#deadline.set(patience.requestMs)
+    if (request.missing > 0 && !request.malformed) this.#deadline.set(timeouts.requestMs)
     else this.#deadline.cancel()
     serve(request, line)
   }
 
-  lasts(): boolean {
+  keepsAlive(): boolean {
     const request = this.#request!
-    // How much of a body in chunks is to come shows only as it comes.
+    // The length of a chunked body is unknown before its end.
     return !this.#last && !request.close && (request.isChunked || request.missing <= SKIP_BYTES)
   }
 
-  answered(lasts: boolean): void {
+  completed(lasts: boolean): void {
     const request = this.#request!
     this.#line = null
-    request.letGo()
+    request.discard()
     if (!lasts) this.#end(request.missing)
     else if (request.missing === 0) this.#next()
   }
 
-  /** The answer has gone, and nothing of its request is still to come. */
+  /** Response and request are complete. */
   #next(): void {
     this.#request = null
     if (this.#last) return this.#end(0)
-    this.#deadline.set(this.#parts.patience.idleMs + GRACE_MS)
+    this.#deadline.set(this.#parts.timeouts.idleMs + GRACE_MS)
     if (this.#ahead === null) return
     this.#parts.socket.resume()
-    // Not in the tick of the answer: many that were sent ahead would nest.
+    // In another tick: many requests sent ahead would nest.
     setImmediate(() => {
       if (this.#request === null && this.#ahead !== null) this.#onData(NOTHING)
     })
   }
 
-  /** `unread`: bytes the client may still send. */
+  /** `unread`: bytes that the client may still send. */
   #end(unread: number): void {
     const { socket } = this.#parts
     const isRead = unread === 0 && this.#ahead === null
@@ -245,7 +247,7 @@ export class Http1Connection implements LineOwner {
     else this.#linger()
   }
 
-  /** What is written leaves; what comes is let go. */
+  /** Sends what is written and discards what arrives, for `LINGER_MS`. */
   #linger(): void {
     const { socket } = this.#parts
     this.#ending = true
@@ -260,8 +262,8 @@ export class Http1Connection implements LineOwner {
   }
 
   #leave(read: Buffer): void {
-    const { socket, leave } = this.#parts
-    // From here on node:http says when it reads.
+    const { socket, handOver } = this.#parts
+    // From here on node:http pauses and resumes.
     this.#yielded = false
     this.#deadline.cancel()
     socket
@@ -272,7 +274,7 @@ export class Http1Connection implements LineOwner {
       .off('drain', this.#onDrain)
     socket.pause()
     socket.unshift(read)
-    leave()
+    handOver()
     socket.resume()
   }
 
@@ -282,9 +284,9 @@ export class Http1Connection implements LineOwner {
     if (this.#ending || this.#idle || answering) return void socket.destroy()
     refuse('request_timeout')
     this.#linger()
-    this.#request?.leave()
+    this.#request?.clientGone()
   }
 }
 
-/** What an error means is said by the close that follows. */
+/** Errors are handled by the `close` that follows them. */
 const onError = (): void => {}

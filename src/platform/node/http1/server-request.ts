@@ -1,4 +1,4 @@
-/** A request of a plain connection as the door reads it, without the web objects that would be made for it. */
+/** A plain request, as handlers read it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
 import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
@@ -6,14 +6,14 @@ import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
 import { ChunkedDecoder } from './chunked.ts'
 import type { Http1RequestHead } from './request-head.ts'
 
-/** Memory for a body of a known length with its first byte: a length that was declared costs no more before it comes. */
+/** First memory of a body with a declared length: a declaration alone must cost no more. */
 const FIRST_BYTES = 256 * 1024
-/** The same for a body in chunks. */
+/** First memory of a chunked body. */
 const FIRST_CHUNKED_BYTES = 4 * 1024
 const NO_BYTES = Buffer.alloc(0)
 const BROKEN_OFF = 'the client closed the connection before its request was complete'
 
-/** A `DoorRequest` of the kind that collects its body itself. */
+/** An `HttpRequest` that collects its own body. */
 export class Http1ServerRequest {
   readonly method = 'POST'
   /** Path and query. */
@@ -23,14 +23,14 @@ export class Http1ServerRequest {
   readonly #head: Http1RequestHead
   /** null: the length was declared. */
   readonly #chunks: ChunkedDecoder | null
-  /** Of the body, as far as is known: infinite until the last chunk. */
+  /** Bytes of the body still to come; infinite until the last chunk. */
   #missing: number
   readonly #buffer: BodyBuffer
-  /** The body where it came in one read, with or without other things: it stays there. */
+  /** The body, if it arrived in one read: a view of that read. */
   #whole: Buffer | null = null
-  /** Nobody wants the body: what comes of it is let go. */
+  /** Bytes of the body are discarded. */
   #unwanted = false
-  /** Largest body that is collected; not known before `collect`. */
+  /** Largest body that is collected; unknown before `collect`. */
   #limitBytes = Infinity
   #memory: HeldBytes | null = null
   #failure: Error | null = null
@@ -58,32 +58,38 @@ export class Http1ServerRequest {
     return this.#head.close
   }
 
-  /** Bytes of the body still to come; infinite where it cannot be known, as in chunks or behind malformed ones. */
+  /** Bytes of the body still to come; infinite if unknown: chunked or malformed. */
   get missing(): number {
     return this.#missing
   }
 
-  /** The end of the body cannot be found: nothing on this connection can be read any more. */
+  /** The end of the body cannot be found: nothing more can be read on this connection. */
   get malformed(): boolean {
     return this.#chunks?.malformed === true
   }
 
-  /** Bytes of a body in chunks that came after its answer. */
+  /** Bytes of a chunked body that were discarded. */
   skipped = 0
 
-  /** Bytes that came. Returns how many of them were the body's. Reads are fresh memory each: it may be kept, changed, or given back. */
+  /**
+   * Consumes a read and returns how many of its bytes belong to the body. Each read is fresh memory, which may be
+   * kept, changed or freed.
+   */
   take(bytes: Buffer): number {
     if (this.#missing === 0 || this.malformed) return 0
     return this.#chunks === null ? this.#takePlain(bytes) : this.#takeChunks(bytes, this.#chunks)
   }
 
-  /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off, or with a Failure. */
+  /**
+   * Resolves with the body; null: it is longer than `limitBytes`. Rejects if the client disconnects, or with a
+   * Failure.
+   */
   collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
     this.#limitBytes = limitBytes
     this.#memory = memory ?? null
     this.#hold(this.#whole?.length ?? this.#buffer.length)
     if ((this.#head.length ?? this.#buffer.length) > limitBytes) {
-      this.letGo()
+      this.discard()
       return Promise.resolve(null)
     }
     return new Promise((resolve, reject) => {
@@ -94,16 +100,16 @@ export class Http1ServerRequest {
     })
   }
 
-  /** The client is gone. */
-  leave(): void {
+  /** Handles a client disconnect. */
+  clientGone(): void {
     if (this.signal.aborted) return
     this.#collected?.reject(new Error(BROKEN_OFF))
     this.#collected = null
     this.#gone.abort(new Error('the client closed the connection'))
   }
 
-  /** Nobody reads on. */
-  letGo(): void {
+  /** Discards the rest of the body. */
+  discard(): void {
     this.#unwanted = true
     this.#whole = null
     this.#collected = null
@@ -137,21 +143,21 @@ export class Http1ServerRequest {
     if (taken === bytes.length) giveBack(bytes)
     if (this.#buffer.length > this.#limitBytes) {
       this.#collected?.resolve(null)
-      this.letGo()
+      this.discard()
       this.giveBack()
     } else if (malformed) this.#fail(new Failure('bad_http', 'The chunks of the request body are malformed.'))
     else if (done) this.#settle()
     return taken
   }
 
-  /** Counts bytes of the body, once somebody collects it. false: there is no room for them, and nobody wants the rest. */
+  /** Books memory for bytes of the body. false: there is none, and the rest is discarded. */
   #hold(bytes: number): boolean {
     try {
       this.#memory?.grow(bytes)
       return true
     } catch (failure) {
       this.#fail(failure as Error)
-      this.letGo()
+      this.discard()
       this.giveBack()
       return false
     }

@@ -1,6 +1,6 @@
 /**
- * The way in for requests that go to engines: from the client's socket to the handlers that Hono calls for them, past
- * node:http and web objects. It takes connections that speak plainly and leaves the rest to node:http and the adapter.
+ * Server for plain HTTP/1.1 requests to engines: it calls their handlers without objects of node:http or the web.
+ * A connection with any other request is handed to node:http. See README.md.
  */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { Server } from 'node:http'
@@ -13,12 +13,10 @@ import type { Http1ServerRequest } from './server-request.ts'
 import { BODILESS } from '../../../origin/relay/pull-answer.ts'
 import type { ResponseWriter, SocketResponseWriter } from './response-writer.ts'
 
-/* Writes a web Response to a client: refusals, and streams that something of ours is added to. */
-
-/** Pieces that are waited for, without waiting, before the head says how long the body is. */
+/** Pieces that are read before the head is written: a body that ends within them gets a content-length. */
 const PIECES_AT_ONCE = 3
 
-/** A body that breaks ends the connection: what was begun must not look complete. */
+/** Writes a web Response. A body that fails cuts the connection, so that the client does not take it for complete. */
 export async function writeResponse(response: Response, line: ResponseWriter): Promise<void> {
   const headers: string[] = []
   response.headers.forEach((value, name) => headers.push(name, value))
@@ -35,7 +33,7 @@ export async function writeResponse(response: Response, line: ResponseWriter): P
   for (const piece of pieces) line.write(piece, false)
   if (next === null) return line.end()
   line.flush()
-  await pump(reader, next, line).then(
+  await pipeBody(reader, next, line).then(
     () => line.end(),
     () => line.destroy(),
   )
@@ -44,12 +42,12 @@ export async function writeResponse(response: Response, line: ResponseWriter): P
 type Reader = ReadableStreamDefaultReader<Uint8Array>
 type Reading = ReturnType<Reader['read']>
 
-/** What is there already. `next`: the read that still waits; null: that was all. */
+/** Pieces that need no waiting. `next`: the read that is pending; null: the body has ended. */
 async function atOnce(reader: Reader): Promise<{ readonly pieces: Uint8Array[]; readonly next: Reading | null }> {
   const pieces: Uint8Array[] = []
   while (pieces.length < PIECES_AT_ONCE) {
     const next = reader.read()
-    const read = await Promise.race([next, turn()])
+    const read = await Promise.race([next, nextTurn()])
     if (read === null) return { pieces, next }
     if (read.done) return { pieces, next: null }
     pieces.push(read.value)
@@ -57,9 +55,9 @@ async function atOnce(reader: Reader): Promise<{ readonly pieces: Uint8Array[]; 
   return { pieces, next: reader.read() }
 }
 
-const turn = (): Promise<null> => new Promise((resolve) => setImmediate(() => resolve(null)))
+const nextTurn = (): Promise<null> => new Promise((resolve) => setImmediate(() => resolve(null)))
 
-async function pump(reader: Reader, first: Reading, line: ResponseWriter): Promise<void> {
+async function pipeBody(reader: Reader, first: Reading, line: ResponseWriter): Promise<void> {
   for (let next = first; ; next = reader.read()) {
     const { done, value } = await next
     if (done) return
@@ -68,10 +66,10 @@ async function pump(reader: Reader, first: Reading, line: ResponseWriter): Promi
   }
 }
 
-export interface PlainDoorParts {
+export interface Http1ServerParts {
   readonly gateway: Pick<Gateway, 'inferenceHandlers'>
-  readonly patience: HttpTimeouts
-  /** false: the connection is answered elsewhere. Absent: all are served. */
+  readonly timeouts: HttpTimeouts
+  /** false: the connection was refused and is not served. Absent: all are served. */
   readonly admits?: (socket: Socket) => boolean
   readonly scopeOf: (line: SocketResponseWriter, socket: Socket) => RequestScope
   /** Answers a request that cannot be served, and ends the connection. */
@@ -80,15 +78,15 @@ export interface PlainDoorParts {
 }
 
 export class Http1Server {
-  readonly #parts: PlainDoorParts
+  readonly #parts: Http1ServerParts
   readonly #connections = new Set<Http1Connection>()
 
-  constructor(parts: PlainDoorParts) {
+  constructor(parts: Http1ServerParts) {
     this.#parts = parts
   }
 
-  /** Takes the server's connections over; it gets back those that are not plain. */
-  before(server: Server): void {
+  /** Reads the connections of `server` first, and hands those that are not plain back to it. */
+  takeConnections(server: Server): void {
     const [toHttp] = server.listeners('connection')
     server.off('connection', toHttp as () => void)
     server.on('connection', (socket) => {
@@ -96,7 +94,7 @@ export class Http1Server {
     })
   }
 
-  /** Connections that serve a request finish it; the others end now. */
+  /** Closes connections: those with a request after its response, the others now. */
   endSoon(): void {
     for (const connection of this.#connections) connection.endSoon()
   }
@@ -106,13 +104,13 @@ export class Http1Server {
   }
 
   #open(socket: Socket, toHttp: (socket: Socket) => void): void {
-    const { gateway, patience, refuse } = this.#parts
+    const { gateway, timeouts, refuse } = this.#parts
     const connection = new Http1Connection({
       socket,
-      patience,
-      takes: (url) => gateway.inferenceHandlers.has(url),
+      timeouts,
+      serves: (url) => gateway.inferenceHandlers.has(url),
       serve: (request, line) => this.#serve(request, line),
-      leave: () => {
+      handOver: () => {
         this.#connections.delete(connection)
         toHttp(socket)
       },
@@ -133,9 +131,9 @@ export class Http1Server {
   }
 }
 
-/** Refusals, and what else did not go to the client's socket by itself. */
+/** Writes a response that was not written to the client's socket as it arrived. */
 async function answer(response: Response, line: SocketResponseWriter): Promise<void> {
-  // Too late for an answer: what was begun must not look complete.
+  // Another response has begun: a cut, so that the client does not take it for complete.
   if (line.begun) line.destroy()
   else await writeResponse(response, line)
 }
