@@ -38,7 +38,7 @@ export const caches: readonly Mutation[] = [
     file: 'src/core/prefix-index/prefix-index.ts',
     find: 'while (share.cached > capacity && share.last !== NONE) this.#evict(share.last, share.cached - capacity)',
     replace: '',
-    impact: 'an engine is believed to hold more than it can',
+    impact: 'an engine appears to hold more blocks than fit',
     tests: INDEX,
   },
   {
@@ -50,11 +50,11 @@ export const caches: readonly Mutation[] = [
     tests: INDEX,
   },
   {
-    name: 'prefix index: what was never prefilled is believed cached',
+    name: 'prefix index: blocks that were never prefilled count as cached',
     file: 'src/core/prefix-index/prefix-index.ts',
     find: 'const cut = keep < holdings.records.words',
     replace: 'const cut = keep < 0 && keep < holdings.records.words',
-    impact: 'requests that were cancelled in the queue leave caches that are not there',
+    impact: 'requests cancelled in the queue count as cached',
     tests: INDEX,
   },
   {
@@ -90,15 +90,15 @@ export const caches: readonly Mutation[] = [
     tests: INDEX,
   },
   {
-    name: 'KV events: a gap in a feed goes unnoticed',
+    name: 'KV events: a gap in a feed is not detected',
     file: 'src/core/kv-events/event-cursor.ts',
     find: 'const goesOn = isOurs && feed.seq === this.#seq + 1 &&',
     replace: 'const goesOn = isOurs && feed.seq > this.#seq &&',
-    impact: 'blocks of a lost step are believed for ever',
+    impact: 'removed blocks of a lost batch count as cached',
     tests: BOTH,
   },
   {
-    name: 'KV events: silence is never noticed',
+    name: 'KV events: a silent feed never expires',
     file: 'src/core/kv-events/event-cursor.ts',
     find: 'return this.#complete && now < this.#validUntil',
     replace: 'return this.#complete',
@@ -126,7 +126,7 @@ export const caches: readonly Mutation[] = [
     file: 'src/core/pool/cache-feedback.ts',
     find: '(1 - SHRINK) ** prompts',
     replace: '(1 - 0 * SHRINK) ** prompts',
-    impact: 'blocks that the engine evicted are believed there',
+    impact: 'blocks that the engine evicted count as cached',
     tests: FEEDBACK,
   },
   {
@@ -142,7 +142,7 @@ export const caches: readonly Mutation[] = [
     file: 'src/core/pool/signal-reader.ts',
     find: 'Math.min(limit, hint.remote) - device - host - disk',
     replace: 'Math.min(limit, hint.remote) - device',
-    impact: 'more is believed cached than the prompt has',
+    impact: 'more tokens count as cached than the prompt has',
     tests: POLICIES,
   },
 ]

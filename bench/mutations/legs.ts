@@ -27,7 +27,7 @@ export const legs: readonly Mutation[] = [
     file: 'src/origin/disagg/preparatory-legs.ts',
     find: "if (responses) set['store'] = 'false'",
     replace: '',
-    impact: 'a response is stored twice, once on an engine that nobody asks',
+    impact: 'a response is stored twice, once on an engine that never serves it',
     tests: { node: ['test/origin/disagg/prefill-body.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
@@ -67,11 +67,11 @@ export const legs: readonly Mutation[] = [
     file: 'src/origin/disagg/preparatory-legs.ts',
     find: 'body, limitMs: limits.prefillMs })',
     replace: 'body, limitMs: 0 * limits.prefillMs + 3_600_000 })',
-    impact: 'a hung prefill engine holds clients for ever',
+    impact: 'a hung prefill engine blocks clients without a limit',
     tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },
   {
-    name: 'first token of a prefill engine is told twice',
+    name: 'first token of a prefill engine is sent twice',
     file: 'src/origin/disagg/first-token.ts',
     find: 'told = true',
     replace: 'told = false',
@@ -119,11 +119,11 @@ export const legs: readonly Mutation[] = [
     tests: { node: ['test/origin/disagg/change.test.ts'] },
   },
   {
-    name: 'client that leaves does not stop an encoder',
+    name: 'client that disconnects does not stop an encoder',
     file: 'src/origin/disagg/encode.ts',
     find: "else exchange.signal.addEventListener('abort', left)",
     replace: '',
-    impact: 'encoders work for nobody',
+    impact: 'encoders compute for a client that has disconnected',
     tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },
   {
@@ -143,7 +143,7 @@ export const legs: readonly Mutation[] = [
     tests: SPLIT,
   },
   {
-    name: 'items of a failed encoder are believed there',
+    name: 'items of a failed encoder still count as encoded',
     file: 'src/origin/disagg/encode.ts',
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
@@ -151,7 +151,7 @@ export const legs: readonly Mutation[] = [
     tests: { node: ['test/origin/disagg/items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
-    name: 'decode engine is blamed for a dead prefill engine',
+    name: 'failure of a prefill engine counts against the decode engine',
     file: 'src/origin/disagg/attribute-failure.ts',
     find: "if (holder === undefined || !(failed.failure === 'status_5xx'",
     replace: "if (holder !== undefined || !(failed.failure === 'status_5xx'",
@@ -159,11 +159,11 @@ export const legs: readonly Mutation[] = [
     tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.test.ts'] },
   },
   {
-    name: 'a late prefill engine is blamed as dead',
+    name: 'a slow prefill engine counts as failed',
     file: 'src/origin/disagg/attribute-failure.ts',
     find: "new Set(['first_byte_timeout', 'gateway_limit'])",
     replace: "new Set(['gateway_limit'])",
-    impact: 'a busy prefill engine loses its circuit',
+    impact: 'the circuit of a busy prefill engine opens',
     tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.test.ts'] },
   },
   {
@@ -227,7 +227,7 @@ export const legs: readonly Mutation[] = [
     file: 'src/origin/lmcache/coordinator.ts',
     find: 'if (chunks.length !== answer.chunks) throw new Error(',
     replace: 'if (chunks.length < 0) throw new Error(',
-    impact: 'a cut answer teaches a wrong chunk size',
+    impact: 'a truncated answer sets a wrong chunk size',
     tests: {
       node: ['test/origin/lmcache.test.ts', 'test/node/contracts/lmcache.test.ts'],
       workers: ['test/workers/lmcache.test.ts'],
@@ -242,7 +242,7 @@ export const legs: readonly Mutation[] = [
     tests: LOOKUP,
   },
   {
-    name: 'an engine without /tokenize is asked for ever',
+    name: 'an engine without /tokenize is asked for each prompt',
     file: 'src/origin/tokenize.ts',
     find: '(this.#missingUntil.get(target.id) ?? 0) <= now',
     replace: '(this.#missingUntil.get(target.id) ?? 0) <= Infinity',

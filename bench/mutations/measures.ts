@@ -64,7 +64,7 @@ export const measures: readonly Mutation[] = [
     tests: { node: ['test/core/tokens/block-hash.test.ts', 'test/core/kv-events/'] },
   },
   {
-    name: 'prefill law forgets attention',
+    name: 'prefill cost model without attention',
     file: 'src/core/latency/cost-model.ts',
     find: 'return (promptTokens * promptTokens - cached * cached) / 2',
     replace: 'return (promptTokens - cached) / 2',
@@ -72,7 +72,7 @@ export const measures: readonly Mutation[] = [
     tests: LATENCY,
   },
   {
-    name: 'prefill law charges each prompt a whole step',
+    name: 'prefill cost model charges each prompt a whole step',
     file: 'src/core/latency/cost-model.ts',
     find: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     replace: 'costModel.fixedS',
@@ -80,19 +80,19 @@ export const measures: readonly Mutation[] = [
     tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/load-policies.test.ts'] },
   },
   {
-    name: 'law learner never starts anew',
+    name: 'cost model fitter never resets',
     file: 'src/core/latency/cost-model-fitter.ts',
     find: 'if (this.#hasShifted()) this.#beginAnew()',
     replace: '',
-    impact: 'an engine that was throttled is believed fast for minutes',
+    impact: 'predictions for a throttled engine are wrong for minutes',
     tests: LATENCY,
   },
   {
-    name: 'law learner believes broken clocks',
+    name: 'cost model fitter accepts samples of broken clocks',
     file: 'src/core/latency/cost-model-fitter.ts',
     find: 'if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return',
     replace: '',
-    impact: 'one sample of zero seconds makes every prediction nonsense',
+    impact: 'one sample of zero seconds makes every prediction useless',
     tests: LATENCY,
   },
   {
@@ -100,7 +100,7 @@ export const measures: readonly Mutation[] = [
     file: 'src/core/latency/fit.ts',
     find: 'return Math.abs(share) >= 1 ? 0 : (1 - share * share) ** 2',
     replace: 'return 1',
-    impact: 'wild answers decide what an engine is believed to take',
+    impact: 'outliers decide the prediction for an engine',
     tests: LATENCY,
   },
   {
@@ -112,11 +112,11 @@ export const measures: readonly Mutation[] = [
     tests: LATENCY,
   },
   {
-    name: 'decode pace learns the wrong way',
+    name: 'decode pace is corrected in the wrong direction',
     file: 'src/core/latency/decode.ts',
     find: 'this.#logPace += gain *',
     replace: 'this.#logPace -= gain *',
-    impact: 'slow engines are believed fast',
+    impact: 'slow engines are predicted to be fast',
     tests: LATENCY,
   },
   {
@@ -124,7 +124,7 @@ export const measures: readonly Mutation[] = [
     file: 'src/core/reports/report-fields.ts',
     find: 'if (numbers[at] === slot) return false',
     replace: 'if (numbers[at] === slot) return (numbers[at + 1] = value) !== value',
-    impact: 'whoever reports last overwrites a stage',
+    impact: 'the last report overwrites a stage',
     tests: BOTH,
   },
   {
@@ -188,7 +188,7 @@ export const measures: readonly Mutation[] = [
     file: 'src/core/reports/report-store.ts',
     find: 'if (entry.at + this.#limits.ttlMs > now) return',
     replace: 'if (entry.at + this.#limits.ttlMs > 0) return',
-    impact: 'memory holds every report for ever',
+    impact: 'memory grows with every report',
     tests: REPORTS,
   },
   {
@@ -216,7 +216,7 @@ export const measures: readonly Mutation[] = [
     tests: { node: ['test/core/reports/'] },
   },
   {
-    name: 'sketch that was given out changes',
+    name: 'sketch changes after it was handed out',
     file: 'src/core/reports/sketch.ts',
     find: 'if (this.#given) this.#counts = [...this.#counts]',
     replace: '',
@@ -228,15 +228,15 @@ export const measures: readonly Mutation[] = [
     file: 'src/core/kv-events/event-stream.ts',
     find: 'if (framed.seq === this.#seq + 1 && !isLate',
     replace: 'if (framed.seq > this.#seq && !isLate',
-    impact: 'evictions that were missed are never learned',
+    impact: 'missed evictions stay unknown',
     tests: KV_EVENTS,
   },
   {
-    name: 'event stream: a new life of an engine looks like the old one',
+    name: 'event stream: a restart of the engine is not detected',
     file: 'src/core/kv-events/event-stream.ts',
     find: 'echo.seq !== this.#seq || timeOf(echo) !== this.#atS',
     replace: 'echo.seq !== this.#seq',
-    impact: 'the cache of an engine from before its restart is believed',
+    impact: 'blocks from before a restart count as cached',
     tests: KV_EVENTS,
   },
   {
@@ -316,7 +316,7 @@ export const measures: readonly Mutation[] = [
     file: 'src/core/lmcache/registry.ts',
     find: "if (batch.incarnation < cursor.incarnation) return 'stale'",
     replace: '',
-    impact: 'what a server held before its restart is believed',
+    impact: 'chunks from before a restart count as cached',
     tests: { node: ['test/core/lmcache/'] },
   },
   {

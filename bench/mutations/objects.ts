@@ -22,11 +22,11 @@ export const objects: readonly Mutation[] = [
     tests: CLUSTER,
   },
   {
-    name: 'cluster object never lets bookings lapse',
+    name: 'cluster object never expires bookings',
     file: 'durable/cluster.ts',
     find: 'if (this.#state.expire(this.now()) > 0) this.#changed = true',
     replace: '',
-    impact: 'a dead edge holds engines for ever',
+    impact: 'bookings of a crashed gateway are never released',
     tests: CLUSTER,
   },
   {
@@ -34,11 +34,11 @@ export const objects: readonly Mutation[] = [
     file: 'durable/cluster.ts',
     find: 'if (next !== null) this.#alarm.by(next)',
     replace: '',
-    impact: 'nothing lapses and nothing is probed after the first alarm',
+    impact: 'nothing expires and nothing is probed after the first alarm',
     tests: CLUSTER,
   },
   {
-    name: 'cluster object probes for nobody',
+    name: 'cluster object probes without traffic',
     file: 'durable/cluster.ts',
     find: 'if (pool === null || !this.#hasTraffic(pool, now) || now - this.#probedAt < pool.statsIntervalMs) return',
     replace: 'if (pool === null || now - this.#probedAt < pool.statsIntervalMs) return',
@@ -54,15 +54,15 @@ export const objects: readonly Mutation[] = [
     tests: CLUSTER,
   },
   {
-    name: 'cluster object: one bad notice loses the others',
+    name: 'cluster object: one unreadable booking event loses the others',
     file: 'durable/cluster.ts',
     find: "complain('notice_unreadable', error)",
     replace: 'throw error',
-    impact: 'releases that come with an unreadable notice are lost',
+    impact: 'releases in the same message are lost',
     tests: CLUSTER,
   },
   {
-    name: 'cluster object ignores the notices of an admit',
+    name: 'cluster object ignores the booking events of an admit call',
     file: 'durable/cluster.ts',
     find: 'this.#receive(bookingEvents)\n    const admitted',
     replace: 'const admitted',
@@ -74,7 +74,7 @@ export const objects: readonly Mutation[] = [
     file: 'durable/cluster.ts',
     find: 'if (snapshot !== null) state.restore(snapshot, this.now())',
     replace: '',
-    impact: 'an eviction loses every booking and what engines taught',
+    impact: 'an eviction loses every booking and all measurements',
     tests: CLUSTER,
   },
   {
@@ -90,7 +90,7 @@ export const objects: readonly Mutation[] = [
     file: 'durable/alarm.ts',
     find: 'this.#at === null || this.#at > at',
     replace: 'this.#at === null || this.#at !== at',
-    impact: 'a busy object puts its alarm off for ever',
+    impact: 'a busy object postpones its alarm without end',
     tests: CLUSTER,
   },
   {
@@ -106,7 +106,7 @@ export const objects: readonly Mutation[] = [
     file: 'durable/storage.ts',
     find: 'if (surplus.length > 0) writes.push(',
     replace: 'if (surplus.length < 0) writes.push(',
-    impact: 'storage keeps the bookings of the busiest moment for ever',
+    impact: 'storage never shrinks after a peak',
     tests: CLUSTER,
   },
   {
@@ -134,7 +134,7 @@ export const objects: readonly Mutation[] = [
     tests: TTFT,
   },
   {
-    name: 'journal keeps segments for ever',
+    name: 'journal never deletes segments',
     file: 'durable/storage.ts',
     find: 'now - this.#segments[0]!.at > this.lifeMs',
     replace: 'now - this.#segments[0]!.at > 1e6 * this.lifeMs',

@@ -20,7 +20,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/acquire.ts',
     find: "admitted.lease.release(endedAs('abandoned')).catch(() => {})",
     replace: '',
-    impact: 'slow cluster objects leave bookings for nobody',
+    impact: 'slow cluster objects leave bookings without a request',
     tests: { node: ['test/origin/'] },
   },
   {
@@ -28,7 +28,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/acquire.ts',
     find: "void found.booking.release(endedAs('abandoned'))",
     replace: '',
-    impact: 'a reload leaves bookings for nobody',
+    impact: 'a reload leaves bookings without a request',
     tests: { node: ['test/origin/'] },
   },
   {
@@ -44,7 +44,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/acquire.ts',
     find: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a',
     replace: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? a : b',
-    impact: 'clients are told that there is no engine where one is merely full',
+    impact: 'clients get 503 where an engine is only full',
     tests: { node: ['test/origin/', 'test/api/gateway.test.ts'] },
   },
   {
@@ -52,7 +52,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/lease-keeper.ts',
     find: 'this.#released = true\n      this.#arrived()',
     replace: 'this.#arrived()',
-    impact: 'a cancelled stream that ends is told to the cluster twice',
+    impact: 'a cancelled stream that ends is released at the cluster twice',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
@@ -60,7 +60,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/lease-keeper.ts',
     find: 'if (this.#queued === 0) this.#sayLater((lease) => lease.renew())',
     replace: '',
-    impact: 'long prefills lapse',
+    impact: 'bookings of long prefills expire',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
@@ -68,11 +68,11 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/lease-keeper.ts',
     find: 'this.#renewal.cancel()',
     replace: '',
-    impact: 'every request leaves a timer that renews for ever',
+    impact: 'every request leaves a timer that never ends',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
-    name: 'booking forgets its words when the cluster forgot it',
+    name: 'booking events are dropped when the cluster has restarted',
     file: 'src/origin/lease-keeper.ts',
     find: 'this.#known = true\n      await step(this.#lease)',
     replace: 'this.#known = true',
@@ -100,7 +100,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/headers.ts',
     find: "  'x-data-parallel-rank',\n",
     replace: '',
-    impact: 'a client chooses the engine behind the books’ back',
+    impact: 'a client chooses the rank and bypasses the ledger',
     tests: { node: ['test/origin/headers.test.ts'] },
   },
   {
@@ -108,7 +108,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/headers.ts',
     find: "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
     replace: "|| name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
-    impact: 'an engine can forge what the gateway says of it',
+    impact: 'an engine can forge headers of the gateway',
     tests: { node: ['test/origin/headers.test.ts'] },
   },
   {
@@ -183,11 +183,11 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/probe.ts',
     find: 'return answer.status < 500\n',
     replace: 'return answer.status < 600\n',
-    impact: 'an engine that says it failed gets requests',
+    impact: 'an engine with a failing health check gets requests',
     tests: { node: ['test/origin/probe.test.ts'] },
   },
   {
-    name: 'sick engines are asked as rarely as healthy ones',
+    name: 'unhealthy engines are probed as rarely as healthy ones',
     file: 'src/origin/probe.ts',
     find: '(sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
@@ -207,7 +207,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/probe.ts',
     find: 'if (!answers && before + 1 < MISSES) return []',
     replace: 'if (!answers && before + 1 < 1) return []',
-    impact: 'one late outlook gives every client 503',
+    impact: 'one late digest gives every client 503',
     tests: { node: ['test/origin/probe-gateway.test.ts'] },
   },
   {
@@ -219,7 +219,7 @@ export const origin: readonly Mutation[] = [
     tests: { node: ['test/origin/regions/digests.test.ts'] },
   },
   {
-    name: 'dark cluster is asked first',
+    name: 'unreachable cluster is asked first',
     file: 'src/origin/digest-cache.ts',
     find: 'failedAt !== null && now - failedAt < DARK_MS',
     replace: 'failedAt !== null && now - failedAt > DARK_MS',
@@ -231,7 +231,7 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/regions/estimator.ts',
     find: 'return estimate.waitS + this.#sentS / outlook.engines',
     replace: 'return estimate.waitS + 0 * this.#sentS',
-    impact: 'between two outlooks all prompts go to one region',
+    impact: 'between two digests all prompts go to one region',
     tests: {
       node: [
         'test/origin/regions/regions.test.ts',
@@ -245,11 +245,11 @@ export const origin: readonly Mutation[] = [
     file: 'src/origin/regions/estimator.ts',
     find: 'over: () => this.#count(-prefillS, at)',
     replace: 'over: () => this.#count(-0 * prefillS, at)',
-    impact: 'a region looks busy until its next outlook',
+    impact: 'a region looks busy until its next digest',
     tests: { node: ['test/origin/regions/regions.test.ts', 'test/origin/regions/forward.test.ts'] },
   },
   {
-    name: 'gateways tell each other of themselves',
+    name: 'gateways report each other’s engines back',
     file: 'src/origin/regions/client.ts',
     find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
     replace: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
@@ -257,7 +257,7 @@ export const origin: readonly Mutation[] = [
     tests: { node: ['test/origin/region', 'test/node/contracts/regions-mutual.test.ts'] },
   },
   {
-    name: 'outlook is believed without a check',
+    name: 'digest is used without validation',
     file: 'src/origin/regions/client.ts',
     find: 'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1) return null',
     replace: '',

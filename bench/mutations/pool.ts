@@ -46,7 +46,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/prefill-queue.ts',
     find: 'return Math.max(0, this.#leftMicros - Math.max(0, now - this.#asOf) * 1000)',
     replace: 'return Math.max(0, this.#leftMicros - Math.max(0, this.#asOf - now) * 1000)',
-    impact: 'an engine that prefills is believed to have done nothing',
+    impact: 'the predicted wait behind a running prefill stays too long',
     tests: QUEUE,
   },
   {
@@ -70,7 +70,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/booking-lifecycle.ts',
     find: 'if (outputBlocks <= booking.outputBlocks) return',
     replace: '',
-    impact: 'a notice that arrives late shrinks a resumed booking',
+    impact: 'a booking event that arrives late shrinks a resumed booking',
     tests: POOL,
   },
   {
@@ -87,7 +87,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/load-stats.ts',
     find: 'if (prefilled && endsAtFirstToken(leg.part)) continue',
     replace: '',
-    impact: 'a prefill engine has fewer than zero requests and gets everything',
+    impact: 'a prefill engine has a negative number of requests and attracts all others',
     tests: CLUSTERS,
   },
   {
@@ -99,7 +99,7 @@ export const pool: readonly Mutation[] = [
     tests: POOL,
   },
   {
-    name: 'an old scrape is believed for ever',
+    name: 'an old scrape never becomes stale',
     file: 'src/core/pool/load-stats.ts',
     find: 'now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN',
     replace: 'now - load.stats.at >= 0 ? load.stats.queue : NaN',
@@ -115,7 +115,7 @@ export const pool: readonly Mutation[] = [
     tests: CLUSTERS,
   },
   {
-    name: 'a sign of life does not lengthen a lease',
+    name: 'a renewal does not extend the lease',
     file: 'src/core/pool/bookings.ts',
     find: 'booking.lapsesAt = booking.seenAt + leaseMs',
     replace: 'booking.lapsesAt = booking.bookedAt + leaseMs',
@@ -131,20 +131,20 @@ export const pool: readonly Mutation[] = [
     tests: BOTH,
   },
   {
-    name: 'a late resume brings back what was released',
+    name: 'a late resume restores a released booking',
     file: 'src/core/pool/pool-state.ts',
     find: 'this.#ended.add(key)\n    this.#course.end(',
     replace: 'this.#course.end(',
-    impact: 'a renewal under way leaves a booking for nobody',
+    impact: 'a renewal under way leaves a booking without a request',
     tests: CLUSTERS,
   },
   {
-    name: 'recent keys forget the newest',
+    name: 'bounded set evicts the newest key',
     file: 'src/core/pool/bookings.ts',
     find: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     replace: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     impact: 'a late resume of the last request books it again',
-    tests: { node: ['test/core/pool/'] },
+    tests: { node: ['test/core/pool/bounded-set.test.ts'] },
   },
   {
     name: 'retries are not counted',
@@ -239,7 +239,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/refusals.ts',
     find: "if (away.some(({ reason }) => reason === 'full'))",
     replace: "if (away.every(({ reason }) => reason === 'full'))",
-    impact: 'clients are told 503 instead of 429 while one engine is down and the others are full',
+    impact: 'clients get 503 instead of 429 while one engine is down and the others are full',
     tests: CLUSTERS,
   },
   {
@@ -263,7 +263,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/pool-state.ts',
     find: 'const decision = toDecision(chosen)\n    this.#spare.give(chosen.ranked)',
     replace: 'const decision = toDecision(chosen)\n    this.#decisions.add(chosen)',
-    impact: 'decisions that nobody took are shown',
+    impact: 'decisions of dry runs are shown',
     tests: CLUSTERS,
   },
   {
@@ -271,7 +271,7 @@ export const pool: readonly Mutation[] = [
     file: 'src/core/pool/booking-lifecycle.ts',
     find: 'const own = isFirst ? stages : withoutTtft(stages)',
     replace: 'const own = stages',
-    impact: 'an engine is blamed for the time another one lost',
+    impact: 'time lost on one engine counts for another',
     tests: CLUSTERS,
   },
   {

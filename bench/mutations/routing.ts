@@ -18,7 +18,7 @@ export const routing: readonly Mutation[] = [
     file: 'src/core/routing/softmax.ts',
     find: 'Math.exp(-(costs[place]! - least) / unit)',
     replace: 'Math.exp((costs[place]! - least) / unit)',
-    impact: 'dear engines are drawn more often than cheap ones',
+    impact: 'expensive engines are drawn more often than cheap ones',
     tests: BOTH,
   },
   {
@@ -74,7 +74,7 @@ export const routing: readonly Mutation[] = [
     file: 'src/core/routing/policies/prefix.ts',
     find: 'most - least <= imbalanceAbs || most <= imbalanceRel * least',
     replace: 'most - least <= imbalanceAbs && most <= imbalanceRel * least',
-    impact: 'caches are given up at small loads',
+    impact: 'cached prefixes are ignored at small loads',
     tests: ROUTING,
   },
   {
@@ -166,7 +166,7 @@ export const routing: readonly Mutation[] = [
     tests: { node: ['test/core/routing/', 'test/core/pool/pool-state.test.ts'] },
   },
   {
-    name: 'split request with one engine for both halves',
+    name: 'split request with one engine for both legs',
     file: 'src/core/routing/route.ts',
     find: 'rankField(input, excluding(prefillField, decode))',
     replace: 'rankField(input, prefillField)',
@@ -206,7 +206,7 @@ export const routing: readonly Mutation[] = [
     tests: { node: ['test/core/routing/'] },
   },
   {
-    name: 'dark clusters come first',
+    name: 'unreachable clusters come first',
     file: 'src/core/routing/clusters.ts',
     find: 'Number(one.rank.dark) - Number(other.rank.dark)',
     replace: 'Number(other.rank.dark) - Number(one.rank.dark)',
@@ -214,7 +214,7 @@ export const routing: readonly Mutation[] = [
     tests: ROUTING,
   },
   {
-    name: 'old news of clusters are believed in full',
+    name: 'old digests of clusters count in full',
     file: 'src/core/routing/clusters.ts',
     find: '2 ** (-Math.max(0, ageMs) / HALF_TRUST_MS)',
     replace: '2 ** (0 / HALF_TRUST_MS) + 0 * ageMs',
@@ -240,7 +240,7 @@ export const routing: readonly Mutation[] = [
     tests: { node: ['test/core/routing/', 'test/origin/'] },
   },
   {
-    name: 'a crowd never counts as one',
+    name: 'a prefix shared by many prompts counts for affinity',
     file: 'src/core/routing/affinity.ts',
     find: 'return count > (BEFORE + this.#seen) * CROWD_SHARE',
     replace: 'return count > (BEFORE + this.#seen) / CROWD_SHARE',
@@ -252,7 +252,7 @@ export const routing: readonly Mutation[] = [
     file: 'src/core/routing/prefix-filter.ts',
     find: 'return between > depth ? between : power * 2',
     replace: 'return power * 2',
-    impact: 'prefixes known in a region are found less deep than they are',
+    impact: 'prefixes known in a region are matched less deep than they are',
     tests: ROUTING,
   },
   {

@@ -56,7 +56,18 @@ async function vitest(scratch: Scratch, runtime: Runtime, args: readonly string[
   rmSync(output, { force: true })
   const project = runtime === 'workers' ? 'workers' : 'node'
   // A test that fails once on a busy machine proves nothing. With a mutation it fails again.
-  const options = ['--project', project, '--retry', '1', '--reporter', 'json', '--outputFile', output]
+  const options = [
+    '--project',
+    project,
+    '--maxWorkers',
+    '1',
+    '--retry',
+    '1',
+    '--reporter',
+    'json',
+    '--outputFile',
+    output,
+  ]
   const ended = await run(['node_modules/vitest/vitest.mjs', 'run', ...options, ...args], scratch.folder, limitMs)
   const report = existsSync(output) ? (JSON.parse(readFileSync(output, 'utf8')) as Report) : null
   return { report, ...ended }

@@ -70,10 +70,10 @@ export class Verdicts {
   }
 }
 
-/** Without the name and the prose, so that editing them keeps the verdict. */
-function keyOf({ mutation: { file, find, replace }, runtime, files }: Trial): string {
+/** Without the name, the prose and the test paths, so that editing them keeps the verdict. */
+function keyOf({ mutation: { file, find, replace }, runtime }: Trial): string {
   const hash = createHash('sha256')
-    .update(JSON.stringify([file, find, replace, runtime, files]))
+    .update(JSON.stringify([file, find, replace, runtime]))
     .digest('hex')
   return `${file} ${runtime} ${hash.slice(0, 16)}`
 }

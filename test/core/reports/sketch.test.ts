@@ -36,6 +36,14 @@ it('counts up to each of growing limits as a list does, but for values within a 
   )
 })
 
+it('counts no value more than a hundredth above a limit', () => {
+  const values = Array.from({ length: 1_000 }, (_, at) => 1 + at / 1_000)
+  const limits = [1.1, 1.3, 1.7]
+  const found = countsUpTo(sketchOf(values).data(), limits)
+  for (const [at, limit] of limits.entries())
+    expect(found[at]).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
+})
+
 it('merges to what all values together give, in any order', () => {
   fc.assert(
     fc.property(durations, durations, (ones, others) => {

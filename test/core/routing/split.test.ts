@@ -10,18 +10,26 @@ import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtur
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
 
 describe('the verdict on a split', () => {
+  const verdictAt = (thresholdTokens: number, promptTokens: number) =>
+    splitVerdict({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
+
   it('splits from the threshold on, for every threshold', () => {
     fc.assert(
       fc.property(fc.integer({ min: -10, max: 1000 }), fc.nat(1000), (thresholdTokens, promptTokens) => {
-        const { split, why } = splitVerdict(
-          { ...facts, promptTokens },
-          { mode: 'threshold', thresholdTokens, fallback: 'fail' },
-        )
+        const { split, why } = verdictAt(thresholdTokens, promptTokens)
         expect(split).toBe(promptTokens >= thresholdTokens)
         expect(why).toContain(`${promptTokens} prompt tokens`)
       }),
     )
   })
+
+  it.each([
+    [99, false],
+    [100, true],
+    [101, true],
+  ])('at a threshold of 100, %i tokens: split %s', (promptTokens, expected) =>
+    expect(verdictAt(100, promptTokens).split).toBe(expected),
+  )
 })
 
 function field(loads: Readonly<Record<string, number>>): CandidateSet {

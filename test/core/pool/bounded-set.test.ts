@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import { BoundedSet } from '../../../src/core/pool/bookings.ts'
+
+const filled = (limit: number, keys: readonly string[]): BoundedSet => {
+  const set = new BoundedSet(limit)
+  for (const key of keys) set.add(key)
+  return set
+}
+const held = (set: BoundedSet, keys: readonly string[]): string[] => keys.filter((key) => set.has(key))
+
+describe('BoundedSet', () => {
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+
+  it('holds as many keys as its limit', () => expect(held(filled(3, ['a', 'b', 'c']), keys)).toEqual(['a', 'b', 'c']))
+
+  it('evicts the oldest key for a new one, also after the ring has wrapped', () => {
+    expect(held(filled(3, keys.slice(0, 4)), keys)).toEqual(['b', 'c', 'd'])
+    expect(held(filled(3, keys), keys)).toEqual(['e', 'f', 'g'])
+  })
+
+  it('evicts nothing for a key that it holds', () =>
+    expect(held(filled(3, ['a', 'b', 'c', 'a']), keys)).toEqual(['a', 'b', 'c']))
+
+  it('deletes a key', () => {
+    const set = filled(3, ['a', 'b'])
+    set.delete('a')
+    expect(held(set, keys)).toEqual(['b'])
+  })
+})
