@@ -204,6 +204,6 @@ export const relay: readonly Mutation[] = [
     find: 'this.tap.events < (this.#steps + 1) * eventStep) return',
     replace: 'this.#steps > 0 || this.tap.events < (this.#steps + 1) * eventStep) return',
     impact: 'active blocks stop growing after the first',
-    tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/contracts/output-load-worker.test.ts'] },
+    tests: { built: ['test/node/contracts/output-load-worker.test.ts'] },
   },
 ]
