@@ -78,6 +78,8 @@ export interface Fleet {
   pool?(lmcache: () => Promise<LmcacheServers>): Promise<object>
 }
 
+/** Bound of a whole answer in the fleet `bounded`. */
+export const boundedAnswerMs = 5_000
 /** Prompts of so many tokens and more are split in the fleet `threshold`. */
 export const thresholdTokens = 200
 /** A page in a browser. */
@@ -87,6 +89,8 @@ export const registryToken = 'registry-secret'
 
 export const fleets = {
   plain: { engines: ['a', 'b'] },
+  // Whole answers are bounded: on workerd nothing else ends one whose client has left.
+  bounded: { engines: ['a', 'b'], pool: async () => ({ limits: { answer_ms: boundedAnswerMs } }) },
   nixl: { engines: ['a', 'nixl'] },
   split: { engines: ['prefill', 'decode'] },
   // What the prefill engine says can be held up.

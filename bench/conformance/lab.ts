@@ -123,14 +123,20 @@ export function createLab({ environment, processes, note, attached }: LabOptions
       return running
     },
     vectorPath: (file) => join(vectorFolder, file),
+    readVector: recorded,
     writeVector: (file, text) => {
       const path = join(vectorFolder, file)
-      const before = existsSync(path) ? readFileSync(path, 'utf8') : null
+      const before = recorded(file)
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, text)
       return before === null ? 'new' : before === text ? 'same' : 'changed'
     },
   }
+}
+
+function recorded(file: string): string | null {
+  const path = join(vectorFolder, file)
+  return existsSync(path) ? readFileSync(path, 'utf8') : null
 }
 
 function once<K, V>(made: Map<K, Promise<V>>, key: K, make: () => Promise<V>): Promise<V> {

@@ -2,7 +2,8 @@
 interface Rule {
   readonly name: string
   readonly pattern: RegExp
-  readonly value: string
+  /** As for `String.replace`. */
+  readonly value: string | ((found: string) => string)
 }
 
 const number = String.raw`-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`
@@ -29,8 +30,18 @@ export const rules: readonly Rule[] = [
     pattern: /(?<="system_fingerprint":"vllm-[^"]*-)[0-9a-f]{8}(?=")/g,
     value: '00000000',
   },
+  // The order in which a batch is summed up changes the last digits.
+  {
+    name: 'long fractions have two digits',
+    pattern: /(?<=[:[,] ?)-?\d+(?:\.\d{6,}(?:[eE][-+]?\d+)?|(?:\.\d+)?[eE]-\d+)(?=[,\]}])/g,
+    value: (found) => String(Number(Number(found).toFixed(2)) || 0),
+  },
 ]
 
 export function normalise(text: string): string {
-  return rules.reduce((done, { pattern, value }) => done.replace(pattern, value), text)
+  return rules.reduce(
+    (done, { pattern, value }) =>
+      typeof value === 'string' ? done.replace(pattern, value) : done.replace(pattern, (found) => value(found)),
+    text,
+  )
 }

@@ -52,6 +52,8 @@ export interface Lab {
   vectorPath(file: string): string
   /** Writes a file below test/vectors; says whether it differs from what was there. */
   writeVector(file: string, text: string): 'new' | 'same' | 'changed'
+  /** null: not recorded yet. */
+  readVector(file: string): string | null
 }
 
 export function check(holds: boolean, otherwise: string): asserts holds {

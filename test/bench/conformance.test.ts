@@ -3,6 +3,9 @@ import { fitLaw, foretell, laws, type Prefill } from '../../bench/conformance/la
 import { mergeResults, readPage, writePage, type RowResult } from '../../bench/conformance/page.ts'
 import type { Row } from '../../bench/conformance/row.ts'
 import { rows } from '../../bench/conformance/rows.ts'
+import { normalise } from '../../bench/conformance/normaliser.ts'
+import { keepCuts } from '../../bench/conformance/steady.ts'
+import { writeVectors, type Exchange } from '../../bench/conformance/vector.ts'
 import { generator } from '../../bench/conformance/fuzz.ts'
 
 const row = (name: string): Row => ({ name, says: `${name} holds, a | b.`, run: async () => '' })
@@ -50,6 +53,35 @@ describe('the rows', () => {
   it('have unique names and a description', () => {
     expect(new Set(rows.map(({ name }) => name)).size).toBe(rows.length)
     expect(rows.filter(({ says, name }) => !says.endsWith('.') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
+  })
+})
+
+describe('recordings', () => {
+  const event = (index: number, content: string, logprobs: readonly number[] = []) =>
+    `data: ${JSON.stringify({ id: 'x', choices: [{ index, delta: { content }, logprobs: { content: logprobs } }] })}`
+  const stream = (...sse: string[]): Exchange => ({
+    name: 'chat-stream',
+    request: { method: 'POST', path: '/v1/chat/completions' },
+    response: { status: 200, headers: {}, sse: [...sse, 'data: [DONE]'] },
+  })
+  const file = (...exchanges: Exchange[]) =>
+    writeVectors({ engine: { name: 'vllm', version: '0', flags: [] }, about: '', normalised: [], exchanges })
+
+  it('stay as they are where a stream is only cut in another way', () => {
+    const recorded = stream(event(0, 'Hel', [-1]), event(0, 'lo', [-2]), event(1, 'x'))
+    expect(keepCuts(file(recorded), [stream(event(1, 'x'), event(0, 'Hello', [-1, -2]))])).toEqual([recorded])
+  })
+
+  it('change with what a stream says', () => {
+    const anew = stream(event(0, 'Hello!'))
+    expect(keepCuts(file(stream(event(0, 'Hello'))), [anew])).toEqual([anew])
+    expect(keepCuts(null, [anew])).toEqual([anew])
+  })
+
+  it('leave out the last digits of probabilities, and nothing that is a text', () => {
+    expect(
+      normalise('{"logprob":-1.2345678,"all":[-0.0012345, 9.03125e-05],"text":"1.2345678","duration":0.99725}'),
+    ).toBe('{"logprob":-1.23,"all":[0, 0],"text":"1.2345678","duration":0.99725}')
   })
 })
 

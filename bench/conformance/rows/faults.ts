@@ -1,6 +1,7 @@
 /** Clients that leave, engines that die, and bodies that would kill one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
+import { boundedAnswerMs } from '../fleets.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { dispatch, open, send } from '../http.ts'
 import type { Ask } from '../http.ts'
@@ -9,6 +10,7 @@ import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
 import { brief, direct, endless, engines, through, total } from './asks.ts'
+import { endsAlike } from '../steady.ts'
 import { shortened, writeCorpus } from './streams.ts'
 import { readAll } from '../read-all.ts'
 
@@ -20,7 +22,7 @@ export function faultRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-abort`,
-      says: `A client disconnect (${kind}) frees the engine at most ${limit} ms later than a disconnect from the engine itself (its num_requests_running, best of 5 each).`,
+      says: `A client disconnect from ${kind === 'node' ? 'a stream or a whole answer' : 'a stream'} (${kind}) frees the engine at most ${limit} ms later than a disconnect from the engine itself (its num_requests_running, best of 5 each).`,
       run: async (lab) => {
         const seen: string[] = []
         let late = 0
@@ -41,6 +43,11 @@ export function faultRows(kind: GatewayKind): Row[] {
         check(late <= limit, seen.join('; '))
         return seen.join('; ')
       },
+    },
+    {
+      name: `${kind}-abort-whole`,
+      says: `A client disconnect from a whole answer (${kind}) frees the engine at the latest after answer_ms (${boundedAnswerMs} ms here).`,
+      run: async (lab) => abortWhole(lab, kind),
     },
     {
       name: `${kind}-abort-waiting`,
@@ -92,6 +99,26 @@ async function freedAfter(lab: Lab, ask: Ask): Promise<number> {
   return Math.min(...times)
 }
 
+/** What the engine and the probe of its metrics may add to the limit. */
+const SLACK_MS = 2_000
+
+async function abortWhole(lab: Lab, kind: GatewayKind): Promise<string> {
+  const both = await engines(lab)
+  await until(async () => (await total(both, 'vllm:num_requests_running')) === 0, 'idle engines')
+  const ask = await through(lab, kind, endless, { fleet: 'bounded' })
+  const sentAt = performance.now()
+  const request = dispatch(ask)
+  await until(async () => (await total(both, 'vllm:num_requests_running')) === 1, 'the request to run')
+  request.destroy()
+  await until(async () => (await total(both, 'vllm:num_requests_running')) === 0, 'the engine to be free', {
+    limitMs: 60_000,
+  })
+  const freedAfterMs = performance.now() - sentAt
+  const told = `free ${ms(freedAfterMs)} after the request was sent`
+  check(freedAfterMs <= boundedAnswerMs + SLACK_MS, told)
+  return told
+}
+
 async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {
   const both = await engines(lab)
   // Four run in each engine; whoever comes now waits.
@@ -115,6 +142,8 @@ async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {
     await until(async () => (await total(both, 'vllm:num_requests_running')) === 0, 'idle engines')
   }
 }
+
+const DIED = 'sse/engine-died.sse'
 
 async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   const both = [await lab.engine('a'), await lab.engine('nixl')]
@@ -175,7 +204,8 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   // What `hostile` checks never gets through: without the gateway it ends the engine.
   await send(direct(victim, { ...brief, kv_transfer_params: hostileParams })).catch(() => null)
   const [text, recorded] = [await passed, await alone]
-  lab.writeVector('sse/engine-died.sse', shortened(normalise(recorded)))
+  const stream = shortened(normalise(recorded))
+  if (!endsAlike(lab.readVector(DIED), stream)) lab.writeVector(DIED, stream)
   writeCorpus(lab)
   check(/data: \{"error"/.test(text), `the stream ended in ${JSON.stringify(text.slice(-200))}`)
   const answers = await Promise.all(

@@ -1,0 +1,72 @@
+/** Streams that a busy engine cuts in another way than last time say the same: the recording stays as it is. */
+import { dataOf, bodyText } from './vector.ts'
+import type { Exchange, VectorFile } from './vector.ts'
+
+/** Does a stream end as the recorded one, whose beginning depends on how busy the machine was? */
+export function endsAlike(recorded: string | null, anew: string): boolean {
+  return recorded !== null && endOf(recorded) === endOf(anew)
+}
+
+const endOf = (text: string): string => text.split('\n\n').slice(-3).join('\n\n')
+
+/**
+ * Exchanges of a new recording; those whose stream differs from the last one only in its cuts are taken from there.
+ * @param recorded the vector file
+ */
+export function keepCuts(recorded: string | null, anew: readonly Exchange[]): Exchange[] {
+  const { exchanges } = recorded === null ? { exchanges: [] } : (JSON.parse(recorded) as VectorFile)
+  const before = new Map(exchanges.map((exchange) => [exchange.name, exchange]))
+  return anew.map((exchange) => {
+    const last = before.get(exchange.name)
+    return last !== undefined && saysTheSame(last, exchange) ? last : exchange
+  })
+}
+
+function saysTheSame(one: Exchange, other: Exchange): boolean {
+  if (one.response.sse === undefined || other.response.sse === undefined) return false
+  return JSON.stringify(factsOf(one)) === JSON.stringify(factsOf(other))
+}
+
+const factsOf = (exchange: Exchange): unknown => {
+  const { request, response } = exchange
+  return [request, response.status, response.headers, wholeOf(exchange)]
+}
+
+/** The answer put together: pieces of text and lists joined, choices by their index. */
+function wholeOf({ response }: Exchange): unknown {
+  const data = dataOf(bodyText(response))
+  return [
+    data.filter((value) => value !== '[DONE]').reduce((sum, value) => joined(sum, value), {}),
+    data.at(-1) === '[DONE]',
+  ]
+}
+
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Fields whose text comes in pieces. */
+const PIECES: ReadonlySet<string> = new Set(['text', 'content', 'reasoning', 'arguments'])
+
+function joined(sum: unknown, value: unknown, key = ''): unknown {
+  if (sum === null || sum === undefined) {
+    if (key === 'choices') return byIndex([], value)
+    return isFields(value) ? joined({}, value) : value
+  }
+  if (value === null || value === undefined) return sum
+  if (key === 'choices') return byIndex(sum as readonly unknown[], value)
+  if (typeof sum === 'string' && typeof value === 'string' && PIECES.has(key)) return sum + value
+  if (Array.isArray(sum) && Array.isArray(value)) return [...(sum as unknown[]), ...(value as unknown[])]
+  if (!isFields(sum) || !isFields(value)) return value
+  const names = [...new Set([...Object.keys(sum), ...Object.keys(value)])].sort()
+  return Object.fromEntries(names.map((name) => [name, joined(sum[name], value[name], name)]))
+}
+
+function byIndex(sum: readonly unknown[], value: unknown): unknown[] {
+  const choices = [...sum]
+  for (const choice of Array.isArray(value) ? (value as unknown[]) : []) {
+    const at = isFields(choice) ? Number(choice['index']) : 0
+    choices[at] = joined(choices[at], choice)
+  }
+  return choices
+}
