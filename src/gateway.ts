@@ -1,10 +1,10 @@
-import { createApp, enginePosts, type Serve } from './api/app.ts'
+import { createApp } from './api/app.ts'
 import { BodyMemory, countIn } from './api/body-memory.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import type { GatewayContext } from './api/context.ts'
 import { answerWorkerQuery, type WorkerQuery, type WorkerGroup } from './api/worker-group.ts'
 import { ResponseAffinity } from './api/response-affinity.ts'
-import { splitUrl } from './api/request-context.ts'
+import type { HttpRequest } from './api/request-context.ts'
 import { Authenticator } from './api/auth.ts'
 import { blockingFingerprints } from './api/region-digest.ts'
 import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
@@ -19,9 +19,8 @@ import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
-  fetch(request: Request, scope: RequestScope): Promise<Response>
-  /** Path → what `fetch` does for a POST there, for a platform that has found the path and has no `Request` yet. */
-  readonly inferenceHandlers: ReadonlyMap<string, Serve>
+  /** Answers a request: a web `Request`, or a platform's own view of one. Never rejects. */
+  fetch(request: HttpRequest, scope: RequestScope): Promise<Response>
   /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
   probe(): Promise<void>
   /** What a fellow of `GatewayOptions.shared` asks. */
@@ -90,15 +89,10 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     draining: false,
     retired: false,
   }
-  const posts = enginePosts(context)
-  const app = createApp(context, posts)
+  const app = createApp(context)
   return {
-    inferenceHandlers: posts,
-    fetch: async (request, scope) => {
-      // What goes to engines comes first, and often: to be found by the app costs as much as to be read.
-      const serve = request.method === 'POST' ? posts.get(splitUrl(request.url).path) : undefined
-      return serve === undefined ? app.fetch(request, scope) : serve(request, scope)
-    },
+    // Hono reads `method` and `url` only; everything else of a request is read by our handlers.
+    fetch: async (request, scope) => app.fetch(request as Request, scope),
     probe: () => prober.round(),
     answer: (question) => answerWorkerQuery(context, question),
     drain: () => {

@@ -1,4 +1,5 @@
 import { type Context, Hono } from 'hono'
+import { getPath } from 'hono/utils/url'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
@@ -8,7 +9,14 @@ import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
 import { endpoints } from './endpoints.ts'
-import { answerJson, withErrorBoundary, RequestContext, REGISTRY_PREFIX, type HttpRequest } from './request-context.ts'
+import {
+  answerJson,
+  type HttpRequest,
+  REGISTRY_PREFIX,
+  RequestContext,
+  splitUrl,
+  withErrorBoundary,
+} from './request-context.ts'
 import { DashboardStream } from './dashboard-stream.ts'
 import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache-registry.ts'
@@ -26,7 +34,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 type Handle = (incoming: RequestContext, context: Context<Env>) => Response | Promise<Response>
 
 /** Answers one request. Never rejects. */
-export type Serve = (request: HttpRequest, scope: RequestScope) => Promise<Response>
+type Serve = (request: HttpRequest, scope: RequestScope) => Promise<Response>
 
 interface Route {
   readonly method: Method
@@ -63,19 +71,13 @@ const serving =
     )
   }
 
-/** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
-export function enginePosts(gatewayContext: GatewayContext): ReadonlyMap<string, Serve> {
-  return new Map(
-    endpoints.map((endpoint) => [
-      endpoint.path,
-      serving(gatewayContext, { ...endpoint, pages: true }, (incoming) => proxy(gatewayContext, endpoint, incoming)),
-    ]),
-  )
-}
-
-/** The rest of what clients of engines use. */
+/** The routes of the engines' API, for clients. */
 function clientRoutes(gatewayContext: GatewayContext): Route[] {
   const routes: Route[] = [
+    ...endpoints.map((endpoint) => ({
+      ...post(endpoint.path, (incoming) => proxy(gatewayContext, endpoint, incoming)),
+      shape: endpoint.shape,
+    })),
     get('/v1/models', (incoming) => listModels(gatewayContext, incoming)),
     // Names hold slashes, encoded or not.
     get(`${MODELS}*`, (incoming) => oneModel(gatewayContext, incoming, nameIn(incoming.path.slice(MODELS.length)))),
@@ -126,23 +128,22 @@ function routesOf(gatewayContext: GatewayContext): Route[] {
   ]
 }
 
-/** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
-export function createApp(gatewayContext: GatewayContext, posts: ReadonlyMap<string, Serve>): Hono<Env> {
-  const app = new Hono<Env>()
+/**
+ * Builds the HTTP surface. Hono finds the handler; `withErrorBoundary` answers what a handler throws.
+ *
+ * Handlers read `HttpRequest`, so a platform may pass its own lighter object with a URL of path and query only.
+ */
+export function createApp(gatewayContext: GatewayContext): Hono<Env> {
+  const app = new Hono<Env>({ getPath: pathOf })
   mountTtft(app, gatewayContext)
   const routes = routesOf(gatewayContext)
-  for (const [path, serve] of posts) app.post(path, (c) => serve(c.req.raw, c.env))
   for (const route of routes) {
     app.on(route.method, route.path, (c) =>
       serving(gatewayContext, route, (incoming) => route.handle(incoming, c))(c.req.raw, c.env),
     )
   }
-  const known: readonly Omit<Route, 'handle'>[] = [
-    ...endpoints.map(({ path, shape }) => ({ path, shape, method: 'POST' as const, pages: true as const })),
-    ...routes,
-  ]
-  for (const path of new Set(known.map((route) => route.path))) {
-    const same = known.filter((route) => route.path === path)
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const same = routes.filter((route) => route.path === path)
     const allow = allowed(same.map((route) => route.method))
     const refuse = serving(
       gatewayContext,
@@ -160,6 +161,9 @@ export function createApp(gatewayContext: GatewayContext, posts: ReadonlyMap<str
   app.notFound((c) => unknown(c.req.raw, c.env))
   return app
 }
+
+/** Hono's own parser needs an absolute URL. */
+const pathOf = (raw: Request): string => (raw.url.startsWith('/') ? splitUrl(raw.url).path : getPath(raw))
 
 const refuseLoop = (): never => {
   throw loopFailure()

@@ -62,3 +62,8 @@ export const endpoints: readonly Endpoint[] = [
   { ...counts, path: '/tokenize', prompt: 'tokenize' },
   { ...counts, path: '/detokenize', prompt: 'other' },
 ]
+
+const paths: ReadonlySet<string> = new Set(endpoints.map(({ path }) => path))
+
+/** True for the path of an endpoint, without a query. */
+export const isInferencePath = (path: string): boolean => paths.has(path)

@@ -80,10 +80,6 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede'> {
     if (this.#draining) next.drain()
   }
 
-  get inferenceHandlers(): Gateway['inferenceHandlers'] {
-    return this.#current.inferenceHandlers
-  }
-
   get kept(): Gateway['kept'] {
     return this.#current.kept
   }

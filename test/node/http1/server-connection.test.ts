@@ -22,9 +22,7 @@ const measured: Serve = async (request) =>
 let serve: Serve = measured
 const lines: string[] = []
 const late: string[] = []
-const gateway = {
-  inferenceHandlers: new Map([['/v1/chat/completions', (request: unknown) => serve(request as Http1ServerRequest)]]),
-}
+const gateway = { fetch: (request: unknown) => serve(request as Http1ServerRequest) }
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
 /** Its limits are short. */
 const impatient = createServer()

@@ -5,6 +5,7 @@
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { isInferencePath } from '../../../api/endpoints.ts'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log, RequestScope } from '../../../ports.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
@@ -67,7 +68,7 @@ async function pipeBody(reader: Reader, first: Reading, line: ResponseWriter): P
 }
 
 export interface Http1ServerParts {
-  readonly gateway: Pick<Gateway, 'inferenceHandlers'>
+  readonly gateway: Pick<Gateway, 'fetch'>
   readonly timeouts: HttpTimeouts
   /** false: the connection was refused and is not served. Absent: all are served. */
   readonly admits?: (socket: Socket) => boolean
@@ -104,11 +105,11 @@ export class Http1Server {
   }
 
   #open(socket: Socket, toHttp: (socket: Socket) => void): void {
-    const { gateway, timeouts, refuse } = this.#parts
+    const { timeouts, refuse } = this.#parts
     const connection = new Http1Connection({
       socket,
       timeouts,
-      serves: (url) => gateway.inferenceHandlers.has(url),
+      serves: isInferencePath,
       serve: (request, line) => this.#serve(request, line),
       handOver: () => {
         this.#connections.delete(connection)
@@ -122,7 +123,8 @@ export class Http1Server {
 
   #serve(request: Http1ServerRequest, line: SocketResponseWriter): void {
     const { gateway, scopeOf, log } = this.#parts
-    gateway.inferenceHandlers.get(request.url)!(request, scopeOf(line, line.socket))
+    gateway
+      .fetch(request, scopeOf(line, line.socket))
       .then((response) => (response === RESPONSE_ALREADY_SENT ? undefined : answer(response, line)))
       .catch((error: unknown) => {
         log.error('answer_failed', { error })
