@@ -31,7 +31,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'booking of a stream is never released',
     file: 'src/origin/relay/relay.ts',
-    find: 'const telling = placed.booking.release(ending)',
+    find: 'const telling = placed.booking.release(outcome)',
     replace: 'const telling = null as Promise<void> | null',
     impact: 'engines fill up with requests that have ended',
     tests: {

@@ -1,11 +1,13 @@
 import type { Decision, Refusal } from '../core/contract/contract.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
+import { hasEnded } from '../core/reports/combine.ts'
 import { AdmissionBuilder } from './admissions.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-group.ts'
 import { answerJson, idParam, type RequestContext } from './request-context.ts'
+import type { RecentRequest } from './request-log.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
 import { parseInferenceRequest } from './inference.ts'
@@ -118,7 +120,7 @@ export async function request(
   await admitAdmin(context, incoming)
   const wanted = idParam(id, 'request')
   const known = await findRequestOnAnyWorker(context, wanted)
-  const why = await findDecision(context, known?.id ?? wanted)
+  const why = await findDecision(context, known?.record.id ?? wanted)
   await flushAllWorkers(context)
   const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(wanted)) ?? null) : null
   if (known === null && why === null && report === null) {
@@ -127,14 +129,19 @@ export async function request(
       'This gateway does not remember such a request. It keeps the last ones only, in memory.',
     )
   }
-  const record = known?.record ?? report?.record ?? null
+  const record = (known !== null && hasEnded(known.record) ? known.record : report?.record) ?? null
   return answerJson(incoming, {
-    request: known === null ? null : toSnakeCase({ ...known, record: undefined }),
+    request: known === null ? null : toSnakeCase(requestView(known)),
     stages_ms: record?.stages ?? null,
     record: record === null ? null : toSnakeCase(record),
     ttft_report: report === null ? null : reportView(report),
     decision: why === null ? null : toSnakeCase(why),
   })
+}
+
+function requestView({ record, model, tenant }: RecentRequest) {
+  const { id, requestId, receivedAt, path, status } = record
+  return { id, requestId, receivedAt, path, model, tenant, status: hasEnded(record) ? status : null }
 }
 
 /** Takes an engine out of, or back into, the choice. Running requests go on. */

@@ -1,5 +1,6 @@
-import type { StageTimes, Usage } from '../core/contract/contract.ts'
-import type { BodyEdit, Exchange, ExchangeEnd, PoolRoute } from '../origin/exchange.ts'
+import type { StageTimes } from '../core/contract/contract.ts'
+import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
+import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
 import { withTrace } from '../telemetry/trace.ts'
@@ -77,6 +78,7 @@ export class InferenceExchange implements Exchange {
   readonly scope: Exchange['scope']
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
+  readonly record: OpenRecord
   onResponseId?: NonNullable<Exchange['onResponseId']>
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
@@ -110,9 +112,19 @@ export class InferenceExchange implements Exchange {
     this.lastComment = config.ttft.comment
     this.#admissions = new AdmissionBuilder(parsed, context)
     const edge = incoming.elapsedMs()
-    this.#admissions.of(routes[0]!)
+    const { sequences, encodeItems } = this.#admissions.of(routes[0]!)
     this.stages = { edge, tokens: incoming.elapsedMs() - edge }
-    this.#watch = new RequestLifecycle(context, parsed)
+    this.record = openRecord({
+      id: this.id,
+      requestId,
+      receivedAt: this.receivedAt,
+      path: incoming.path,
+      model: routes[0]!.pool.model,
+      stream: this.stream,
+    })
+    this.record.sequences = sequences
+    this.record.textOnly = encodeItems === 0
+    this.#watch = new RequestLifecycle(context, parsed, this.record)
     const { trace } = this.#watch
     const headers = headersForEngine(request.headers, requestId, config.via)
     this.headers = trace === null ? headers : withTrace(headers, trace)
@@ -182,12 +194,11 @@ export class InferenceExchange implements Exchange {
     return this.#admissions.hints(route)
   }
 
-  onUsage(route: PoolRoute, usage: Usage): void {
-    this.#admissions.learn(route, usage)
-  }
-
-  onEnd(end: ExchangeEnd): void {
+  onEnd(): void {
+    const { cluster, model, usage } = this.record
+    const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
+    if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
-    this.#watch.ended(this, end)
+    this.#watch.ended(this)
   }
 }

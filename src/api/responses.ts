@@ -1,4 +1,5 @@
 import { PAYLOAD_VERSION } from '../core/contract/contract.ts'
+import { openRecord } from '../core/reports/combine.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
@@ -58,10 +59,11 @@ function exchangeWithoutBody(
   const { model, adapter } = engineModel(holding.model, route.pool)
   const isHead = incoming.request.method === 'HEAD'
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
+  const { id, requestId, receivedAt } = incoming
   return {
-    id: incoming.id,
-    requestId: incoming.requestId,
-    receivedAt: incoming.receivedAt,
+    id,
+    requestId,
+    receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config.via),
@@ -96,5 +98,6 @@ function exchangeWithoutBody(
     // Without the client's socket nobody writes an answer to it that is to be looked at.
     scope: stream ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
+    record: openRecord({ id, requestId, receivedAt, path: incoming.path, model: route.pool.model, stream }),
   }
 }

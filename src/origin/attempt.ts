@@ -1,5 +1,5 @@
 /** One attempt: one request to one engine, up to the point where its answer is the client's or another engine may try. */
-import type { AttemptFailure, Result } from '../core/contract/contract.ts'
+import { type AttemptFailure, endedAs, type Result } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
 import { OriginError, type EngineTarget, type OriginAnswer } from '../ports.ts'
 import { dispatch } from './dispatch.ts'
@@ -111,15 +111,12 @@ function metAgain({ exchange, ports, placed }: AttemptContext, { engine: { id, u
 }
 
 function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: AttemptFailed | null): void {
-  const ending = {
-    result,
+  const telling = placed.booking.release({
+    ...endedAs(result),
     failure: failed?.failure ?? null,
     failedEngine: failed?.engine.id ?? null,
     status: failed?.status ?? null,
-    usage: null,
-    outputEvents: 0,
     stages: stages.snapshot(),
-  }
-  const telling = placed.booking.release(ending)
+  })
   if (telling !== null) exchange.scope.background(telling)
 }

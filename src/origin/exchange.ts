@@ -1,12 +1,5 @@
-import type {
-  Admission,
-  AttemptFailure,
-  Placement,
-  RefusalReason,
-  Result,
-  StageTimes,
-  Usage,
-} from '../core/contract/contract.ts'
+import type { Admission, StageTimes } from '../core/contract/contract.ts'
+import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
@@ -82,32 +75,21 @@ export interface Exchange {
   begun?(written: boolean): void
   /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
   onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
-  /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */
-  onUsage?(route: PoolRoute, usage: Usage): void
   /** The known stages go to the client as a last SSE comment, where its stream is read on the way. */
   readonly lastComment?: boolean
-  /** Told exactly once how it ended, whatever way it ended: behind the last byte, or before `forward` throws. */
-  onEnd?(end: ExchangeEnd): void
+  /** Filled in while the request runs: placement, attempts, stages, end. */
+  readonly record: OpenRecord
+  /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
+  onEnd?(): void
 }
 
-/** How a request ended, as its last attempt saw it. */
-export interface ExchangeEnd {
-  /** null: no engine was found. */
-  readonly served: {
-    readonly cluster: string
-    readonly pool: string
-    readonly engine: string
-    readonly placement: Placement
-    readonly policy: string
-    readonly notes: readonly string[]
-    readonly predictedTtftMs: number | null
-  } | null
-  /** Of the answer, or of the failure that was told instead; null: neither was foreseen. */
-  readonly status: number | null
-  readonly result: Result | 'refused'
-  /** Why the clusters placed no (further) attempt; null or absent: that is not how it ended. */
-  readonly refused?: RefusalReason | null
-  readonly usage: Usage | null
-  readonly failedAttempts: readonly AttemptFailure[]
-  readonly stages: StageTimes
+/** Completes the record of an exchange and reports the end. */
+export function endExchange(
+  exchange: Exchange,
+  end: Pick<RequestRecord, 'status' | 'result' | 'failedAttempts' | 'stages' | 'usage'>,
+  now: number,
+): void {
+  Object.assign(exchange.record, end)
+  exchange.record.durationMs = Math.max(0, now - exchange.receivedAt)
+  exchange.onEnd?.()
 }

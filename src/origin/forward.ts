@@ -2,11 +2,12 @@
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
+import type { OpenRecord } from '../core/reports/combine.ts'
 import { Failure, failures, type FailureReason } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './classify.ts'
 import { attempt } from './attempt.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
+import { endExchange, type Exchange, type PoolRoute } from './exchange.ts'
 import { abortReason } from './abort-reason.ts'
 import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './acquire.ts'
 import { StageTimer } from './stage-timer.ts'
@@ -38,18 +39,25 @@ export async function forward(
   } catch (error) {
     const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
     if (result === 'refused') exonerate(exchange, way)
-    const status = error instanceof Failure ? error.shape.status : null
-    exchange.onEnd?.({
-      served: null,
-      status,
-      result,
-      refused: way.refused,
-      usage: null,
-      failedAttempts: failed.map(({ failure }) => failure),
-      stages: stages.snapshot(),
-    })
+    const unexpected = result === 'client_gone' ? 499 : 500
+    const status = error instanceof Failure ? error.shape.status : unexpected
+    const { refused } = way
+    Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
+    const failedAttempts = failed.map(({ failure }) => failure)
+    endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
     throw error
   }
+}
+
+/** Fields of the record of a request that no engine answered. */
+const NOT_PLACED: Partial<OpenRecord> = {
+  cluster: null,
+  engine: null,
+  prefillEngine: null,
+  placement: null,
+  policy: null,
+  notes: [],
+  predictedTtftMs: null,
 }
 
 interface RetryState {

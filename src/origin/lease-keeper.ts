@@ -1,14 +1,6 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
-import {
-  PAYLOAD_VERSION,
-  type Admission,
-  type Outcome,
-  type Placement,
-  type Resume,
-  type StageTimes,
-  type Usage,
-} from '../core/contract/contract.ts'
+import type { Admission, Outcome, Placement, Resume, StageTimes, Usage } from '../core/contract/contract.ts'
 import type { Timer, Timers, Cluster, Lease, Log, RequestScope } from '../ports.ts'
 import type { InFlightPrompt } from './regions/estimator.ts'
 import { defaultTimers } from './timers.ts'
@@ -25,9 +17,6 @@ export interface BookingParts {
   /** What the booking's words are kept alive by. */
   readonly scope?: RequestScope | undefined
 }
-
-/** An outcome without what every outcome has. */
-export type Ending = Omit<Outcome, 'version'>
 
 type Step = (lease: Lease) => Promise<void>
 
@@ -95,13 +84,13 @@ export class LeaseKeeper {
    * Ends the booking; later calls do nothing. Resolves when the object knows, or cannot be told; never rejects.
    * null: it knows already.
    */
-  release(ending: Ending): Promise<void> | null {
+  release(outcome: Outcome): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
       this.#arrived()
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
-        this.#say((lease) => lease.release({ version: PAYLOAD_VERSION, ...ending }))
+        this.#say((lease) => lease.release(outcome))
       }
     }
     return this.#queued === 0 ? null : this.#tail

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { Admission, Outcome, Resume } from '../../src/core/contract/contract.ts'
-import { LeaseKeeper, type Ending } from '../../src/origin/lease-keeper.ts'
+import { type Admission, endedAs, type Outcome, type Resume } from '../../src/core/contract/contract.ts'
+import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
 import type { Timers, Cluster, Lease } from '../../src/ports.ts'
 import { defaultTimers } from '../../src/origin/timers.ts'
 import { turns } from '../wait.ts'
 
-const ending: Ending = { result: 'complete', failure: null, status: 200, usage: null, outputEvents: 3, stages: {} }
+const ending: Outcome = { ...endedAs('complete'), status: 200, outputEvents: 3 }
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
 
 /** Alarms that ring when a test takes them out of `rings` and calls them. */

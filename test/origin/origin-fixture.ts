@@ -8,6 +8,7 @@ import type {
   Resume,
   StageTimes,
 } from '../../src/core/contract/contract.ts'
+import { openRecord } from '../../src/core/reports/combine.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
 import type { Digests } from '../../src/origin/acquire.ts'
 import {
@@ -103,6 +104,14 @@ export class World {
       stages: { edge: 1.5 },
       scope: { background: (work) => void this.background.push(work), client: null, remoteAddress: null },
       signal: this.client.signal,
+      record: openRecord({
+        id: 'id-1',
+        requestId: 'label',
+        receivedAt: 900,
+        path: '/v1/chat/completions',
+        model: 'm',
+        stream: true,
+      }),
       ...changes,
     }
   }

@@ -2,8 +2,13 @@ import { childrenSeen, valuesByRole, type ReportFields, type Values } from './re
 import { STAGES, type ReportRole, type ReportStage } from './partial.ts'
 import type { AttemptFailure, Result, StageTimes, Usage } from '../contract/contract.ts'
 
-/* What the gateway itself knows of one request, put down when it has ended. Plain data; it crosses the Ttft port. */
+/** How a request ended: as its last attempt, or without one (`refused`). */
+export type RequestResult = Result | 'refused'
 
+/**
+ * One request, as log, metrics, spans, history and reports read it. The gateway fills it in while the request runs
+ * (`OpenRecord`). Plain data: it crosses the Ttft port.
+ */
 export interface RequestRecord {
   /** The gateway's own id. */
   readonly id: string
@@ -26,7 +31,7 @@ export interface RequestRecord {
   readonly notes: readonly string[]
   readonly stream: boolean
   readonly status: number
-  readonly result: Result | 'refused'
+  readonly result: RequestResult
   /** How each earlier attempt failed. */
   readonly failedAttempts: readonly AttemptFailure[]
   readonly stages: StageTimes
@@ -37,6 +42,34 @@ export interface RequestRecord {
   /** Nothing in it to encode: no report of an encoder is to be waited for. */
   readonly textOnly: boolean
 }
+
+/** The record of a request that may still run. `result` is null until the end. */
+export type OpenRecord = { -readonly [Field in keyof Omit<RequestRecord, 'result'>]: RequestRecord[Field] } & {
+  result: RequestResult | null
+}
+
+export const hasEnded = (record: OpenRecord): record is OpenRecord & RequestRecord => record.result !== null
+
+/** A record with nothing known of the end. `status` is 0 until the end. */
+export const openRecord = (
+  request: Pick<RequestRecord, 'id' | 'requestId' | 'receivedAt' | 'path' | 'model' | 'stream'>,
+): OpenRecord => ({
+  ...request,
+  durationMs: 0,
+  cluster: null,
+  engine: null,
+  prefillEngine: null,
+  placement: null,
+  policy: null,
+  notes: [],
+  status: 0,
+  result: null,
+  failedAttempts: [],
+  stages: {},
+  predictedTtftMs: null,
+  usage: null,
+  textOnly: true,
+})
 
 /** Records of one gateway, in order. A repeat of a `seq` changes nothing, nor does an older epoch. */
 export interface RecordBatch {

@@ -1,11 +1,11 @@
 /** An engine's answer becomes the client's: headers, what is watched on the way, and how it ended. */
-import type { AttemptFailure, Result } from '../../core/contract/contract.ts'
+import { type AttemptFailure, type Outcome, PAYLOAD_VERSION, type Result } from '../../core/contract/contract.ts'
 import type { EngineTarget, OriginAnswer, RelayResult, RelayOptions } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
 import { errorEvent, withLastComment } from './sse.ts'
 import { relayTransformed, type AnswerTransform } from './transform.ts'
 import type { FinalLeg } from '../disagg/legs.ts'
-import type { ExchangeEnd } from '../exchange.ts'
+import { endExchange } from '../exchange.ts'
 import { abortReason } from '../abort-reason.ts'
 import { headerOf, headersForClient } from '../headers.ts'
 import { serverTiming } from '../stage-timer.ts'
@@ -43,6 +43,7 @@ export class AnswerRelay {
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
+    this.#recordPlacement()
     this.#attempt.exchange.begun?.(this.#written())
     const change = this.#answer.status >= 300 ? null : this.#change
     if (this.#commented()) {
@@ -151,17 +152,19 @@ export class AnswerRelay {
     return this.#answer.sse && !this.#observed && this.#endsWithDone && this.#attempt.placed.route.pool.observeShare > 0
   }
 
-  #served(): ExchangeEnd['served'] {
-    const { route, placement, policy, predictedTtftMs } = this.#attempt.placed
-    return {
-      cluster: route.cluster.id,
-      pool: route.pool.model,
-      engine: this.#engine.id,
-      placement,
-      policy,
-      notes: this.#notes,
-      predictedTtftMs,
-    }
+  /** Records which engine answers, and why. */
+  #recordPlacement(): void {
+    const { exchange, placed } = this.#attempt
+    const { route, placement, policy, predictedTtftMs } = placed
+    const { record } = exchange
+    record.model = route.pool.model
+    record.cluster = route.cluster.id
+    record.engine = this.#engine.id
+    record.prefillEngine = placement.kind === 'whole' ? null : placement.prefill
+    record.placement = placement.kind
+    record.policy = policy
+    record.notes = this.#notes
+    record.predictedTtftMs = predictedTtftMs
   }
 
   #settled(end: RelayResult): void {
@@ -171,7 +174,8 @@ export class AnswerRelay {
     const result = ended === 'client_gone' ? abortReason(exchange.scope) : ended
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
-    const ending = {
+    const outcome: Outcome = {
+      version: PAYLOAD_VERSION,
       result,
       failure: end.failure,
       failedEngine,
@@ -181,7 +185,7 @@ export class AnswerRelay {
       stages: stages.snapshot(),
       ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}),
     }
-    const telling = placed.booking.release(ending)
+    const telling = placed.booking.release(outcome)
     if (telling !== null) exchange.scope.background(telling)
     if (end.end === 'engine_cut') {
       ports.log.warn('stream_cut', {
@@ -192,8 +196,8 @@ export class AnswerRelay {
         bytes: end.bytes,
       })
     }
-    if (usage !== null) exchange.onUsage?.(placed.route, usage)
-    exchange.onEnd?.({ ...ending, served: this.#served(), failedAttempts: this.#attempt.earlier.map(failureOf) })
+    const failedAttempts = this.#attempt.earlier.map(failureOf)
+    endExchange(exchange, { status, result, failedAttempts, stages: outcome.stages, usage }, ports.now())
   }
 }
 

@@ -1,4 +1,5 @@
 /** A forwarder's outside with the books that ship: encode, prefill and decode engines that fail at will, or die with what they hold. */
+import { openRecord } from '../../../src/core/reports/combine.ts'
 import { toPoolConfig, toTargets } from '../../../src/config/normalize.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { EngineDigest } from '../../../src/core/contract/contract.ts'
@@ -145,6 +146,14 @@ export class SplitWorld {
       stages: {},
       scope: { background: (work) => void this.#background.push(work), client: null, remoteAddress: null },
       signal: this.client.signal,
+      record: openRecord({
+        id,
+        requestId: id,
+        receivedAt: 0,
+        path: '/v1/chat/completions',
+        model: 'm',
+        stream: true,
+      }),
     }
   }
 
