@@ -201,7 +201,7 @@ const name = fc.oneof(
     'constructor',
     'prompt',
   ),
-  // The door lets no backslash in a name pass: where V8 has seen one it may misread others.
+  // The gateway lets no backslash in a name pass: where V8 has seen one it may misread others.
   fc.string({ maxLength: 6 }).filter((text) => !text.includes('\\')),
 )
 const escaped = (text: string, mask: number): string =>
@@ -275,7 +275,7 @@ function expected(body: Record<string, unknown>, { model, includeUsage, cacheSal
   return out
 }
 
-/** No name above holds a backslash: V8 misread one. The door refuses such a body (`readJson`), and engines read with something else. */
+/** No name above holds a backslash: V8 misread one. The gateway refuses such a body (`readJson`), and engines read with something else. */
 const isMisread = (json: object): boolean => Object.keys(json).some((key) => key.includes('\\'))
 /** After the first of these V8 takes the second's blank for a backslash. */
 const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstlight":1,"taught":1,"\\u0020":1'].map(

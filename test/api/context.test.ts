@@ -1,14 +1,14 @@
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import { doorContract, doorDocument, fetchRequest } from '../contracts/gateway.ts'
+import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gateway.ts'
 import { openWorld } from './fleet.ts'
 
 const world = openWorld()
 const config = parseConfig(
-  doorDocument(['http://10.0.0.1:8000', 'http://10.0.0.2:8000']),
+  gatewayDocument(['http://10.0.0.1:8000', 'http://10.0.0.2:8000']),
   {},
   { defaultVersion: 1, defaultObserveShare: 1, listens: true },
 )
 const gateway = createGateway(config, world.ports)
 
-doorContract('createGateway', (request) => gateway.fetch(fetchRequest('http://gateway.test', request), world.scope))
+gatewayContract('createGateway', (request) => gateway.fetch(fetchRequest('http://gateway.test', request), world.scope))

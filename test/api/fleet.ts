@@ -1,4 +1,4 @@
-/** A config, and ports that remember what was asked of them: enough to see what the door lets through. */
+/** A config, and ports that remember what was asked of them: enough to see what the gateway lets through. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type {

@@ -3,15 +3,15 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
 import { bodyMemoryContract } from '../contracts/body-memory.ts'
-import { doorKeys } from '../contracts/gateway.ts'
+import { gatewayKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
-  doors,
+  servers,
   jsonAnswer,
-  openBothDoors,
+  openBothServers,
   RawClient,
   requestText,
-  type BothDoors,
+  type BothServers,
 } from '../node/inbound/both-servers.ts'
 import { startSilent } from '../node/replicas/silent-gateway.ts'
 import { until } from '../wait.ts'
@@ -25,15 +25,15 @@ bodyMemoryContract('a gateway on Node', async (document) => {
 })
 
 describe('the bodies of requests that engines answer', () => {
-  let both: BothDoors
+  let both: BothServers
   beforeAll(async () => {
-    both = await openBothDoors()
+    both = await openBothServers()
   })
   afterAll(() => both.close())
 
   async function buffered(): Promise<number> {
     const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
-      headers: { authorization: `Bearer ${doorKeys.admin}` },
+      headers: { authorization: `Bearer ${gatewayKeys.admin}` },
     })
     return Number(/^firstlight_buffered_bytes (\d+)$/m.exec(await answer.text())![1])
   }
@@ -41,18 +41,21 @@ describe('the bodies of requests that engines answer', () => {
   const STREAM =
     'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n'
 
-  it.each(Object.entries(doors))('are held while an engine thinks, and no longer, at the %s door', async (_, host) => {
-    let answer: (() => void) | null = null
-    both.answer = (socket) => void (answer = () => void socket.write(STREAM))
-    const body = chatBody('x'.repeat(10_000), { stream: true })
-    const client = new RawClient(both.port).send(requestText(host, { body }))
-    await until(() => answer !== null)
-    expect(await buffered()).toBe(Math.ceil(body.length / 1024) * 1024)
-    answer!()
-    await until(() => client.pending.includes('data: 1'))
-    expect(await buffered()).toBe(0)
-    await client.close()
-  })
+  it.each(Object.entries(servers))(
+    'are held while an engine thinks, and no longer, on the %s server',
+    async (_, host) => {
+      let answer: (() => void) | null = null
+      both.answer = (socket) => void (answer = () => void socket.write(STREAM))
+      const body = chatBody('x'.repeat(10_000), { stream: true })
+      const client = new RawClient(both.port).send(requestText(host, { body }))
+      await until(() => answer !== null)
+      expect(await buffered()).toBe(Math.ceil(body.length / 1024) * 1024)
+      answer!()
+      await until(() => client.pending.includes('data: 1'))
+      expect(await buffered()).toBe(0)
+      await client.close()
+    },
+  )
 
   it('are all released when all requests have ended, in any way', async () => {
     const body = (kind: string): string =>
@@ -78,7 +81,7 @@ describe('the bodies of requests that engines answer', () => {
     }
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.tuple(fc.constantFrom(...kinds), fc.constantFrom(...Object.values(doors))), {
+        fc.array(fc.tuple(fc.constantFrom(...kinds), fc.constantFrom(...Object.values(servers))), {
           minLength: 1,
           maxLength: 10,
         }),

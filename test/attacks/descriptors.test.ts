@@ -9,13 +9,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
-import { doorKeys } from '../contracts/gateway.ts'
+import { gatewayKeys } from '../contracts/gateway.ts'
 import { connectionsFor } from '../../src/platform/node/inbound/connection-guard.ts'
-import { jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/inbound/both-servers.ts'
+import { jsonAnswer, openBothServers, RawClient, requestText, type BothServers } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 describe('limits.connections', () => {
-  let both: BothDoors
+  let both: BothServers
   const clients: RawClient[] = []
   afterEach(async () => {
     for (const client of clients.splice(0)) client.socket.destroy()
@@ -30,7 +30,7 @@ describe('limits.connections', () => {
   }
 
   it('refuses further clients with 503 and the reason, until others leave', async () => {
-    both = await openBothDoors({ connections: 2 })
+    both = await openBothServers({ connections: 2 })
     const [first, second] = [await connect(), await connect()]
     for (const client of [first, second])
       expect((await client.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)
@@ -52,7 +52,7 @@ describe('limits.connections', () => {
     for (const client of clients) client.socket.destroy()
     await until(async () => {
       const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
-        headers: { authorization: `Bearer ${doorKeys.admin}` },
+        headers: { authorization: `Bearer ${gatewayKeys.admin}` },
       })
       return /^firstlight_rejected_requests_total\{reason="connections_full"\} [1-9]/m.test(await answer.text())
     })
@@ -123,7 +123,7 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
       socket.on('data', (bytes) => (text += bytes.toString('latin1')))
       socket.on('close', () => resolve(text === '' ? null : { status: Number(text.slice(9, 12)), text }))
       socket.write(
-        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
       )
     })
   }

@@ -3,23 +3,23 @@ import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { doorKeys } from '../contracts/gateway.ts'
+import { gatewayKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
-  doors,
+  servers,
   jsonAnswer,
-  openBothDoors,
+  openBothServers,
   RawClient,
   requestText,
-  type BothDoors,
+  type BothServers,
 } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
-let both: BothDoors
+let both: BothServers
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  both = await openBothDoors()
+  both = await openBothServers()
 })
 afterAll(() => both.close())
 afterEach(async () => {
@@ -38,7 +38,7 @@ function connect(): RawClient {
 
 async function refusals(reason: string): Promise<number> {
   const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
-    headers: { authorization: `Bearer ${doorKeys.admin}` },
+    headers: { authorization: `Bearer ${gatewayKeys.admin}` },
   })
   return Number(
     new RegExp(`^firstlight_rejected_requests_total\\{reason="${reason}"\\} (\\d+)$`, 'm').exec(
@@ -47,7 +47,7 @@ async function refusals(reason: string): Promise<number> {
   )
 }
 
-const { plain: host } = doors
+const { plain: host } = servers
 const GARBAGE = '\0\x01\x02 garbage\r\n\r\n'
 /** Name, what is sent, status, reason. */
 const malformed: readonly (readonly [string, string, number, string])[] = [
@@ -114,7 +114,7 @@ describe('a client that sends', () => {
   })
 })
 
-describe.each(Object.entries(doors))('behind a request in the same write, at the %s door', (_, name) => {
+describe.each(Object.entries(servers))('behind a request in the same write, on the %s server', (_, name) => {
   const first = requestText(name)
 
   it('garbage gets its 400 after the request has its answer', async () => {
@@ -160,7 +160,9 @@ describe.each(Object.entries(doors))('behind a request in the same write, at the
     ['a request', first],
     ['garbage', GARBAGE],
   ])('%s is ignored if the request closes the connection', async (_what, behind) => {
-    const closing = requestText(name, { headers: `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n` })
+    const closing = requestText(name, {
+      headers: `authorization: Bearer ${gatewayKeys.broad}\r\nconnection: close\r\n`,
+    })
     const client = connect().send(closing + behind)
     const answer = await client.answer()
     expect(answer.head).toContain(' 200 ')

@@ -6,26 +6,26 @@ import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
-import { doorKeys } from '../contracts/gateway.ts'
+import { gatewayKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
-  doors,
+  servers,
   jsonAnswer,
-  openBothDoors,
+  openBothServers,
   RawClient,
   requestText,
-  type BothDoors,
+  type BothServers,
 } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'
 const LONG = 300_000
 
-let both: BothDoors
+let both: BothServers
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  both = await openBothDoors({ body_bytes: 1_000_000, max_json_cost: 1_000_000 })
+  both = await openBothServers({ body_bytes: 1_000_000, max_json_cost: 1_000_000 })
 })
 afterAll(() => both.close())
 afterEach(async () => {
@@ -59,7 +59,7 @@ describe('a body of which each byte is a chunk', () => {
   it('reaches the engine as it is, and is copied once a read, not once a chunk', async () => {
     const put = vi.spyOn(BodyBuffer.prototype, 'put')
     const answer = await connect()
-      .send(chunkedRequest(doors.plain, body, 1))
+      .send(chunkedRequest(servers.plain, body, 1))
       .answer()
     expect(answer.head).toContain(' 200 ')
     expect(bodyOf(both.asked[0]!)).toBe(body)
@@ -69,7 +69,7 @@ describe('a body of which each byte is a chunk', () => {
 
   it('is rejected if node:http parses it', async () => {
     const answer = await connect()
-      .send(chunkedRequest(doors.adapter, body, 1))
+      .send(chunkedRequest(servers.adapter, body, 1))
       .answer()
     expect(answer.head).toContain(' 413 ')
     expect(JSON.parse(answer.body)).toMatchObject({
@@ -83,14 +83,14 @@ describe('a body of which each byte is a chunk', () => {
 
   it('is rejected there too if the body is not read', async () => {
     const client = connect().send(
-      requestText(doors.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }),
+      requestText(servers.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }),
     )
     expect((await client.answer()).head).toContain(' 401 ')
     await until(() => client.closed)
   })
 
   it('is refused as any other beyond the limit', async () => {
-    const client = connect().send(chunkedRequest(doors.plain, 'x'.repeat(1_200_000), 1))
+    const client = connect().send(chunkedRequest(servers.plain, 'x'.repeat(1_200_000), 1))
     const answer = await client.answer()
     expect(answer.head).toContain(' 413 ')
     expect(answer.body).toContain('1000000 bytes')
@@ -98,7 +98,7 @@ describe('a body of which each byte is a chunk', () => {
   })
 })
 
-describe.each(Object.entries(doors))('at the %s door', (_, host) => {
+describe.each(Object.entries(servers))('on the %s server', (_, host) => {
   it.each([
     [5_000, 1],
     [LONG, 40],
@@ -133,7 +133,7 @@ describe.each(Object.entries(doors))('at the %s door', (_, host) => {
   })
 
   it('a request behind the last chunk is ignored if the first closes the connection', async () => {
-    const headers = `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n`
+    const headers = `authorization: Bearer ${gatewayKeys.broad}\r\nconnection: close\r\n`
     const client = connect().send(
       requestText(host, { headers, body: inChunks(chatBody(), 1), framing: CHUNKED }) + requestText(host),
     )
@@ -164,7 +164,7 @@ describe('memory of a body', () => {
 
   it('is freed when a body is refused', async () => {
     const free = vi.spyOn(BodyBuffer.prototype, 'free')
-    for (const host of Object.values(doors)) {
+    for (const host of Object.values(servers)) {
       free.mockClear()
       await connect()
         .send(chunkedRequest(host, 'x'.repeat(1_000_001), 1_000))

@@ -2,10 +2,10 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { attackSuite } from '../contracts/attacks/suite.ts'
-import { doors } from '../node/inbound/both-servers.ts'
+import { servers } from '../node/inbound/both-servers.ts'
 
 attackSuite('Node', {
-  hosts: Object.values(doors),
+  hosts: Object.values(servers),
   isWorker: false,
   start: async (document) => {
     const config = parseConfig(

@@ -1,15 +1,22 @@
 /** Clients that ask for an answer and never read it: the engine's place is free after `limits.write_ms`. */
 import type { Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { chatBody, doors, openBothDoors, RawClient, requestText, type BothDoors } from '../node/inbound/both-servers.ts'
-import { doorKeys } from '../contracts/gateway.ts'
+import {
+  chatBody,
+  servers,
+  openBothServers,
+  RawClient,
+  requestText,
+  type BothServers,
+} from '../node/inbound/both-servers.ts'
+import { gatewayKeys } from '../contracts/gateway.ts'
 import { until } from '../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const EVENT = `data: ${'x'.repeat(64 * 1024)}\n\n`
 const CHUNK = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n`
 
-let both: BothDoors
+let both: BothServers
 let client: RawClient
 afterEach(async () => {
   client.socket.destroy()
@@ -27,14 +34,14 @@ function streamForever(socket: Socket): void {
 
 async function metric(name: string): Promise<string | undefined> {
   const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
-    headers: { authorization: `Bearer ${doorKeys.admin}` },
+    headers: { authorization: `Bearer ${gatewayKeys.admin}` },
   })
   return (await answer.text()).split('\n').find((line) => line.startsWith(name))
 }
 
-describe.each(Object.entries(doors))('a client that never reads, at the %s door', (_door, host) => {
+describe.each(Object.entries(servers))('a client that never reads, on the %s server', (_server, host) => {
   it('is cut off, and the engine is free and not to blame', async () => {
-    both = await openBothDoors({ write_ms: 200 })
+    both = await openBothServers({ write_ms: 200 })
     let engineSocket: Socket | null = null
     both.answer = (socket) => {
       engineSocket = socket

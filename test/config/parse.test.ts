@@ -689,7 +689,7 @@ describe('a gateway without keys', () => {
     },
   )
 
-  it('parses on Workers, where the door refuses instead: nothing is loopback there', () => {
+  it('parses on Workers, where the gateway refuses instead: nothing is loopback there', () => {
     const config = parseConfig(document(), {}, workers)
     expect(config).toMatchObject({ keys: null, open: false, loopback: false })
   })

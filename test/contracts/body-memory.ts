@@ -1,7 +1,7 @@
 /** What request bodies may take together (`limits.buffered_bytes`), wherever the gateway runs. */
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { doorDocument, doorKeys } from './gateway.ts'
+import { gatewayDocument, gatewayKeys } from './gateway.ts'
 
 export interface BodySubject {
   readonly send: (request: Request) => Promise<Response>
@@ -11,7 +11,7 @@ export interface BodySubject {
 const MIB = 1024 * 1024
 const ORIGIN = 'https://gateway.test'
 const chat = '/v1/chat/completions'
-const broad = { authorization: `Bearer ${doorKeys.broad}` }
+const broad = { authorization: `Bearer ${gatewayKeys.broad}` }
 const text = new TextEncoder()
 
 /** A request whose body goes on when the test says so. */
@@ -67,7 +67,7 @@ export function bodyMemoryContract(
 
   async function metric(pattern: string): Promise<number> {
     const answer = await subject.send(
-      new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${doorKeys.admin}` } }),
+      new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${gatewayKeys.admin}` } }),
     )
     return Number(new RegExp(`^${pattern} (\\d+)$`, 'm').exec(await answer.text())?.[1] ?? 0)
   }
@@ -79,7 +79,7 @@ export function bodyMemoryContract(
 
   beforeAll(async () => {
     subject = await open({
-      ...doorDocument(['http://127.0.0.1:9']),
+      ...gatewayDocument(['http://127.0.0.1:9']),
       limits: { body_bytes: 2 * MIB, buffered_bytes: 4 * MIB, max_json_cost: 10 * MIB },
     })
   })
@@ -165,12 +165,14 @@ export function bodyMemoryContract(
           subject.send(
             post(
               JSON.stringify({ model: 'qwen', messages: [] }),
-              { authorization: `Bearer ${doorKeys.admin}` },
+              { authorization: `Bearer ${gatewayKeys.admin}` },
               '/v1/firstlight/route',
             ),
           ),
         events: () =>
-          subject.send(post('{"pools":[]}', { authorization: `Bearer ${doorKeys.admin}` }, '/v1/firstlight/kv-events')),
+          subject.send(
+            post('{"pools":[]}', { authorization: `Bearer ${gatewayKeys.admin}` }, '/v1/firstlight/kv-events'),
+          ),
         chunked: () => upload().write(300_000).end('{}').answer,
         tooLong: () => upload().write(2.1 * MIB).answer,
         left: async () => {

@@ -1,6 +1,6 @@
 /** What a browser is told (`cors`), as data, with a runner for any gateway: no case of the table needs an engine. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { doorDocument, doorKeys, type DoorRequest, type SendDoor } from './gateway.ts'
+import { gatewayDocument, gatewayKeys, type GatewayRequest, type SendToGateway } from './gateway.ts'
 
 export const ours = 'https://chat.example.com'
 const local = 'http://localhost:3000'
@@ -9,7 +9,7 @@ const foreign = 'https://evil.example.com'
 export const corsDocument = (
   urls: readonly string[],
   cors: object = { origins: [ours, local], max_age_s: 60 },
-): Record<string, unknown> => ({ ...doorDocument(urls), cors })
+): Record<string, unknown> => ({ ...gatewayDocument(urls), cors })
 
 /** Names, lower case, of all that CORS and caches are told. */
 export const told = (headers: Headers): Record<string, string> =>
@@ -20,7 +20,7 @@ const exposed = { 'access-control-expose-headers': '*' }
 export const readable = (origin = ours) => ({ 'access-control-allow-origin': origin, ...exposed, vary: 'origin' })
 
 const chat = '/v1/chat/completions'
-const key = { authorization: `Bearer ${doorKeys.narrow}` }
+const key = { authorization: `Bearer ${gatewayKeys.narrow}` }
 const body = JSON.stringify({ model: 'qwen', messages: [] })
 
 const request = (
@@ -28,15 +28,15 @@ const request = (
   path: string,
   headers: Readonly<Record<string, string>>,
   sent: string | null = null,
-): DoorRequest => ({ method, path, headers, body: sent, chunked: false })
-const post = (headers: Readonly<Record<string, string>>, sent = body, path = chat): DoorRequest =>
+): GatewayRequest => ({ method, path, headers, body: sent, chunked: false })
+const post = (headers: Readonly<Record<string, string>>, sent = body, path = chat): GatewayRequest =>
   request('POST', path, { 'content-type': 'application/json', ...headers }, sent)
-const preflight = (path: string, origin: string, more: Readonly<Record<string, string>> = {}): DoorRequest =>
+const preflight = (path: string, origin: string, more: Readonly<Record<string, string>> = {}): GatewayRequest =>
   request('OPTIONS', path, { origin, 'access-control-request-method': 'POST', ...more })
 
 interface CorsCase {
   readonly name: string
-  readonly send: DoorRequest
+  readonly send: GatewayRequest
   readonly status: number
   readonly told: Readonly<Record<string, string>>
 }
@@ -172,17 +172,17 @@ const closedCases: readonly CorsCase[] = [
     status: 405,
     told: {},
   },
-  { name: 'nor at /lmcache/door', send: preflight('/lmcache/door/x', ours), status: 405, told: {} },
+  { name: 'nor at /lmcache/local', send: preflight('/lmcache/local/x', ours), status: 405, told: {} },
   { name: 'nor where reports come in', send: preflight('/ttft_report', ours), status: 404, told: {} },
   {
     name: 'shows no page the fleet, whatever its key',
-    send: request('GET', '/v1/firstlight/fleet', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }),
+    send: request('GET', '/v1/firstlight/fleet', { origin: ours, authorization: `Bearer ${gatewayKeys.admin}` }),
     status: 200,
     told: {},
   },
   {
     name: 'shows no page the metrics',
-    send: request('GET', '/metrics', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }),
+    send: request('GET', '/metrics', { origin: ours, authorization: `Bearer ${gatewayKeys.admin}` }),
     status: 200,
     told: {},
   },
@@ -290,7 +290,7 @@ const starCases: readonly CorsCase[] = [
   },
   {
     name: 'still lets none in where operators look',
-    send: request('GET', '/v1/firstlight/fleet', { origin: everywhere, authorization: `Bearer ${doorKeys.admin}` }),
+    send: request('GET', '/v1/firstlight/fleet', { origin: everywhere, authorization: `Bearer ${gatewayKeys.admin}` }),
     status: 200,
     told: {},
   },
@@ -315,11 +315,11 @@ const silentCases: readonly CorsCase[] = [
 const tables: readonly (readonly [string, Record<string, unknown>, readonly CorsCase[]])[] = [
   ['a list of origins', corsDocument(['http://127.0.0.1:9']), [...preflightCases, ...closedCases, ...answerCases]],
   ['every origin', corsDocument(['http://127.0.0.1:9'], { origins: ['*'] }), starCases],
-  ['no origin', doorDocument(['http://127.0.0.1:9']), silentCases],
+  ['no origin', gatewayDocument(['http://127.0.0.1:9']), silentCases],
 ]
 
 export interface CorsGateway {
-  readonly send: SendDoor
+  readonly send: SendToGateway
   close?(): Promise<void>
 }
 

@@ -1,10 +1,10 @@
 /**
- * What the door answers, as data, with a runner that takes any way to send a request: `createGateway(…).fetch`,
- * a Node server, the built Worker. Every gateway under test runs with `doorDocument`.
+ * What the gateway answers, as data, with a runner that takes any way to send a request: `createGateway(…).fetch`,
+ * a Node server, the built Worker. Every gateway under test runs with `gatewayDocument`.
  */
 import { describe, expect, it } from 'vitest'
 
-export const doorKeys = { narrow: 'narrow-secret-1', broad: 'broad-secret-2', admin: 'admin-secret-3' } as const
+export const gatewayKeys = { narrow: 'narrow-secret-1', broad: 'broad-secret-2', admin: 'admin-secret-3' } as const
 
 /** Of `broad`: all that the gateway knows of it. */
 const BROAD_SHA256 = 'dd6c00b6d6fbe729ee0eed2eca143211810168917775b6d18021f62b70c7373b'
@@ -12,19 +12,19 @@ const BODY_LIMIT = 65_536
 const PIECES_LIMIT = 120_001
 
 /** The configuration the table is about. `urls` are engines of the base model `Qwen/Qwen3-8B`. */
-export function doorDocument(urls: readonly string[]): Record<string, unknown> {
+export function gatewayDocument(urls: readonly string[]): Record<string, unknown> {
   return {
     version: 1,
     open: false,
     keys: [
-      { name: 'narrow', secret: doorKeys.narrow, models: ['qwen'] },
+      { name: 'narrow', secret: gatewayKeys.narrow, models: ['qwen'] },
       { name: 'broad', secret: { sha256: BROAD_SHA256 }, allow_overrides: true },
     ],
-    admin: { secret: doorKeys.admin },
+    admin: { secret: gatewayKeys.admin },
     limits: { body_bytes: BODY_LIMIT, max_json_cost: PIECES_LIMIT },
     clusters: [
       {
-        id: 'door',
+        id: 'local',
         pools: [
           {
             model: 'Qwen/Qwen3-8B',
@@ -39,7 +39,7 @@ export function doorDocument(urls: readonly string[]): Record<string, unknown> {
   }
 }
 
-export interface DoorRequest {
+export interface GatewayRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -48,7 +48,7 @@ export interface DoorRequest {
   readonly chunked: boolean
 }
 
-export type SendDoor = (request: DoorRequest) => Promise<Response>
+export type SendToGateway = (request: GatewayRequest) => Promise<Response>
 
 interface Expectation {
   readonly status: number
@@ -63,23 +63,23 @@ interface Expectation {
   readonly json?: Readonly<Record<string, unknown>>
 }
 
-interface DoorCase extends Expectation {
+interface GatewayCase extends Expectation {
   /** A sentence that could be false. */
   readonly name: string
-  readonly send: Partial<DoorRequest> & { readonly path: string }
+  readonly send: Partial<GatewayRequest> & { readonly path: string }
 }
 
 const chat = '/v1/chat/completions'
-const narrow = { authorization: `Bearer ${doorKeys.narrow}` }
-const broad = { authorization: `Bearer ${doorKeys.broad}` }
-const admin = { authorization: `Bearer ${doorKeys.admin}` }
+const narrow = { authorization: `Bearer ${gatewayKeys.narrow}` }
+const broad = { authorization: `Bearer ${gatewayKeys.broad}` }
+const admin = { authorization: `Bearer ${gatewayKeys.admin}` }
 const final = { 'x-should-retry': 'false' }
 const say = (more: object = {}, model = 'qwen'): string =>
   JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2, ...more })
 const nest = (depth: number, open: string, close: string): string =>
   `{"model":"qwen","messages":${open.repeat(depth)}${close.repeat(depth)}}`
 
-const keyCases: readonly DoorCase[] = [
+const keyCases: readonly GatewayCase[] = [
   {
     name: 'asks for a key',
     send: { path: chat, headers: {}, body: say() },
@@ -96,7 +96,7 @@ const keyCases: readonly DoorCase[] = [
   },
   {
     name: 'refuses a key that begins like a right one',
-    send: { path: chat, headers: { authorization: `Bearer ${doorKeys.narrow}x` }, body: say() },
+    send: { path: chat, headers: { authorization: `Bearer ${gatewayKeys.narrow}x` }, body: say() },
     status: 401,
     error: { code: 'invalid_api_key' },
   },
@@ -108,19 +108,19 @@ const keyCases: readonly DoorCase[] = [
   },
   {
     name: 'refuses another scheme',
-    send: { path: chat, headers: { authorization: `Basic ${doorKeys.narrow}` }, body: say() },
+    send: { path: chat, headers: { authorization: `Basic ${gatewayKeys.narrow}` }, body: say() },
     status: 401,
     error: { code: 'missing_api_key' },
   },
   {
     name: 'takes x-api-key for no OpenAI call',
-    send: { path: chat, headers: { 'x-api-key': doorKeys.narrow }, body: say() },
+    send: { path: chat, headers: { 'x-api-key': gatewayKeys.narrow }, body: say() },
     status: 401,
     error: { code: 'missing_api_key' },
   },
   {
     name: 'takes the scheme in any case',
-    send: { path: '/v1/models', method: 'GET', headers: { authorization: `bearer ${doorKeys.narrow}` } },
+    send: { path: '/v1/models', method: 'GET', headers: { authorization: `bearer ${gatewayKeys.narrow}` } },
     status: 200,
   },
   {
@@ -133,7 +133,7 @@ const keyCases: readonly DoorCase[] = [
   { name: 'checks the key before it reads the body', send: { path: chat, headers: {}, body: '{' }, status: 401 },
 ]
 
-const bodyCases: readonly DoorCase[] = [
+const bodyCases: readonly GatewayCase[] = [
   {
     name: 'refuses a field whose name holds a backslash',
     send: { path: chat, body: '{"model":"qwen","\\\\u006b":1}' },
@@ -261,7 +261,7 @@ const bodyCases: readonly DoorCase[] = [
   },
 ]
 
-const fieldCases: readonly DoorCase[] = [
+const fieldCases: readonly GatewayCase[] = [
   {
     name: 'asks for a model, and says which there are',
     send: { path: chat, body: '{"messages":[]}' },
@@ -416,7 +416,7 @@ const fieldCases: readonly DoorCase[] = [
   },
 ]
 
-const routeCases: readonly DoorCase[] = [
+const routeCases: readonly GatewayCase[] = [
   ...[
     '/sleep',
     '/wake_up',
@@ -429,7 +429,7 @@ const routeCases: readonly DoorCase[] = [
     '/start_profile',
     '/invocations',
     '/nothing',
-  ].map((path): DoorCase => ({
+  ].map((path): GatewayCase => ({
     name: `does not know ${path}`,
     send: { path, headers: broad, body: say() },
     status: 404,
@@ -543,16 +543,16 @@ const form = (fields: readonly (readonly [string, string])[], end = '--frontier-
     .join('') + end
 const upload = (
   fields: readonly (readonly [string, string])[],
-  more: Partial<DoorRequest> = {},
+  more: Partial<GatewayRequest> = {},
   end?: string,
-): DoorCase['send'] => ({
+): GatewayCase['send'] => ({
   path: receive,
   headers: { ...narrow, 'content-type': 'multipart/form-data; boundary=frontier' },
   body: form(fields, end),
   ...more,
 })
 
-const uploadCases: readonly DoorCase[] = [
+const uploadCases: readonly GatewayCase[] = [
   {
     name: 'asks who uploads for a key, before it reads what',
     send: upload([], { headers: { 'content-type': 'multipart/form-data; boundary=frontier' } }),
@@ -701,7 +701,7 @@ const uploadCases: readonly DoorCase[] = [
   },
 ]
 
-const labelCases: readonly DoorCase[] = [
+const labelCases: readonly GatewayCase[] = [
   {
     name: 'echoes a sane request id on errors',
     send: { path: chat, headers: { ...narrow, 'x-request-id': 'abc-1.2:3=_' }, body: '{' },
@@ -722,7 +722,7 @@ const labelCases: readonly DoorCase[] = [
   },
 ]
 
-const anthropicCases: readonly DoorCase[] = [
+const anthropicCases: readonly GatewayCase[] = [
   {
     name: 'asks Anthropic’s clients for a key in their shape',
     send: { path: '/v1/messages', headers: {}, body: say() },
@@ -731,7 +731,7 @@ const anthropicCases: readonly DoorCase[] = [
   },
   {
     name: 'takes their x-api-key',
-    send: { path: '/v1/messages', headers: { 'x-api-key': doorKeys.narrow }, body: '[]' },
+    send: { path: '/v1/messages', headers: { 'x-api-key': gatewayKeys.narrow }, body: '[]' },
     status: 400,
     anthropic: 'invalid_request_error',
   },
@@ -758,7 +758,7 @@ const anthropicCases: readonly DoorCase[] = [
 
 const kvEvents = '/v1/firstlight/kv-events'
 
-const adminCases: readonly DoorCase[] = [
+const adminCases: readonly GatewayCase[] = [
   {
     name: 'asks for the admin key',
     send: { path: '/v1/firstlight/fleet', method: 'GET', headers: {} },
@@ -783,7 +783,7 @@ const adminCases: readonly DoorCase[] = [
     status: 200,
     json: {
       draining: false,
-      pools: [expect.objectContaining({ cluster: 'door', model: 'Qwen/Qwen3-8B', reachable: true })],
+      pools: [expect.objectContaining({ cluster: 'local', model: 'Qwen/Qwen3-8B', reachable: true })],
     },
   },
   {
@@ -822,7 +822,7 @@ const adminCases: readonly DoorCase[] = [
     send: {
       path: kvEvents,
       headers: admin,
-      body: '{"pools":[{"cluster":"door","model":"Qwen/Qwen3-8B","feeds":[{"engine":"nobody"},null]},{"cluster":"x","feeds":[{}]},{}]}',
+      body: '{"pools":[{"cluster":"local","model":"Qwen/Qwen3-8B","feeds":[{"engine":"nobody"},null]},{"cluster":"x","feeds":[{}]},{}]}',
     },
     status: 200,
     json: {
@@ -852,7 +852,7 @@ const adminCases: readonly DoorCase[] = [
     status: 400,
     message: /base64/,
   },
-  // A decision or refusals: whether the engine lives is not the door's affair.
+  // A decision or refusals: whether the engine lives is not the gateway’s affair.
   {
     name: 'ranks without sending',
     send: { path: '/v1/firstlight/route', headers: admin, body: say() },
@@ -867,18 +867,18 @@ const adminCases: readonly DoorCase[] = [
   },
 ]
 
-export const doorCases: Readonly<Record<string, readonly DoorCase[]>> = {
-  'keys: the door': keyCases,
-  'bodies: the door': bodyCases,
-  'fields: the door': fieldCases,
-  'uploads: the door': uploadCases,
-  'routes: the door': routeCases,
-  'request ids: the door': labelCases,
-  'Anthropic’s shape: the door': anthropicCases,
-  'admin: the door': adminCases,
+export const gatewayCases: Readonly<Record<string, readonly GatewayCase[]>> = {
+  'keys: the gateway': keyCases,
+  'bodies: the gateway': bodyCases,
+  'fields: the gateway': fieldCases,
+  'uploads: the gateway': uploadCases,
+  'routes: the gateway': routeCases,
+  'request ids: the gateway': labelCases,
+  'Anthropic’s shape: the gateway': anthropicCases,
+  'admin: the gateway': adminCases,
 }
 
-export function requestOf({ path, method, headers, body, chunked }: DoorCase['send']): DoorRequest {
+export function requestOf({ path, method, headers, body, chunked }: GatewayCase['send']): GatewayRequest {
   const own = headers ?? narrow
   const verb = method ?? 'POST'
   const sent = verb === 'GET' || verb === 'DELETE' ? null : (body ?? '')
@@ -892,7 +892,7 @@ export function requestOf({ path, method, headers, body, chunked }: DoorCase['se
 }
 
 /** For senders built on fetch. Without a declared length the body goes in pieces of 64 KB. */
-export function fetchRequest(base: string, { method, path, headers, body, chunked }: DoorRequest): Request {
+export function fetchRequest(base: string, { method, path, headers, body, chunked }: GatewayRequest): Request {
   if (body === null) return new Request(base + path, { method, headers })
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
   if (!chunked)
@@ -914,10 +914,10 @@ function inPieces(bytes: Uint8Array): ReadableStream<Uint8Array> {
   })
 }
 
-/** Runs the table against one gateway that serves `doorDocument`. */
+/** Runs the table against one gateway that serves `gatewayDocument`. */
 /** `skip`: sentences that cannot be held to there, each with its reason. */
-export function doorContract(name: string, send: SendDoor, skip: Readonly<Record<string, string>> = {}): void {
-  for (const [subject, cases] of Object.entries(doorCases)) {
+export function gatewayContract(name: string, send: SendToGateway, skip: Readonly<Record<string, string>> = {}): void {
+  for (const [subject, cases] of Object.entries(gatewayCases)) {
     describe(`${subject} of ${name}`, () => {
       for (const one of cases) {
         const reason = skip[one.name]

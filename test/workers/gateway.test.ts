@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
-import { doorContract, doorDocument, fetchRequest } from '../contracts/gateway.ts'
+import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gateway.ts'
 
 /** A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one. */
 function open(document: Readonly<Record<string, unknown>>): (request: Request) => Promise<Response> {
@@ -17,11 +17,11 @@ function open(document: Readonly<Record<string, unknown>>): (request: Request) =
   }
 }
 
-const send = open(doorDocument(['http://127.0.0.1:9']))
-doorContract('a gateway on Workers', (request) => send(fetchRequest('https://gateway.test', request)))
+const send = open(gatewayDocument(['http://127.0.0.1:9']))
+gatewayContract('a gateway on Workers', (request) => send(fetchRequest('https://gateway.test', request)))
 
 describe('a gateway on Workers without keys', () => {
-  const { keys: _keys, ...keyless } = doorDocument(['http://127.0.0.1:9'])
+  const { keys: _keys, ...keyless } = gatewayDocument(['http://127.0.0.1:9'])
 
   it('serves nobody, and names the setting', async () => {
     const response = await open(keyless)(new Request('https://gateway.test/v1/models'))

@@ -98,16 +98,16 @@ const MAY_BE_MISSING = ['lookupTokens', 'reportedQueue'] as const
 
 /** What the router may know of the engines: the signals a policy names and no others. */
 export function fieldOf(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
-  const seats = engines.map(({ signals, spec }) => {
+  const rows = engines.map(({ signals, spec }) => {
     signals.weight = spec.weight
     return signals
   })
   return {
-    engines: seats,
+    engines: rows,
     candidates(needs) {
       for (const signal of needs) reading.fill(signal)
-      if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return seats
-      return seats.filter((signals) =>
+      if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return rows
+      return rows.filter((signals) =>
         MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(signals[signal])),
       )
     },

@@ -8,14 +8,10 @@ import type { PromptRequest } from './prompt-analyzer.ts'
 /** Messages, parts, texts and their fields: more than any prompt has. */
 const MOST_PIECES = 32_768
 
-const crumbsIsIds = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
+const isIdList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
 /** Where a prompt may be ids, each list of them is one piece. */
 const withoutIds = (value: unknown): unknown =>
-  crumbsIsIds(value)
-    ? null
-    : Array.isArray(value)
-      ? value.map((one: unknown) => (crumbsIsIds(one) ? null : one))
-      : value
+  isIdList(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIdList(one) ? null : one)) : value
 
 /** Has the body more pieces than a prompt is read by? */
 export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {

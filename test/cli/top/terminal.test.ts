@@ -41,7 +41,7 @@ class FakeProcess extends EventEmitter {
   }
 }
 
-const seatOf = (fake: FakeProcess) => fake as unknown as ProcessStdio
+const stdioOf = (fake: FakeProcess) => fake as unknown as ProcessStdio
 const listeners = (fake: FakeProcess) =>
   [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
 
@@ -49,17 +49,17 @@ describe('the terminal of a process', () => {
   it('is none where output goes to a file, or to a terminal that can only print', () => {
     const file = new FakeProcess()
     file.stdout.isTTY = false
-    expect(terminalOf(seatOf(file))).toBeUndefined()
+    expect(terminalOf(stdioOf(file))).toBeUndefined()
     const dumb = new FakeProcess()
     dumb.env['TERM'] = 'dumb'
-    expect(terminalOf(seatOf(dumb))).toBeUndefined()
-    expect(terminalOf(seatOf(new FakeProcess()))).toBeDefined()
+    expect(terminalOf(stdioOf(dumb))).toBeUndefined()
+    expect(terminalOf(stdioOf(new FakeProcess()))).toBeDefined()
   })
 
   it('is left as it was found', () => {
     const fake = new FakeProcess()
     const heard: string[] = []
-    const terminal = terminalOf(seatOf(fake))!
+    const terminal = terminalOf(stdioOf(fake))!
     expect(listeners(fake)).toEqual([0, 0, 0])
     const undo = terminal.onResume(() => heard.push('resume'))
     const giveBack = terminal.take({
@@ -82,14 +82,14 @@ describe('the terminal of a process', () => {
   it('is drawn on without keys where standard input is something else', () => {
     const fake = new FakeProcess()
     fake.stdin.isTTY = false
-    terminalOf(seatOf(fake))!.take({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
+    terminalOf(stdioOf(fake))!.take({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
     expect([fake.stdin.isRaw, ...listeners(fake)]).toEqual([false, 0, 0, 0])
   })
 
   it('has a common size where it does not know its own, and stops the whole job', () => {
     const fake = new FakeProcess()
     Object.assign(fake.stdout, { columns: 0, rows: undefined })
-    const terminal = terminalOf(seatOf(fake))!
+    const terminal = terminalOf(stdioOf(fake))!
     expect(terminal.size()).toEqual({ columns: 80, rows: 24 })
     terminal.suspend()
     expect(fake.killed).toEqual([[0, 'SIGTSTP']])

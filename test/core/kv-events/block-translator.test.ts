@@ -25,7 +25,7 @@ function translator(blockTokens = 16) {
   return { own, held, tell }
 }
 
-/** The blocks of a prompt as the gateway's door measures it. */
+/** The blocks of a prompt as the gateway measures it. */
 function measured(
   prompt: readonly number[],
   { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {},
@@ -50,7 +50,7 @@ function measured(
 }
 
 describe('translating an engine’s blocks', () => {
-  it('names them as the door names the blocks of the same prompt', () => {
+  it('names them as the gateway names the blocks of the same prompt', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 50), blockTokens: 16 }))
     expect([...held.keys()]).toEqual(measured(span(5, 50)))
@@ -64,7 +64,7 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 96)))
   })
 
-  it('keeps salts and adapters apart as the door does', () => {
+  it('keeps salts and adapters apart as the gateway does', () => {
     const { held, tell } = translator()
     const base = { prompt: span(5, 48), blockTokens: 16 }
     tell(

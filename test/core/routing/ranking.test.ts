@@ -13,7 +13,7 @@ const someCosts = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.double({ 
   maxLength: 150,
 })
 
-function sheetOf(costs: readonly number[]): CostTable<'twice'> {
+function costTableOf(costs: readonly number[]): CostTable<'twice'> {
   const costTable = new CostTable(['twice']).reset(costs.length)
   costs.forEach((cost, place) => {
     costTable.costs[place] = cost
@@ -60,7 +60,9 @@ describe('a ranking', () => {
           const order = naively(costs)
           const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
           expect(
-            placesIn(sortWithinTolerance(sheetOf(costs), { within, alike: (place) => place === best || alike(place) })),
+            placesIn(
+              sortWithinTolerance(costTableOf(costs), { within, alike: (place) => place === best || alike(place) }),
+            ),
           ).toEqual(expected)
         },
       ),
@@ -70,7 +72,7 @@ describe('a ranking', () => {
   it('by softmax moves nobody but the winner', () => {
     fc.assert(
       fc.property(someCosts, share, fc.constantFrom(0, 0.1, 3), (costs, draw, temperature) => {
-        const drawn = placesIn(softmax(sheetOf(costs).byCost(), temperature, 'range', () => draw))
+        const drawn = placesIn(softmax(costTableOf(costs).byCost(), temperature, 'range', () => draw))
         const [winner] = drawn
         const order = naively(costs)
         expect(drawn).toEqual(winner === undefined ? [] : [winner, ...order.filter((place) => place !== winner)])
@@ -90,7 +92,7 @@ describe('a ranking', () => {
             cost: costs[place],
             terms: { twice: 2 * costs[place]! },
           }))
-          expect(ranked.take(sheetOf(costs).byCost(), candidates).candidates()).toEqual(expected)
+          expect(ranked.take(costTableOf(costs).byCost(), candidates).candidates()).toEqual(expected)
         }
       }),
     )

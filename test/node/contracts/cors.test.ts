@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
-import { doorDocument, doorKeys, fetchRequest } from '../../contracts/gateway.ts'
+import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
 import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
-import { doors } from '../inbound/both-servers.ts'
+import { servers } from '../inbound/both-servers.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 corsContract('a gateway on Node', async (document) => {
@@ -48,7 +48,7 @@ afterAll(() => {
 /** Two pools: `qwen`, and `dead`, whose engine is not there. */
 function documentOf(cors: object | null, pool: object = {}): Record<string, unknown> {
   const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
-  const base = cors === null ? doorDocument([url]) : corsDocument([url], cors)
+  const base = cors === null ? gatewayDocument([url]) : corsDocument([url], cors)
   const [cluster] = base['clusters'] as { id: string; pools: object[] }[]
   const dead = { model: 'dead', engines: [{ id: 'dead', url: 'http://127.0.0.1:9' }] }
   return { ...base, clusters: [{ ...cluster!, pools: [{ ...cluster!.pools[0], ...pool }, dead] }] }
@@ -74,7 +74,7 @@ const asker =
     new Promise((resolve, reject) => {
       const sent = method === 'POST' ? JSON.stringify({ model: 'qwen', messages: [], ...body }) : ''
       const own = {
-        authorization: `Bearer ${doorKeys.broad}`,
+        authorization: `Bearer ${gatewayKeys.broad}`,
         connection: 'close',
         ...(host === undefined ? {} : { host }),
         ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }),
@@ -95,8 +95,8 @@ const worker = (document: object): Promise<BuiltWorker> =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
 
 const ways: readonly (readonly [string, (document: object) => Promise<Started>, string | undefined, object])[] = [
-  ['through the plain door', node, doors.plain, {}],
-  ['through node:http', node, doors.adapter, {}],
+  ['through the own HTTP/1.1 server', node, servers.plain, {}],
+  ['through node:http', node, servers.adapter, {}],
   ['on Workers, read on the way', worker, undefined, { observe_share: 1 }],
   ['on Workers, natively', worker, undefined, { observe_share: 0 }],
 ]
@@ -167,7 +167,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
 
 it('an engine lets no page read an answer where the gateway lets none', async () => {
   const gateway = await startSilent(documentOf(null))
-  for (const host of Object.values(doors)) {
+  for (const host of Object.values(servers)) {
     for (const stream of [false, true]) {
       const response = await asker(gateway.url, host)({ stream }, { origin: ours })
       expect([response.statusCode, lines(response)]).toEqual([200, ['vary: accept-encoding']])

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll } from 'vitest'
 import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
-import { doorContract, doorDocument, fetchRequest } from '../../contracts/gateway.ts'
+import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/gateway.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 let gateway: RunningGateway
 
 beforeAll(async () => {
   // Nothing listens there: no case of the table needs an engine.
-  gateway = await startSilent(doorDocument(['http://127.0.0.1:9']))
+  gateway = await startSilent(gatewayDocument(['http://127.0.0.1:9']))
 })
 
 afterAll(() => gateway.stop(AbortSignal.abort()))
 
-doorContract('a gateway on Node', (request) => fetch(fetchRequest(gateway.url, request)))
+gatewayContract('a gateway on Node', (request) => fetch(fetchRequest(gateway.url, request)))

@@ -1,5 +1,5 @@
 import { clientsContract } from '../../contracts/clients.ts'
-import { doorContract, doorDocument, fetchRequest } from '../../contracts/gateway.ts'
+import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/gateway.ts'
 import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
 import { afterAll, beforeAll } from 'vitest'
 
@@ -7,14 +7,14 @@ clientsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_
 
 let worker: BuiltWorker
 beforeAll(async () => {
-  worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(doorDocument(['http://127.0.0.1:9'])) })
+  worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(gatewayDocument(['http://127.0.0.1:9'])) })
 })
 afterAll(() => worker.close())
 
 // One connection each: workerd closes one whose body it left unread, perhaps while the next request goes out on it.
 const alone = { connection: 'close' }
 
-doorContract(
+gatewayContract(
   'the built Worker',
   (request) => fetch(fetchRequest(worker.url, { ...request, headers: { ...request.headers, ...alone } })),
   {

@@ -1,4 +1,4 @@
-/** What the plain door takes, what it leaves to node:http, and what becomes of a connection in between. */
+/** What the own HTTP/1.1 server takes, what it leaves to node:http, and what becomes of a connection in between. */
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -27,7 +27,7 @@ const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing
 /** Its limits are short. */
 const impatient = createServer()
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
-const doorOf = (timeouts: HttpTimeouts): Http1Server =>
+const serverOf = (timeouts: HttpTimeouts): Http1Server =>
   new Http1Server({
     gateway,
     timeouts,
@@ -41,8 +41,8 @@ const doorOf = (timeouts: HttpTimeouts): Http1Server =>
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  doorOf({ headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }).takeConnections(server)
-  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).takeConnections(impatient)
+  serverOf({ headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }).takeConnections(server)
+  serverOf({ headMs: 150, requestMs: 400, idleMs: 200 }).takeConnections(impatient)
   for (const one of [server, impatient]) await once(one.listen(0, '127.0.0.1'), 'listening')
 })
 afterAll(() => {
@@ -68,7 +68,7 @@ const end = 'content-length: 2\r\nconnection: close\r\n\r\n{}'
 const plain = (body = '{}', length = body.length): string => `${start}${host}content-length: ${length}\r\n\r\n${body}`
 const first = async (request: string): Promise<string> => (await connect().send(request).answer()).body
 
-describe('the plain door', () => {
+describe('the own HTTP/1.1 server', () => {
   it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])(
     'takes a POST for an engine at %s',
     async (name) => {
@@ -190,7 +190,7 @@ describe('the plain door', () => {
   })
 })
 
-describe('a connection of the plain door', () => {
+describe('a connection of the own HTTP/1.1 server', () => {
   it('skips the rest of a body that was refused unread', async () => {
     serve = async () => new Response('no', { status: 401 })
     const client = connect().send(plain('x'.repeat(1_000), 200_000))
@@ -277,7 +277,7 @@ describe('a connection of the plain door', () => {
 
   it('is given as long for a second head as for a first', async () => {
     const patient = createServer()
-    doorOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).takeConnections(patient)
+    serverOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).takeConnections(patient)
     await once(patient.listen(0, '127.0.0.1'), 'listening')
     const client = connect(patient).send(plain())
     await client.answer()

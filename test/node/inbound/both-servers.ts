@@ -1,19 +1,19 @@
 /**
  * A gateway before one raw engine, and a raw client. A host in capitals sends a request through node:http and Hono:
- * the plain door leaves it to them. So every test can ask the same thing at both doors.
+ * the own HTTP/1.1 server leaves it to them. So every test can ask the same thing at both servers.
  */
 import { once } from 'node:events'
 import net from 'node:net'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
-import { doorDocument, doorKeys } from '../../contracts/gateway.ts'
+import { gatewayDocument, gatewayKeys } from '../../contracts/gateway.ts'
 import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from '../http1/wire.ts'
 
-export const doors = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
-export type DoorName = keyof typeof doors
+export const servers = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
+export type ServerName = keyof typeof servers
 
-export interface BothDoors {
+export interface BothServers {
   readonly port: number
   /** POSTs as the engine got them, head and body. */
   readonly asked: string[]
@@ -30,8 +30,8 @@ const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_
 export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-/** `limits` take the place of those of `doorDocument`. */
-export async function openBothDoors(limits: Readonly<Record<string, unknown>> = {}): Promise<BothDoors> {
+/** `limits` take the place of those of `gatewayDocument`. */
+export async function openBothServers(limits: Readonly<Record<string, unknown>> = {}): Promise<BothServers> {
   const asked: string[] = []
   const lines: string[] = []
   const engine = await rawEngine((socket, request) => {
@@ -39,13 +39,13 @@ export async function openBothDoors(limits: Readonly<Record<string, unknown>> = 
     asked.push(request)
     both.answer(socket, request)
   })
-  const base = doorDocument([engine.url])
+  const base = gatewayDocument([engine.url])
   const document = { ...base, limits: { ...(base['limits'] as object), ...limits }, listen: '127.0.0.1:0' }
   const gateway: RunningGateway = await startGateway(
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     openLog('info', { write: (line) => void lines.push(line) }),
   )
-  const both: BothDoors = {
+  const both: BothServers = {
     port: Number(new URL(gateway.url).port),
     asked,
     lines,
@@ -59,7 +59,7 @@ export async function openBothDoors(limits: Readonly<Record<string, unknown>> = 
   return both
 }
 
-export const key = `authorization: Bearer ${doorKeys.broad}\r\n`
+export const key = `authorization: Bearer ${gatewayKeys.broad}\r\n`
 /** Names the model as the engine does: nothing is edited on the way. */
 export const chatBody = (content = 'Hello', more: object = {}): string =>
   JSON.stringify({ model: 'Qwen/Qwen3-8B', messages: [{ role: 'user', content }], ...more })

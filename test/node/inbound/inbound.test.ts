@@ -1,26 +1,26 @@
-/** How requests may come in on a connection, and what becomes of the connection: the same at both doors. */
+/** How requests may come in on a connection, and what becomes of the connection: the same at both servers. */
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import {
   chatBody,
-  doors,
+  servers,
   jsonAnswer,
   key,
-  openBothDoors,
+  openBothServers,
   RawClient,
   requestText,
-  type BothDoors,
+  type BothServers,
 } from './both-servers.ts'
 import { chunked } from '../http1/wire.ts'
 import { turns, until } from '../../wait.ts'
 
 const LIMIT = 65_536
 
-let both: BothDoors
+let both: BothServers
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  both = await openBothDoors()
+  both = await openBothServers()
 })
 afterAll(() => both.close())
 afterEach(async () => {
@@ -41,7 +41,7 @@ const bodyOf = (request: string): string => request.slice(request.indexOf('\r\n\
 const pieces = (text: string, size: number): string[] => text.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []
 const CHUNKED = 'transfer-encoding: chunked'
 
-describe.each(Object.entries(doors))('a client at the %s door', (_, host) => {
+describe.each(Object.entries(servers))('a client on the %s server', (_, host) => {
   const ask = (wish: Parameters<typeof requestText>[1] = {}) => requestText(host, wish)
 
   it('may send its body in chunks of any size, with extensions and trailers', async () => {

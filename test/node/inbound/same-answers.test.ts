@@ -1,14 +1,14 @@
-/** The two doors of a Node gateway are one: whatever is asked, the same answer, the same request to the engine, the same line in the log. */
+/** The two servers of a Node gateway are one: whatever is asked, the same answer, the same request to the engine, the same line in the log. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { endpoints } from '../../../src/api/endpoints.ts'
-import { doorCases, doorKeys, requestOf } from '../../contracts/gateway.ts'
-import { doors, jsonAnswer, openBothDoors, RawClient, type BothDoors, type DoorName } from './both-servers.ts'
+import { gatewayCases, gatewayKeys, requestOf } from '../../contracts/gateway.ts'
+import { servers, jsonAnswer, openBothServers, RawClient, type BothServers, type ServerName } from './both-servers.ts'
 import { chunked, type RawAnswer } from '../http1/wire.ts'
 import { until } from '../../wait.ts'
 
-let both: BothDoors
+let both: BothServers
 beforeAll(async () => {
-  both = await openBothDoors()
+  both = await openBothServers()
 })
 afterAll(() => both.close())
 beforeEach(() => {
@@ -29,7 +29,7 @@ interface Seen {
 }
 
 async function ask(
-  context: DoorName,
+  context: ServerName,
   { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent,
 ): Promise<Seen> {
   both.asked.length = 0
@@ -37,7 +37,7 @@ async function ask(
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)
   const client = new RawClient(both.port)
   const fields = [
-    ['Host', doors[context]],
+    ['Host', servers[context]],
     ...headers,
     inChunks ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', String(bytes.length)],
   ]
@@ -57,7 +57,7 @@ async function ask(
   return { answer, asked: [...both.asked], line }
 }
 
-/** What differs from one request to the next at the same door. */
+/** What differs from one request to the next on the same server. */
 const passing = (text: string): string =>
   text
     .replace(/^date: .*$/m, 'date')
@@ -102,8 +102,8 @@ async function same(sent: Sent): Promise<Seen> {
 
 const labelled = ['X-Request-Id', 'both-1'] as const
 
-describe('both doors of a gateway on Node refuse alike:', () => {
-  const cases = Object.values(doorCases)
+describe('both servers of a gateway on Node refuse alike:', () => {
+  const cases = Object.values(gatewayCases)
     .flat()
     .filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
   it.each(cases.map((one) => [one.name, one] as const))('%s', async (_, one) => {
@@ -127,11 +127,11 @@ const streams = (socket: { write(text: string): unknown }): void =>
   void socket.write(
     `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-engine: 1\r\ntransfer-encoding: chunked\r\n\r\n${chunked(STREAM)}`,
   )
-const key = ['Authorization', `Bearer ${doorKeys.broad}`] as const
+const key = ['Authorization', `Bearer ${gatewayKeys.broad}`] as const
 const chat = (more: object = {}): string =>
   JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'Grüße' }], ...more })
 
-describe('both doors of a gateway on Node serve alike:', () => {
+describe('both servers of a gateway on Node serve alike:', () => {
   it('an answer in one piece', async () => {
     const { answer, asked } = await same({ headers: [key, labelled], body: chat() })
     expect(answer.head).toContain('200 ok')

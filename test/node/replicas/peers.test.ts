@@ -179,7 +179,7 @@ const book = (changes: object = {}, placement: object = { kind: 'whole', engine:
 const NO_PEERS: Readonly<Record<string, (response: ServerResponse) => void>> = {
   'a web site': (response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
   'one that knows no such path': (response) => void response.writeHead(404).end(),
-  'a door that wants a key': (response) => void response.writeHead(401).end(),
+  'a server that wants a key': (response) => void response.writeHead(401).end(),
   'one that sends elsewhere': (response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
   'one that never answers': () => undefined,
   'one that never says who it is': (response) =>

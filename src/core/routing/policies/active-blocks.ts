@@ -35,7 +35,7 @@ type Seen = Candidate<
 >
 
 const costTable = new CostTable(['prefill_blocks', 'potential_blocks'])
-const todaysSheet = new CostTable(['prefill_blocks', 'potential_blocks', 'credit_blocks', 'requests'])
+const currentCosts = new CostTable(['prefill_blocks', 'potential_blocks', 'credit_blocks', 'requests'])
 
 /** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
 export const activeBlocks: PolicyKind = {
@@ -51,7 +51,7 @@ export const activeBlocks: PolicyKind = {
         needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens', 'queuedPrefillTokens', 'requests', 'slowTokens'],
         rank(request, candidates, random) {
           priceAsToday(request, candidates, values)
-          return softmax(todaysSheet.byCost(), values.temperature, 'range', random)
+          return softmax(currentCosts.byCost(), values.temperature, 'range', random)
         },
       })
     }
@@ -82,7 +82,7 @@ function promptBlocks({ promptTokens, blockTokens }: RouteRequest): number {
 /** `overlapWeight` is today's prefill_load_scale, which it was renamed to; 0 takes the credit with it. */
 function priceAsToday(request: RouteRequest, candidates: readonly Seen[], values: Options): void {
   const { blockTokens, promptTokens } = request
-  const { costs, terms } = todaysSheet.reset(candidates.length)
+  const { costs, terms } = currentCosts.reset(candidates.length)
   let shortestQueue = Infinity
   for (const { queuedPrefillTokens } of candidates) shortestQueue = Math.min(shortestQueue, queuedPrefillTokens)
   for (let place = 0; place < candidates.length; place++) {

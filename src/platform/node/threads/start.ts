@@ -94,7 +94,7 @@ export interface RunningThreads extends RunningGateway {
 /** In the bundle everything is one file, and that file knows when it is a thread. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
 /** Fellows that answer later are left out. */
-const FELLOW_MS = 1_000
+const SIBLING_TIMEOUT_MS = 1_000
 /** A lookup of a stored response waits this long for a thread: a 404 would be wrong, and a thread that ended rejects at once. */
 const LOOKUP_MS = 10_000
 /** Beyond the time that exchanges and then their releases have. */
@@ -249,7 +249,7 @@ class PoolOwner {
     question: Extract<ToMain, readonly ['siblings', unknown]>[1],
   ): Promise<readonly unknown[]> {
     const answers = await Promise.all(
-      this.#othersThan(from).map((thread) => withTimeout(FELLOW_MS, thread.call(['sibling', question]))),
+      this.#othersThan(from).map((thread) => withTimeout(SIBLING_TIMEOUT_MS, thread.call(['sibling', question]))),
     )
     return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
   }
