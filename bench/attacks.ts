@@ -4,14 +4,13 @@
  * Each figure stands beside its goal. The attacks are those of an examination that found defects; see
  * SECURITY.md for the limits that bound them.
  *
- * Flags: --only uploads,memory,lateness,victim,recovery,decode-only,silent-readers,refused,fake-replica
+ * Flags: --only uploads,memory,lateness,victim,recovery,decode-only,silent-readers,refused
  * (default: all; the headline has the figures that were measured)
  * Exit code 1 when a headline figure misses its goal.
  */
 import { fileURLToPath } from 'node:url'
 import { bundleNode } from '../scripts/bundle-node.ts'
 import { decodeOnly } from './attacks/decode-only.ts'
-import { fakeReplica } from './attacks/fake-replica.ts'
 import { rowOf, worst, type Figure } from './attacks/figure.ts'
 import { lateness } from './attacks/lateness.ts'
 import { memory } from './attacks/memory.ts'
@@ -38,7 +37,6 @@ const STEPS: readonly Readonly<Record<string, Attack>>[] = [
     'decode-only': decodeOnly,
     'silent-readers': silentReaders,
     refused,
-    'fake-replica': fakeReplica,
   },
 ]
 

@@ -7,8 +7,9 @@
  * --concurrency 48 · --seed 1 · --upheavals 0: so many times, spread over the load, the gateway itself is changed under
  * way. On Node threads are killed and processes replaced (SIGTERM) by ones with other engines, pools, policies, limits and
  * keys; on Workers two edges learn of such configurations at different times, and their object is evicted, loses its
- * alarms, and has its clock set forward and back. · --replicas 3: on Node alone, so many gateways that tell each other what
- * they book; upheavals kill one and start it again, end it in order, or let it sleep for longer than a lease.
+ * alarms, and has its clock set forward and back. · --replicas 3: on Node alone, so many gateways over one Valkey
+ * server; upheavals kill one and start it again, end it in order, or stop it for longer than a lease. With --kill-engine
+ * they also kill, freeze and empty the server and cut its connections.
  * · --regions 2: an edge before so many regional gateways, which share the engines; upheavals do the same to those.
  */
 import http from 'node:http'
@@ -71,6 +72,7 @@ export default async function soak({ flags, note }: BenchOptions): Promise<Bench
       urls: fleet.urls,
       workers: Number(flags.workers ?? 1),
       replicas,
+      killEngine: flags['kill-engine'] !== undefined,
       regions: Number(flags.regions ?? 0),
     })
     let stopped = false
@@ -112,6 +114,7 @@ function subjectOf(
     urls,
     workers,
     replicas,
+    killEngine,
     regions,
     seed,
     upheavals,
@@ -119,10 +122,11 @@ function subjectOf(
     readonly urls: readonly string[]
     readonly workers: number
     readonly replicas: number
+    readonly killEngine: boolean
     readonly regions: number
   },
 ): Promise<Subject> {
-  if (replicas > 1) return Replicas.start(urls, replicas, seeded(seed))
+  if (replicas > 1) return Replicas.start(urls, { replicas, killEngine }, seeded(seed))
   if (regions > 0) return Regions.start(urls, regions, runtime)
   if (upheavals === 0) return runtime === 'node' ? nodeSubject(urls, workers) : workersSubject(urls)
   const random = seeded(seed)

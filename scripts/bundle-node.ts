@@ -24,7 +24,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     outfile,
     absWorkingDir: root,
     bundle: true,
-    external: ['pino', 'zeromq'],
+    external: ['pino', 'zeromq', '@redis/client'],
     platform: 'node',
     format: 'esm',
     target: 'node22',

@@ -2,17 +2,21 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createClient } from '@redis/client'
+import { findServer, ValkeyServer } from '../../scripts/valkey-server.ts'
 import { until } from '../conformance/until.ts'
 import { ChildGateway } from './child-gateway.ts'
 import { changedDocument, keyOf } from './document.ts'
 import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
 import type { Subject } from './subjects.ts'
 
-/** As in the document. */
+/** `lease_ms` of replicas and pools. */
 const LEASE_MS = 3000
-/** None of those that Linux deals out. */
-const FIRST_PORT = 21_000 + (process.pid % 300) * 10
-const port = (at: number): string => `127.0.0.1:${FIRST_PORT + at}`
+const KINDS = ['killed', 'ended', 'asleep'] as const
+const SERVER_KINDS = ['server killed', 'server frozen', 'connections cut', 'keys lost', 'scripts flushed'] as const
+type Kind = (typeof KINDS | typeof SERVER_KINDS)[number]
+const FROZEN_MS = 2_000
 
 export class Replicas implements Subject {
   readonly complaints: string[] = []
@@ -22,17 +26,36 @@ export class Replicas implements Subject {
   readonly #document: object
   /** null: it is away. */
   readonly #serving: (ChildGateway | null)[]
+  readonly #server: ValkeyServer
+  readonly #kinds: readonly Kind[]
   #upheavals = 0
 
-  static async start(urls: readonly string[], count: number, random: () => number): Promise<Replicas> {
-    const subject = new Replicas(urls, count, random)
+  static async start(
+    urls: readonly string[],
+    { replicas, killEngine }: { readonly replicas: number; readonly killEngine: boolean },
+    random: () => number,
+  ): Promise<Replicas> {
+    const binary = await findServer()
+    if (binary === null) throw new Error('Replicas need a Valkey or Redis server.')
+    const kinds = killEngine ? KINDS.flatMap((kind, at) => [kind, ...SERVER_KINDS.slice(2 * at, 2 * at + 2)]) : KINDS
+    const subject = new Replicas(urls, { count: replicas, server: await ValkeyServer.start(binary), kinds }, random)
     await Promise.all(subject.#serving.map((_, at) => subject.#serve(at)))
     await subject.#joined()
     return subject
   }
 
-  private constructor(urls: readonly string[], count: number, random: () => number) {
+  private constructor(
+    urls: readonly string[],
+    {
+      count,
+      server,
+      kinds,
+    }: { readonly count: number; readonly server: ValkeyServer; readonly kinds: readonly Kind[] },
+    random: () => number,
+  ) {
     this.#random = random
+    this.#server = server
+    this.#kinds = kinds
     this.#document = changedDocument(urls, 1, random)
     this.#serving = Array.from({ length: count }, () => null)
   }
@@ -47,7 +70,12 @@ export class Replicas implements Subject {
   }
 
   async upheave(random: () => number): Promise<string> {
-    const how = (['killed', 'ended', 'asleep'] as const)[this.#upheavals++ % 3]!
+    const how = this.#kinds[this.#upheavals++ % this.#kinds.length]!
+    if (!isOfReplica(how)) {
+      await this.#disturb(how, random)
+      await this.#joined()
+      return how
+    }
     const at = Math.floor(random() * this.#serving.length)
     const one = this.#serving[at]!
     // Its clients go to the others.
@@ -57,6 +85,27 @@ export class Replicas implements Subject {
     return `replica ${at} ${how}`
   }
 
+  async #disturb(how: (typeof SERVER_KINDS)[number], random: () => number): Promise<void> {
+    if (how === 'server killed') {
+      await this.#server.kill()
+      await sleep(random() * 2_000)
+      return this.#server.start()
+    }
+    if (how === 'server frozen') {
+      this.#server.signal('SIGSTOP')
+      await sleep(FROZEN_MS)
+      return this.#server.signal('SIGCONT')
+    }
+    const client = createClient({ url: this.#server.url })
+    client.on('error', () => undefined)
+    await client.connect()
+    if (how === 'connections cut') {
+      await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub'])
+      await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'])
+    } else await client.sendCommand(how === 'keys lost' ? ['FLUSHALL'] : ['SCRIPT', 'FLUSH'])
+    client.destroy()
+  }
+
   /** Of all together: each knows of the bookings of all. */
   async ledger(): Promise<Ledger> {
     return added(await Promise.all(this.#serving.map((one) => fleetLedger(one!.url))))
@@ -64,20 +113,17 @@ export class Replicas implements Subject {
 
   async stop(): Promise<void> {
     await Promise.all(this.#serving.map((one) => one?.end()))
+    await this.#server.stop()
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
   async #serve(at: number): Promise<void> {
-    const secret = 'soak-replicas'
-    const document = {
-      ...this.#document,
-      replicas: { listen: port(at), peers: this.#serving.map((_, other) => port(other)), secret },
-    }
+    const document = { ...this.#document, replicas: { url: this.#server.url, lease_ms: LEASE_MS } }
     this.#serving[at] = await ChildGateway.start({
       name: `replica ${at}`,
       file: join(this.#folder, `replica-${at}.yaml`),
       document,
-      secret,
+      secret: this.key,
       complain: (what) => this.complaints.push(what),
     })
   }
@@ -89,6 +135,8 @@ export class Replicas implements Subject {
       await until(async () => (await following(one!.url)) === others, 'replicas to follow each other')
   }
 }
+
+const isOfReplica = (how: string): how is (typeof KINDS)[number] => KINDS.some((kind) => kind === how)
 
 async function following(url: string): Promise<number> {
   const answer = await asked(`${url}/v1/firstlight/fleet`).catch(() => null)

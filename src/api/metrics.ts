@@ -61,6 +61,7 @@ async function exposed(context: GatewayContext): Promise<Exposed> {
         bufferedBytes: context.bodyMemory.bytes,
         lookups: totalsOf(counted.lookups),
         replicas: answered[0]?.replicas,
+        replicasUp: answered[0]?.replicasUp,
       },
     },
   }

@@ -145,6 +145,12 @@ export class SecretRef {
   }
 }
 
+/** URL of a Valkey or Redis server, optionally with the number of a database. */
+export function isServerUrl(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : null
+  return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '' && /^(\/\d*)?$/.test(url.pathname)
+}
+
 /** Schema of a secret: a literal, or `{ env: NAME }`, which is recommended. */
 const secretOf = (pattern: RegExp) =>
   z.pipe(

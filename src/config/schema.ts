@@ -274,17 +274,21 @@ const record = strict({
 })
 
 const replicas = strict({
-  listen: describe(
-    'HOST:PORT on which replicas read this gateway’s bookings, in plain HTTP: for a private network.',
-    address,
+  url: describe(
+    'URL of a Valkey or Redis server, version 7 or later: `redis://USER:PASSWORD@HOST:PORT`, or `rediss://` for TLS. Use `{ env: NAME }` if it has a password.',
+    secret,
   ),
-  peers: describe(
-    'HOST:PORT of the other replicas. Every address of a name is a replica; names are resolved every 5 s. This gateway may be in the list, so that all replicas can use the same document.',
-    z.array(address).check(z.minLength(1)),
+  cluster: describe(
+    'The server is a Valkey or Redis Cluster; `url` names any of its nodes.',
+    withDefault(z.boolean(), false),
   ),
-  secret: describe(
-    'Shared secret of all replicas. Each replica proves that it has the secret without sending it; peers that cannot are rejected. Required if other machines can reach `replicas.listen`.',
-    z.optional(secret),
+  prefix: describe(
+    'First part of every key and channel. Gateways with different prefixes do not see each other.',
+    withDefault(id, 'firstlight'),
+  ),
+  lease_ms: describe(
+    'If a replica sends no heartbeat for so long, the other replicas remove it and its bookings. Heartbeats are sent five times as often.',
+    withDefault(int(1_000, 600_000), 15_000),
   ),
 })
 
@@ -324,7 +328,7 @@ const document = strict({
     z.optional(record),
   ),
   replicas: describe(
-    'Node only: other gateways in front of the same engines, which exchange their bookings (docs/replicas.md). Absent: none.',
+    'Node only: Valkey or Redis server over which gateways in front of the same engines exchange their bookings (docs/replicas.md). Absent: this gateway is the only one.',
     z.optional(replicas),
   ),
 })

@@ -1,7 +1,7 @@
 /** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings, RegionalGateway } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/contract.ts'
-import { ownEngines, reportsShareThePort, sharedWithReplicas } from './validate.ts'
+import { ownEngines, reportsShareThePort } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
 import { urlHost } from '../url.ts'
@@ -135,12 +135,18 @@ function gatewaySettings({
     ...(ttft.enabled && { reports: reportsText(ttft, keys !== null) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
     ...(replicas !== null && {
-      replicas: `heard at ${addressText(replicas.listen)}, heard of at ${replicas.peers.map(addressText).join(', ')}`,
+      replicas: `over ${serverText(replicas.url)}${replicas.cluster ? ', a cluster' : ''}`,
     }),
     ...(record !== null && {
       record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}`,
     }),
   }
+}
+
+/** Without user and password. */
+const serverText = (url: string): string => {
+  const { protocol, host } = new URL(url)
+  return `${protocol}//${host}`
 }
 
 function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft'], hasKeys: boolean): string {
@@ -253,9 +259,6 @@ function notes(config: Config): string[] {
   for (const id of ownEngines(config)) found.push(`${id} has the listen address of this gateway: requests would loop.`)
   if (reportsShareThePort(config))
     found.push('`ttft.listen` has the same port as `listen`. Reports need a separate port.')
-  const shared = sharedWithReplicas(config)
-  if (shared !== null)
-    found.push(`\`replicas.listen\` has the same port as \`${shared}\`. Replicas need a separate port.`)
   found.push(...reportNotes(config))
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   found.push(...regionalNotes(config))

@@ -2,7 +2,7 @@
 import { urlHost, hostPort } from '../url.ts'
 import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
 import { LONGEST_PATTERN_ID } from './discover.ts'
-import { isLoopback } from './fields.ts'
+import { isLoopback, isServerUrl } from './fields.ts'
 import type { ClusterConfig, Config, ConfigDocument, EngineConfig, PoolSettings, RegionalGateway } from '../config.ts'
 
 /* What cannot be where the gateway listens. */
@@ -39,17 +39,6 @@ function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<
 /** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
 export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
   return ttft.enabled && ttft.listen !== null && isSamePort(listen, ttft.listen)
-}
-
-/** What else listens where replicas read; null: nothing. */
-export function sharedWithReplicas({
-  listen,
-  ttft,
-  replicas,
-}: Pick<Config, 'listen' | 'ttft' | 'replicas'>): 'listen' | 'ttft.listen' | null {
-  if (replicas === null) return null
-  if (isSamePort(listen, replicas.listen)) return 'listen'
-  return ttft.enabled && ttft.listen !== null && isSamePort(ttft.listen, replicas.listen) ? 'ttft.listen' : null
 }
 
 function isSamePort(one: Config['listen'], other: Config['listen']): boolean {
@@ -102,19 +91,8 @@ function checkReplicas(found: Finding[], { replicas }: Config, listens: boolean)
   if (replicas === null) return
   if (!listens)
     found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
-  else {
-    const { host, port } = replicas.listen
-    if (replicas.secret === null && !isLoopback(host))
-      found.push({
-        path: ['replicas', 'listen'],
-        rule: 'can be reached from other machines: give all replicas the same `secret`',
-      })
-    if (port === 0) found.push({ path: ['replicas', 'listen'], rule: 'must have a port that the others can name' })
-    for (const [index, at] of replicas.peers.entries()) {
-      if (at.port === 0 || at.host === '0.0.0.0' || at.host === '::')
-        found.push({ path: ['replicas', 'peers', index], rule: 'must be the name or address of a machine, and a port' })
-    }
-  }
+  else if (!isServerUrl(replicas.url))
+    found.push({ path: ['replicas'], rule: 'must have a `url` like redis://10.0.0.1:6379 or rediss://valkey' })
 }
 
 type Named = readonly [name: string, path: Path]

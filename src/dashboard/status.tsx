@@ -23,7 +23,7 @@ const replicaCount = (view: View): number => replicasOf(view, 'following').lengt
 /** Page header: name of the fleet, and whether the data is current. */
 export function Status({ link, view, onForget }: StatusProps) {
   const away = replicasOf(view, 'away')
-    .map(({ address }) => address)
+    .map(({ host }) => host)
     .join(', ')
   return (
     <header>

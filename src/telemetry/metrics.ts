@@ -104,6 +104,8 @@ export interface OwnCounts {
   }
   /** Absent: there are none. */
   readonly replicas?: readonly ReplicaDigest[] | undefined
+  /** Absent: none are configured. */
+  readonly replicasUp?: boolean | undefined
 }
 
 export type Metric =
@@ -186,8 +188,16 @@ export const OWN_COUNTS: readonly Metric[] = [
   {
     from: 'gateway',
     type: 'gauge',
+    name: 'firstlight_replicas_server_up',
+    help: '1 if the Valkey or Redis server of `replicas` is connected, else 0. No sample: none is configured.',
+    value: (g) => (g.own?.replicasUp === undefined ? undefined : Number(g.own.replicasUp)),
+    panel: 'Health',
+  },
+  {
+    from: 'gateway',
+    type: 'gauge',
     name: 'firstlight_replicas_following',
-    help: 'Other gateways whose bookings are known here. No sample: none are configured.',
+    help: 'Other gateways whose bookings are received. No sample: none are configured.',
     value: (g) => g.own?.replicas?.filter(({ state }) => state === 'following').length,
     panel: 'Health',
   },
@@ -195,7 +205,7 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway',
     type: 'gauge',
     name: 'firstlight_replicas_away',
-    help: 'Other gateways that cannot be heard: they and this one choose without knowing of each other.',
+    help: 'Other gateways whose bookings are not received: they and this one route without each other’s load.',
     value: (g) => g.own?.replicas?.filter(({ state }) => state === 'away').length,
     panel: 'Health',
   },

@@ -284,20 +284,14 @@ describe('firstlight serve', () => {
     )
   })
 
-  it.each([
-    ['127.0.0.1:7001', '127.0.0.1:7001', 'listen'],
-    [':7001', '127.0.0.1:7001', 'listen'],
-    ['127.0.0.1:7000', '127.0.0.1:7002', 'ttft.listen'],
-    ['127.0.0.1:7000', '127.0.0.1:7001', 'listen', '--listen', 'localhost:7001'],
-  ])('rejects a replica port that is in use: %s, %s', async (listen, replicas, shared, ...flags) => {
-    const document = `listen: ${listen}\nopen: true\nttft: { enabled: true, listen: "127.0.0.1:7002" }\nreplicas: { listen: "${replicas}", peers: ["h:1"] }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
-    expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
-      code: 2,
-      err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, has the same port as \`${shared}\``) as string,
-    })
+  it('shows the server of replicas without its password', async () => {
+    const document = `listen: 127.0.0.1:0\nreplicas: { url: "rediss://fl:hush@valkey:6380" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     const { out } = await run(['check'], { FIRSTLIGHT_CONFIG: document })
-    expect(out).toMatch(/^replicas +heard at .*, heard of at h:1$/m)
-    if (flags.length === 0) expect(out).toContain(`note: \`replicas.listen\` has the same port as \`${shared}\``)
+    expect(out).toMatch(/^replicas +over rediss:\/\/valkey:6380$/m)
+    expect(await run(['serve', '--replicas', 'valkey:6379'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--replicas must be the URL of a Valkey or Redis server') as string,
+    })
   })
 
   it.each([

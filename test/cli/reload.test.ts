@@ -220,7 +220,7 @@ describe('a process with a new configuration', () => {
       listen: '0.0.0.0:9',
       workers: 3,
       log: { level: 'debug' },
-      replicas: { listen: '127.0.0.1:7', peers: ['127.0.0.1:8'] },
+      replicas: { url: 'redis://127.0.0.1:6379' },
       limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 },
       ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 },
     })

@@ -17,7 +17,10 @@ describe('the generated pages are those of this schema (else: npm run docs)', ()
 })
 
 describe('every example is valid', () => {
-  const anyEnv = new Proxy({}, { get: (_, name) => `value-of-${String(name)}` })
+  const anyEnv = new Proxy(
+    {},
+    { get: (_, name) => (String(name).endsWith('_URL') ? 'redis://valkey' : `value-of-${String(name)}`) },
+  )
   const parsed = (text: string) =>
     parseConfigText(text, anyEnv, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
   const examples = readdirSync(new URL('../../examples', import.meta.url)).filter(
@@ -34,7 +37,6 @@ describe('every example is valid', () => {
       readonly metadata: { readonly name: string }
       readonly data: Record<string, string>
       readonly spec: {
-        readonly clusterIP?: string
         readonly ports: readonly { readonly port: number }[]
         readonly template: {
           readonly spec: {
@@ -48,13 +50,15 @@ describe('every example is valid', () => {
     }
     const objects = loadAll(file('examples/kubernetes.yaml')) as Object[]
     const text = objects.find(({ kind }) => kind === 'ConfigMap')!.data['firstlight.yaml']!
-    const { listen, replicas } = parsed(text)
-    const [container] = objects.find(({ kind }) => kind === 'Deployment')!.spec.template.spec.containers
-    expect(container!.ports.map(({ containerPort }) => containerPort)).toEqual([listen.port, replicas!.listen.port])
+    const { listen } = parsed(text)
+    const [container] = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'firstlight')!
+      .spec.template.spec.containers
+    expect(container!.ports.map(({ containerPort }) => containerPort)).toEqual([listen.port])
     expect(container!.env.map(({ name }) => name).sort()).toEqual(
       [...text.matchAll(/env: (\w+)/g)].map(([, name]) => name).sort(),
     )
-    const headless = objects.find(({ spec }) => spec?.clusterIP === 'None')!
-    expect(replicas!.peers).toEqual([{ host: headless.metadata.name, port: headless.spec.ports[0]!.port }])
+    const valkey = objects.find(({ kind, metadata }) => kind === 'Service' && metadata.name === 'firstlight-valkey')!
+    expect(text).toContain('url: { env: FIRSTLIGHT_REPLICAS_URL }')
+    expect(valkey.spec.ports.map(({ port }) => port)).toEqual([6379])
   })
 })

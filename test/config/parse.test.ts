@@ -719,59 +719,36 @@ describe('the recorder', () => {
 })
 
 describe('replicas', () => {
-  const replicas = (changes: object) =>
-    document({ replicas: { listen: '127.0.0.1:7', peers: ['gateways:7'], ...changes } })
+  const replicas = (changes: object) => document({ replicas: { url: 'redis://valkey:6379', ...changes } })
 
-  it('are none unless they are named, and then wherever they are', () => {
+  it('need a URL and nothing else', () => {
     expect(parseConfig(document(), {}, node).replicas).toBeNull()
-    expect(
-      parseConfig(
-        replicas({ listen: ':7', peers: ['gateways:7', '[::1]:7', '10.0.0.1:7'], secret: { env: 'SECRET' } }),
-        { SECRET: 'hush' },
-        node,
-      ).replicas,
-    ).toEqual({
-      listen: { host: '0.0.0.0', port: 7 },
-      peers: [
-        { host: 'gateways', port: 7 },
-        { host: '::1', port: 7 },
-        { host: '10.0.0.1', port: 7 },
-      ],
-      secret: 'hush',
+    const url = 'rediss://fl:hush@valkey:6380/3'
+    expect(parseConfig(replicas({ url: { env: 'URL' } }), { URL: url }, node).replicas).toEqual({
+      url,
+      cluster: false,
+      prefix: 'firstlight',
+      leaseMs: 15_000,
     })
   })
 
-  it.each([
-    [
-      { listen: ':7' },
-      'replicas.listen',
-      ':7',
-      'can be reached from other machines: give all replicas the same `secret`',
-    ],
-    [{ listen: '127.0.0.1:0' }, 'replicas.listen', '127.0.0.1:0', 'must have a port that the others can name'],
-    [{ peers: ['a:1', ':7'] }, 'replicas.peers[1]', ':7', 'must be the name or address of a machine, and a port'],
-    [{ peers: ['[::]:7'] }, 'replicas.peers[0]', '[::]:7', 'must be the name or address of a machine, and a port'],
-    [
-      { peers: ['gateways:0'] },
-      'replicas.peers[0]',
-      'gateways:0',
-      'must be the name or address of a machine, and a port',
-    ],
-  ])('are found: %j', (changes, path, value, rule) => {
-    expect(only(replicas(changes))).toEqual([path, JSON.stringify(value), rule])
-  })
+  it.each(['http://valkey', 'valkey:6379', 'redis://', 'redis://valkey/keys'])(
+    'reject the URL %s, without showing it',
+    (url) => {
+      for (const given of [url, { env: 'URL' }]) {
+        const [path, value, rule] = only(replicas({ url: given }), { URL: url }) as readonly unknown[]
+        expect([path, rule]).toEqual(['replicas', 'must have a `url` like redis://10.0.0.1:6379 or rediss://valkey'])
+        expect(String(value)).not.toContain(url)
+      }
+    },
+  )
 
-  it.each([
-    [{ peers: [] }],
-    [{ peers: ['gateways'] }],
-    [{ peers: 'gateways:7' }],
-    [{ listen: 7 }],
-    [{ secret: 'with blanks' }],
-    [{ secret: '$SECRET' }],
-    [{ peer: 'a:1' }],
-  ])('are written as they are to be: %j', (changes) => {
-    expect(problems(replicas(changes)).length).toBeGreaterThan(0)
-  })
+  it.each([[{ url: undefined }], [{ url: '$URL' }], [{ prefix: 'a:b' }], [{ lease_ms: 999 }], [{ peers: ['a:1'] }]])(
+    'reject %j',
+    (changes) => {
+      expect(problems(replicas(changes)).length).toBeGreaterThan(0)
+    },
+  )
 
   it('are refused where one object keeps the books for all', () => {
     expect(only(replicas({}), {}, workers)).toEqual([

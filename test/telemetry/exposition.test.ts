@@ -7,7 +7,7 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
 
-const replica = { address: '10.0.0.2:8090', id: 'r' }
+const replica = { host: 'gateway-2', id: 'r' }
 const replicas = [
   { ...replica, state: 'following', bookings: 3 },
   { ...replica, state: 'following', bookings: 4 },
@@ -24,6 +24,7 @@ const gateway = {
     refusals: { key_wrong: 2 },
     lookups: { made: 3, late: 1, failed: 0, skipped: { tokenize_late: 2 } },
     replicas,
+    replicasUp: true,
   },
 }
 
@@ -116,11 +117,16 @@ describe('the text of /metrics', () => {
   })
 
   it('says which other gateways are heard, and nothing of them where there are none', () => {
+    expect(value('firstlight_replicas_server_up')).toEqual([1])
     expect(value('firstlight_replicas_following')).toEqual([2])
     expect(value('firstlight_replicas_away')).toEqual([1])
     expect(value('firstlight_replicas_bookings')).toEqual([8])
     expect(
-      exposition({ digests: [], rollups: [], gateway: { ...gateway, own: { ...gateway.own, replicas: undefined } } }),
+      exposition({
+        digests: [],
+        rollups: [],
+        gateway: { ...gateway, own: { ...gateway.own, replicas: undefined, replicasUp: undefined } },
+      }),
     ).not.toMatch(/firstlight_replicas_\w+ \d/)
   })
 

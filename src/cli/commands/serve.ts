@@ -1,8 +1,8 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../config.ts'
-import { ownEngines, reportsShareThePort, sharedWithReplicas } from '../../config/validate.ts'
+import { ownEngines, reportsShareThePort } from '../../config/validate.ts'
 import { summarise } from '../../config/summary.ts'
-import { addressText, isLoopback, parseThreads } from '../../config/fields.ts'
+import { isLoopback, isServerUrl, parseThreads } from '../../config/fields.ts'
 import type { Log } from '../../ports.ts'
 import { Discovery, ownAddresses, systemLookup } from '../../platform/node/discovery.ts'
 import { stateOf } from '../../platform/node/file-state.ts'
@@ -46,6 +46,12 @@ export const serve: Command = {
       about:
         'Number of I/O threads; overrides the configuration. With 2 or more, one additional thread makes the routing decisions. auto: number of cores minus one. See docs/scale.md.',
     },
+    replicas: {
+      type: 'string',
+      value: 'URL',
+      about:
+        'Valkey or Redis server over which gateways exchange their bookings, such as redis://127.0.0.1:6379; overrides `replicas.url`. See docs/replicas.md.',
+    },
     record: {
       type: 'string',
       value: 'FILE',
@@ -83,15 +89,8 @@ async function runServe(args: Args, io: Io): Promise<number> {
   // Register the handler first. Without one, SIGUSR2 would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
-  const replicas =
-    config.replicas === null
-      ? null
-      : new Replicas(config.replicas, { lookup: io.lookup ?? systemLookup, log, now: steadyNow })
+  const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
   const gateway = await start(config, log, { folder, standing: { between: recording.between, replicas } })
-  await replicas?.open().catch(async (error: unknown) => {
-    await gateway.stop(AbortSignal.abort())
-    throw error
-  })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
@@ -178,14 +177,25 @@ export function withFlags(config: Config, args: Args): Config {
       '`ttft.listen` has the same port as `listen`. Reports need a separate port.',
       'Choose another port, such as 127.0.0.1:28886, or omit it: /ttft_report is also on the main port.',
     )
-  const shared = sharedWithReplicas(moved)
-  if (shared !== null)
-    throw new UsageError(
-      `\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, has the same port as \`${shared}\`. Replicas need a separate port.`,
-      'Choose another port, such as :7070, and use it in `replicas.peers`.',
-    )
-  const threaded = { ...moved, workers: threadsFlag(args) ?? moved.workers }
+  const threaded = {
+    ...moved,
+    workers: threadsFlag(args) ?? moved.workers,
+    replicas: replicasFlag(args, moved.replicas) ?? moved.replicas,
+  }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
+}
+
+/** Defaults equal to those of the configuration. */
+const REPLICAS_DEFAULTS = { cluster: false, prefix: 'firstlight', leaseMs: 15_000 }
+
+function replicasFlag(args: Args, configured: Config['replicas']): Config['replicas'] {
+  const url = args.text('replicas')
+  if (url !== null && !isServerUrl(url))
+    throw new UsageError(
+      '--replicas must be the URL of a Valkey or Redis server.',
+      'Example: --replicas redis://127.0.0.1:6379',
+    )
+  return url === null ? null : { ...REPLICAS_DEFAULTS, ...configured, url }
 }
 
 function threadsFlag(args: Args): Config['workers'] | null {

@@ -138,7 +138,7 @@ function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Fr
 }
 
 function problemOf({ draining, replicas = [] }: View): string | null {
-  const away = replicas.filter(({ state }) => state === 'away').map(({ address }) => address)
+  const away = replicas.filter(({ state }) => state === 'away').map(({ host }) => host)
   if (draining) return 'shutting down, accepts no new requests'
   return away.length > 0 ? `replicas away: ${away.join(', ')}` : null
 }

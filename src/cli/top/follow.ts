@@ -118,7 +118,7 @@ const pool = z.looseObject({
   engines: z.array(engine),
 })
 
-const replica = z.looseObject({ address: z.string(), state: z.string() })
+const replica = z.looseObject({ host: z.string(), state: z.string() })
 
 const view = z.looseObject({
   version: z.string(),

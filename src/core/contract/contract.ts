@@ -2,13 +2,13 @@ import type { DecisionCount } from '../pool/decisions.ts'
 import type { EarlyLegRole } from './legs.ts'
 import type { ShadowChoice } from '../routing/policy.ts'
 
-/** Another gateway with books of the same engines, as this one knows it. */
+/** Another gateway in front of the same engines. */
 export interface ReplicaDigest {
-  /** HOST:PORT. */
-  readonly address: string
-  /** Of its process; null: it was never reached. */
-  readonly id: string | null
-  /** `away`: what it books is not known here. */
+  /** Name of its machine or pod. */
+  readonly host: string
+  /** Unique for each start of the process. */
+  readonly id: string
+  /** `away`: its bookings are not received now. */
   readonly state: 'following' | 'away'
   /** Its live bookings, of all pools. */
   readonly bookings: number
@@ -440,6 +440,8 @@ export interface ClusterDigest {
   readonly decisions?: readonly DecisionCount[]
   /** Absent where there are none. */
   readonly replicas?: readonly ReplicaDigest[]
+  /** The server that carries their bookings is connected. Absent where none is configured. */
+  readonly replicasUp?: boolean
 }
 
 /** For an operator's eye: a digest with the last TTFTs of each engine, and the last decisions. */

@@ -118,12 +118,12 @@ describe('the drawing of a fleet', () => {
     ])
   })
 
-  it('says first which other gateway is not heard, and nothing of those that are', () => {
-    const replica = { address: '10.0.0.6:8090', id: 'r', state: 'following', bookings: 3 } as const
+  it('names a replica whose bookings are not received, and no other', () => {
+    const replica = { host: 'gateway-6', id: 'r', state: 'following', bookings: 3 } as const
     expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
     expect(
-      report(frameOf(viewOf([], { replicas: [replica, { ...replica, address: '10.0.0.7:8090', state: 'away' }] })))[0],
-    ).toMatch(/^replicas away: 10\.0\.0\.7:8090 ·/)
+      report(frameOf(viewOf([], { replicas: [replica, { ...replica, host: 'gateway-7', state: 'away' }] })))[0],
+    ).toMatch(/^replicas away: gateway-7 ·/)
   })
 
   it('says of a pool whose object is out of reach that it is, and nothing else', () => {

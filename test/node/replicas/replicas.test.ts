@@ -1,5 +1,5 @@
-/** Gateways in front of the same engines, which tell each other what they book. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+/** Gateways in front of the same engines, which exchange their bookings over a real server. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
@@ -7,9 +7,9 @@ import { received, receivedCall, sent, sentCall } from '../../../src/platform/no
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
-import { ownPorts } from '../../own-ports.ts'
 import { slowEngine, type SlowEngine } from '../slow-engine.ts'
 import { until } from '../../wait.ts'
+import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 
 const now = () => Date.now()
 const never = new AbortController().signal
@@ -35,8 +35,8 @@ class Replica {
 
   async start(
     engines: readonly SlowEngine[],
-    port: number,
-    { peers, secret = 'hush-replica', threads = 1, pool = {} }: Changes,
+    server: string,
+    { prefix, threads = 1, pool = {} }: Changes,
   ): Promise<this> {
     const config = parseConfig(
       {
@@ -55,19 +55,18 @@ class Replica {
             ],
           },
         ],
-        replicas: { listen: `127.0.0.1:${port}`, peers, secret },
+        replicas: { url: server, prefix, lease_ms: 2000 },
       },
       {},
       { defaultVersion: 1, defaultObserveShare: 1, listens: true },
     )
     const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
-    this.replicas = new Replicas(config.replicas!, { lookup: async (name) => [name], log, now })
+    this.replicas = new Replicas(config.replicas!, { log, now })
     const standing = { replicas: this.replicas }
     this.gateway =
       threads === 1
         ? await startGateway(config, log, '.', standing)
         : await startThreads(config, log, { count: threads, standing })
-    await this.replicas.open()
     return this
   }
 
@@ -105,14 +104,13 @@ class Replica {
 }
 
 interface Changes {
-  readonly peers: readonly string[]
-  readonly secret?: string
+  readonly prefix: string
   readonly threads?: number
   readonly pool?: object
 }
 
-describe('words', () => {
-  it('carry what LMCache servers say unharmed', () => {
+describe('messages', () => {
+  it('carry reports of LMCache servers unchanged', () => {
     const batch = {
       instance: 'i',
       incarnation: 1,
@@ -129,7 +127,7 @@ describe('words', () => {
     expect(receivedCall(JSON.parse(JSON.stringify(sentCall(call))) as never)).toEqual(call)
   })
 
-  it('say neither who asked nor what was said', () => {
+  it('contain neither tenant nor session', () => {
     const asked = admission({
       tenant: 'team-a',
       session: 'session-1',
@@ -147,28 +145,33 @@ describe('words', () => {
   })
 })
 
-describe('two replicas', () => {
+const binary = await findServer()
+
+describe.skipIf(binary === null)('two replicas', () => {
+  let server: ValkeyServer
   let engines: SlowEngine[]
-  let ports: number
-  let peers: string[]
+  let prefix = ''
+  let started = 0
   let one: Replica
   let other: Replica
   const open: Replica[] = []
-  const start = async (at: number, changes: Partial<Changes> = {}): Promise<Replica> => {
+  const start = async (changes: Partial<Changes> = {}): Promise<Replica> => {
     const replica = new Replica()
     open.push(replica)
-    return replica.start(engines, ports + at, { peers, ...changes })
+    return replica.start(engines, server.url, { prefix, ...changes })
   }
   const joined = (replica: Replica, others = 1) =>
     until(async () => (await replica.fleet()).replicas.filter(({ state }) => state === 'following').length === others)
 
+  beforeAll(async () => {
+    server = await ValkeyServer.start(binary!)
+  })
+  afterAll(() => server.stop())
   beforeEach(async () => {
     engines = [await slowEngine(), await slowEngine()]
-    ports = ownPorts(3)
-    // Each has its own address among them, as behind one name.
-    peers = [`127.0.0.1:${ports}`, `127.0.0.1:${ports + 1}`]
-    one = await start(0)
-    other = await start(1)
+    prefix = `test${++started}`
+    one = await start()
+    other = await start()
     await Promise.all([joined(one), joined(other)])
   })
   afterEach(async () => {
@@ -218,7 +221,7 @@ describe('two replicas', () => {
   it('take an engine out of the choice on both when either is told to', async () => {
     await fetch(`${one.gateway.url}/v1/firstlight/engines/a/drain`, { method: 'POST' })
     await until(async () => (await other.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
-    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    const third = await start()
     await until(async () => (await third.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
     await fetch(`${other.gateway.url}/v1/firstlight/engines/a/undrain`, { method: 'POST' })
     await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
@@ -227,7 +230,7 @@ describe('two replicas', () => {
   it('tell a third one what lives when it comes', async () => {
     await one.chat()
     await other.chat()
-    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    const third = await start()
     await joined(third, 2)
     await until(async () => JSON.stringify(await third.requests()) === '{"a":1,"b":1}')
   })
@@ -247,24 +250,25 @@ describe('two replicas', () => {
     expect(explained.status).toBe(200)
     expect(await explained.json()).toMatchObject({ placement: { engine: answer.headers.get('x-firstlight-engine') } })
     expect((await fetch(`${other.gateway.url}/v1/firstlight/decisions/nobodys`)).status).toBe(404)
-    expect((await fetch(`http://127.0.0.1:${ports}/replica/decision?cluster=one&pool=m&id=x`)).status).toBe(401)
-    expect((await fetch(`http://127.0.0.1:${ports}//`)).status).toBe(404)
     const holding = { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' }
     one.replicas.holdings.keep('resp_1', holding)
-    await until(() => other.replicas.holdings.find('resp_1', 't') !== null)
-    expect(other.replicas.holdings.find('resp_1', 'somebody')).toBeNull()
-    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
-    await until(() => third.replicas.holdings.find('resp_1', 't') !== null)
-    other.replicas.holdings.forget('resp_1')
-    await until(() => one.replicas.holdings.find('resp_1', 't') === null)
+    const find = (replica: Replica, tenant = 't') => replica.replicas.holdings.find('resp_1', tenant)
+    await until(async () => (await find(other)) !== null)
+    expect(await find(other, 'somebody')).toBeNull()
+    one.replicas.holdings.keep('resp_1', { ...holding, tenant: 'somebody' })
+    const third = await start()
+    await until(async () => (await find(third)) !== null)
+    await other.replicas.holdings.forget('resp_1')
+    await until(async () => (await find(one)) === null)
+    expect(await find(third)).toBeNull()
   })
 
   it('pass on what LMCache servers report to the registry of either', async () => {
     for (const replica of [one, other]) await replica.stop()
     open.splice(0)
     const pool = { lmcache: { registry: true, chunk_tokens: 256 } }
-    one = await start(0, { pool })
-    other = await start(1, { pool })
+    one = await start({ pool })
+    other = await start({ pool })
     await Promise.all([joined(one), joined(other)])
     const instance = {
       instance_id: 'i0',
@@ -286,8 +290,7 @@ describe('two replicas', () => {
   })
 
   it('keep books with threads as with one', async () => {
-    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`], threads: 2 })
-    // The two know two peers only: they do not hear the third, which hears them.
+    const third = await start({ threads: 2 })
     await joined(third, 2)
     await one.chat()
     expect(await until(async () => (await third.pool()).bookings)).toBe(1)

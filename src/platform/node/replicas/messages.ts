@@ -1,44 +1,46 @@
-/** Is it a word? What books take for a number and is none would stay in their sums for good. */
+/**
+ * Messages of one pool's channel: `NUMBER REPLICA [EVENT, …]`. Numbers are consecutive within a pool. A value that the
+ * ledger took for a number and is none would stay in its sums, so every event is validated.
+ */
 import * as z from 'zod/mini'
-import type { StoredResponse, PoolName } from '../../../ports.ts'
-import type { Admission, EngineSignal, Placement, Resume } from '../../../core/contract/contract.ts'
+import type { Admission, Decision, EngineSignal, Placement, Resume } from '../../../core/contract/contract.ts'
 import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import type { CacheEvents, RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import { readAdmission } from '../../../core/contract/decode.ts'
 
-/* What a replica says of its bookings to those who read its log: a line of JSON, a list of words, for each turn of its loop. */
-
-/** Raise it when older readers would take words for what they are not. */
+/** Part of every key. Raise it if older readers would misread events; the versions do not see each other then. */
 export const WIRE_VERSION = 1
 
-/** How a booking has come along that was made before its reader joined. */
+/** Progress of a booking that was made before its reader joined. */
 export type Course = Pick<Resume, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>
 
 export const JUST_MADE: Course = { firstTokenSeen: false, outputBlocks: 0 }
 
-export type Word =
-  | readonly [said: 'hello', hello: { readonly wire: number; readonly id: string; readonly version: string }]
-  | readonly [
-      said: 'book',
-      pool: PoolName,
-      blockTokens: number,
-      asked: SentAdmission,
-      placement: Placement,
-      course?: Course,
-    ]
-  | BookingEvent
-  /** `at`: of two that an operator said of one engine the later holds. */
-  | readonly [said: 'signal', pool: PoolName, signal: EngineSignal, at: number]
-  /** What an LMCache server told this one's registry. */
-  | readonly [said: 'registry', pool: PoolName, call: SentCall]
-  | readonly [said: 'held', id: string, holding: StoredResponse]
-  | readonly [said: 'forgotten', id: string]
-  /** All that lives was told: what was known before and not told again has ended. */
-  | readonly [said: 'all']
-  /** It ends in order, and its bookings with it. */
-  | readonly [said: 'bye']
+export type BookEvent = readonly [
+  kind: 'book',
+  blockTokens: number,
+  admission: SentAdmission,
+  placement: Placement,
+  course?: Course,
+]
 
-/** As much of an admission as books are kept of: neither who asked nor what was said. */
+export type PoolEvent =
+  | BookEvent
+  | BookingEvent
+  /** `at`: of two signals for one engine the later holds. */
+  | readonly [kind: 'signal', signal: EngineSignal, at: number]
+  /** Report of an LMCache server to the registry of one replica. */
+  | readonly [kind: 'registry', call: SentCall]
+  | readonly [kind: 'forgotten', responseId: string]
+  /** A question to all replicas: who made this decision? */
+  | readonly [kind: 'explain', question: string, decision: string]
+  | readonly [kind: 'explained', question: string, decision: Decision | null]
+  /** All open bookings follow; what was known before and is not among them has ended. */
+  | readonly [kind: 'begin']
+  | readonly [kind: 'end']
+  | readonly [kind: 'leave']
+
+/** What the ledger needs of an admission: neither who asked nor the prompt. */
 export type SentAdmission = Omit<
   Admission,
   'blocks' | 'tenant' | 'session' | 'overrides' | 'unsplittable' | 'avoid' | 'chunks'
@@ -47,11 +49,11 @@ export type SentAdmission = Omit<
   readonly blocks: string
 }
 
-/** Questions are answered by whoever is asked. */
-export type Told = Exclude<RegistryCall, { readonly kind: 'list' | 'lookup' }>
+/** Calls that change a registry; queries are answered locally. */
+export type RegistryChange = Exclude<RegistryCall, { readonly kind: 'list' | 'lookup' }>
 type Events = Extract<RegistryCall, { readonly kind: 'events' }>
 export type SentCall =
-  | Exclude<Told, Events>
+  | Exclude<RegistryChange, Events>
   | {
       readonly kind: 'events'
       readonly batches: readonly (Omit<CacheEvents, 'keys' | 'ranks'> & {
@@ -60,32 +62,26 @@ export type SentCall =
       })[]
     }
 
-export function sentCall(call: Told): SentCall {
-  return call.kind === 'events'
-    ? {
-        ...call,
-        batches: call.batches.map((batch) => ({ ...batch, keys: base64(batch.keys), ranks: base64(batch.ranks) })),
-      }
-    : call
+export function sentCall(call: RegistryChange): SentCall {
+  if (call.kind !== 'events') return call
+  const batches = call.batches.map((batch) => ({ ...batch, keys: base64(batch.keys), ranks: base64(batch.ranks) }))
+  return { ...call, batches }
 }
 
-export function receivedCall(call: SentCall): Told {
-  return call.kind === 'events'
-    ? {
-        ...call,
-        batches: call.batches.map((batch) => ({
-          ...batch,
-          keys: lanes(batch.keys),
-          ranks: Uint8Array.from(Buffer.from(batch.ranks, 'base64')),
-        })),
-      }
-    : call
+export function receivedCall(call: SentCall): RegistryChange {
+  if (call.kind !== 'events') return call
+  const batches = call.batches.map((batch) => ({
+    ...batch,
+    keys: lanes(batch.keys),
+    ranks: Uint8Array.from(Buffer.from(batch.ranks, 'base64')),
+  }))
+  return { ...call, batches }
 }
 
 const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 
-/** Copied: what Node makes of base64 may begin at any byte. */
+/** Copied, because a buffer that Node decodes from base64 may begin at any byte. */
 function lanes(text: string): Uint32Array {
   const bytes = Uint8Array.from(Buffer.from(text, 'base64'))
   return new Uint32Array(bytes.buffer, 0, (bytes.length >> 3) * 2)
@@ -108,20 +104,19 @@ export function received({ blocks, ...kept }: SentAdmission): Admission {
   return readAdmission({ ...kept, blocks: lanes(blocks) })
 }
 
-/** More than anything can be, and so little that sums of it stay exact. */
+/** Upper bound of every amount; sums of it stay exact. */
 const MOST = 2 ** 40
 
 const text = z.string()
-const number = z.number().check(z.gte(-MOST), z.lte(MOST))
+const finite = z.number().check(z.gte(-MOST), z.lte(MOST))
 const amount = z.number().check(z.gte(0), z.lte(MOST))
 const count = z.int().check(z.gte(0), z.lte(MOST))
-const stages = z.record(text, number)
+const stages = z.record(text, finite)
 const usage = z.nullable(
   z.looseObject({ promptTokens: amount, completionTokens: amount, cachedTokens: z.nullable(amount) }),
 )
-const pool = z.tuple([text, text])
 
-const asked = z.looseObject({
+const admission = z.looseObject({
   id: text,
   attempt: count,
   model: text,
@@ -161,36 +156,90 @@ const outcome = z.looseObject({
   stages: z.optional(stages),
 })
 
-/** What follows the name of the word; later versions may say more behind it. */
-const WORDS: Readonly<Record<Word[0], z.ZodMiniType>> = {
-  hello: z.tuple([z.looseObject({ wire: number, id: text, version: text })], z.unknown()),
-  book: z.tuple([pool, amount.check(z.gt(0)), asked, placement, z.optional(course)], z.unknown()),
+/** Fields behind the kind; later versions may append more. */
+const EVENTS: Readonly<Record<PoolEvent[0], z.ZodMiniType>> = {
+  book: z.tuple([amount.check(z.gt(0)), admission, placement, z.optional(course)], z.unknown()),
   leg_done: z.tuple([text, part, stages, usage], z.unknown()),
   first_token: z.tuple([text, stages], z.unknown()),
   progress: z.tuple([text, amount], z.unknown()),
   release: z.tuple([text, outcome], z.unknown()),
-  signal: z.tuple([pool, signal, z.int()], z.unknown()),
-  registry: z.tuple([pool, z.looseObject({})], z.unknown()),
-  held: z.tuple(
-    [text, z.looseObject({ tenant: text, cluster: text, pool: text, engine: text, model: text })],
-    z.unknown(),
-  ),
+  signal: z.tuple([signal, z.int()], z.unknown()),
+  registry: z.tuple([z.looseObject({})], z.unknown()),
   forgotten: z.tuple([text], z.unknown()),
-  all: z.unknown(),
-  bye: z.unknown(),
+  explain: z.tuple([text, text], z.unknown()),
+  explained: z.tuple([text, z.nullable(z.looseObject({}))], z.unknown()),
+  begin: z.unknown(),
+  end: z.unknown(),
+  leave: z.unknown(),
 }
 
-const line = z.array(z.tuple([text], z.unknown()))
-
-/** The words of a line. Throws at what is none; those of a later version are left out. */
-export function readLine(json: string): readonly Word[] {
-  return line.parse(JSON.parse(json)).filter(isWord) as unknown as readonly Word[]
+export interface Header {
+  readonly number: number
+  readonly replica: string
+  /** JSON of a list of events. */
+  readonly events: string
 }
 
-function isWord(word: readonly [string, ...unknown[]]): boolean {
-  const [said, ...rest] = word
-  if (!Object.hasOwn(WORDS, said)) return false
-  const { success, error } = WORDS[said as Word[0]].safeParse(rest)
-  if (!success) throw new Error(`not as "${said}" is said: ${error.message}`)
-  return true
+/** null: the text is no message. */
+export function readHeader(message: string): Header | null {
+  const end = message.indexOf(' ')
+  const next = message.indexOf(' ', end + 1)
+  const number = Number(message.slice(0, end))
+  if (end <= 0 || next < 0 || !Number.isSafeInteger(number)) return null
+  return { number, replica: message.slice(end + 1, next), events: message.slice(next + 1) }
+}
+
+const list = z.array(z.tuple([text], z.unknown()))
+
+/** Valid events of a list. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped. */
+export function readEvents(json: string, invalid: (error: Error) => void): readonly PoolEvent[] {
+  const events = list.safeParse(parsed(json))
+  if (!events.success) {
+    invalid(new Error('a message of another replica is no list of events'))
+    return []
+  }
+  return events.data.filter((event) => isEvent(event, invalid)) as unknown as readonly PoolEvent[]
+}
+
+function isEvent([kind, ...rest]: readonly [string, ...unknown[]], invalid: (error: Error) => void): boolean {
+  if (!Object.hasOwn(EVENTS, kind)) return false
+  const { success, error } = EVENTS[kind as PoolEvent[0]].safeParse(rest)
+  if (!success) invalid(new Error(`an event "${kind}" of another replica is invalid: ${error.message}`))
+  return success
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return null
+  }
+}
+
+/** Reads open bookings and drains of a replica from the fields of its hash, one after the other. */
+export function* readHash(fields: ReadonlyMap<string, string>, invalid: (error: Error) => void): Generator<PoolEvent> {
+  for (const [field, value] of fields) {
+    if (field[0] !== 'b' && field[0] !== 's') continue
+    for (const event of readEvents(`[${value}]`, invalid)) {
+      if (event[0] !== 'book') yield event
+      else {
+        yield withMarks(event, field.slice(1), fields)
+        yield* progressOf(field.slice(1), fields)
+      }
+    }
+  }
+}
+
+const progressOf = (key: string, fields: ReadonlyMap<string, string>): readonly PoolEvent[] => {
+  const progress = fields.get(`o${key}`)
+  return progress === undefined ? [] : readEvents(`[${progress}]`, () => undefined)
+}
+
+function withMarks(book: BookEvent, key: string, fields: ReadonlyMap<string, string>): BookEvent {
+  const [kind, blockTokens, asked, place, known = JUST_MADE] = book
+  const legsDone = new Set(known.legsDone)
+  if (fields.has(`e${key}`)) legsDone.add('encode')
+  if (fields.has(`p${key}`)) legsDone.add('prefill')
+  const firstTokenSeen = known.firstTokenSeen || fields.has(`f${key}`)
+  return [kind, blockTokens, asked, place, { ...known, firstTokenSeen, legsDone: [...legsDone] }]
 }

@@ -1,123 +1,111 @@
 import { endedAs, type EngineSignal, type Result } from '../../../core/contract/contract.ts'
 import { readOutcome } from '../../../core/contract/decode.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { Cluster, StoredResponses, Lease, PoolName } from '../../../ports.ts'
-import { JUST_MADE, received, receivedCall, type Word } from './messages.ts'
+import type { Cluster, Lease } from '../../../ports.ts'
+import { type BookEvent, JUST_MADE, type PoolEvent, received, receivedCall } from './messages.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 
-/** What another replica's words act on here. */
-export interface Adopting {
-  /** The books themselves; null: there is no such pool here. */
-  readonly books: (
-    ...name: PoolName
-  ) => { readonly cluster: Cluster; readonly blockTokens: number; readonly leaseMs: number } | null
-  readonly held: StoredResponses
-  /** What was said to the other. false: it holds no longer. */
-  readonly heard: (pool: PoolName, signal: EngineSignal, at: number) => boolean
+/** The ledger of one pool, which events of other replicas change. */
+export interface PoolLedger {
+  readonly cluster: Cluster
+  readonly blockTokens: number
+  readonly leaseMs: number
 }
 
-/** The bookings of one other replica, in this one's books. Its words may come twice or late, and may be those of another version. */
-export class PeerBookings {
-  readonly #to: Adopting
-  /** A promise until it is booked: what is said meanwhile waits for it, in order. */
-  readonly #leases = new Map<string, Lease | Promise<Lease>>()
-  /** Told again since `begin`; null: all was told. */
-  #seen: Set<string> | null = null
-  /** Of all pools it has booked in. */
-  #shortestLeaseMs = Infinity
-  #longestLeaseMs = 0
+export interface PeerParts {
+  /** null: the pool is not configured here. */
+  readonly ledger: () => PoolLedger | null
+  readonly forget: (responseId: string) => void
+  /** false: a later signal holds. */
+  readonly signalled: (signal: EngineSignal, at: number) => boolean
+}
 
-  constructor(to: Adopting) {
-    this.#to = to
+/** Bookings of one other replica in the ledger of this one. Events may be repeated or late. */
+export class PeerBookings {
+  readonly #parts: PeerParts
+  /** A promise until it is booked; later events of the booking wait for it, in order. */
+  readonly #leases = new Map<string, Lease | Promise<Lease>>()
+  /** Bookings published since `begin`; null: no whole publication is under way. */
+  #seen: Set<string> | null = null
+  #leaseMs = 0
+  #renewedAt = 0
+
+  constructor(parts: PeerParts) {
+    this.#parts = parts
   }
 
   get size(): number {
     return this.#leases.size
   }
 
-  /** How often it is to be renewed while it lives. */
-  get renewMs(): number {
-    return this.#shortestLeaseMs / 4
+  /** Bookings expire if they are not renewed for so long; 0: there were none. */
+  get leaseMs(): number {
+    return this.#leaseMs
   }
 
-  /** What it books lapses so long after it was renewed last. */
-  get longestLeaseMs(): number {
-    return this.#longestLeaseMs
-  }
-
-  /** It tells anew what lives. */
-  begin(): void {
-    this.#seen = new Set()
-  }
-
-  receive(word: Word): void {
-    switch (word[0]) {
-      case 'book':
-        return this.#book(word)
-      case 'leg_done':
-        return this.#tell(word[1], (lease) => lease.legDone?.(word[2], word[3], word[4]))
-      case 'first_token':
-        return this.#tell(word[1], (lease) => lease.firstToken(word[2]))
-      case 'progress':
-        return this.#tell(word[1], (lease) => lease.progress(word[2]))
-      case 'release':
-        return this.#release(word[1], readOutcome(word[2]))
-      case 'signal':
-        if (!this.#to.heard(word[1], word[2], word[3])) return
-        return void this.#to
-          .books(...word[1])
-          ?.cluster.observe([word[2]])
-          .catch(ignored)
-      case 'registry':
-        return void this.#to
-          .books(...word[1])
-          ?.cluster.registry?.(receivedCall(word[2]))
-          .catch(ignored)
-      case 'held':
-        return this.#to.held.keep(word[1], word[2])
-      case 'forgotten':
-        return void this.#to.held.forget(word[1])
-      case 'all':
+  receive(event: PoolEvent): void {
+    switch (event[0]) {
+      case 'begin':
+        this.#seen = new Set()
+        return
+      case 'end':
         return this.#endUnseen()
+      case 'book':
+        return this.#book(event)
+      case 'leg_done':
+        return this.#apply(event[1], (lease) => lease.legDone?.(event[2], event[3], event[4]))
+      case 'first_token':
+        return this.#apply(event[1], (lease) => lease.firstToken(event[2]))
+      case 'progress':
+        return this.#apply(event[1], (lease) => lease.progress(event[2]))
+      case 'release':
+        return this.#release(event[1], readOutcome(event[2]))
+      case 'signal':
+        if (this.#parts.signalled(event[1], event[2]))
+          void this.#parts.ledger()?.cluster.observe([event[1]]).catch(ignored)
+        return
+      case 'registry':
+        return void this.#parts.ledger()?.cluster.registry?.(receivedCall(event[1])).catch(ignored)
+      case 'forgotten':
+        return this.#parts.forget(event[1])
     }
   }
 
-  /** It lives, and all its bookings with it. false: one of them was forgotten here, so that it must be told again. */
-  async renew(): Promise<boolean> {
-    const renewals = Array.from(this.#leases, async ([key, told]) => {
-      const lease = await told
-      // It may end before it is renewed: more words may come before any promise is kept.
+  /** Renews all leases if they are due. false: the ledger has lost a booking, so a snapshot is needed. */
+  async renew(now: number): Promise<boolean> {
+    if (now - this.#renewedAt < this.#leaseMs / 4) return true
+    this.#renewedAt = now
+    const renewals = Array.from(this.#leases, async ([key, pending]) => {
+      const lease = await pending
+      // Events that end the booking may arrive before the promise settles.
       return lease.renew().then(
         () => true,
         () => this.#leases.get(key) !== lease,
       )
     })
-    // Told anew at this moment: what was forgotten comes, or has ended.
-    const isTold = this.#seen !== null
-    return (await Promise.allSettled(renewals)).every(
-      (renewal) => isTold || (renewal.status === 'fulfilled' && renewal.value),
-    )
+    const isComplete = this.#seen === null
+    const settled = await Promise.allSettled(renewals)
+    return !isComplete || settled.every((renewal) => renewal.status === 'fulfilled' && renewal.value)
   }
 
-  /** It is gone, and its streams with it. */
+  /** Ends all bookings; returns how many. */
   end(result: Result): number {
     const { size } = this.#leases
     for (const key of this.#leases.keys()) this.#release(key, endedAs(result))
     return size
   }
 
-  #book([, pool, blockTokens, asked, placement, course]: Extract<Word, readonly ['book', ...unknown[]]>): void {
+  #book([, blockTokens, asked, placement, course]: BookEvent): void {
     const key = bookingKey(asked)
     this.#seen?.add(key)
-    const known = this.#to.books(...pool)
-    if (known === null) return
-    this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, known.leaseMs)
-    this.#longestLeaseMs = Math.max(this.#longestLeaseMs, known.leaseMs)
+    const ledger = this.#parts.ledger()
+    if (ledger === null) return
+    this.#leaseMs = ledger.leaseMs
     const admission = received(asked)
-    // Blocks of another size have other hashes; it is load all the same.
-    const fitting = blockTokens === known.blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-    const booked = known.cluster.resume({
+    // Blocks of another size have other hashes; the booking counts as load only.
+    const fitting = blockTokens === ledger.blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
+    const booked = ledger.cluster.resume({
       admission: fitting,
       placement,
       ...(course ?? JUST_MADE),
@@ -130,15 +118,15 @@ export class PeerBookings {
     )
   }
 
-  #tell(key: string, say: (lease: Lease) => Promise<void> | undefined): void {
+  #apply(key: string, change: (lease: Lease) => Promise<void> | undefined): void {
     const lease = this.#leases.get(key)
     if (lease === undefined) return
-    if (lease instanceof Promise) void lease.then(say).catch(ignored)
-    else void say(lease)?.catch(ignored)
+    if (lease instanceof Promise) void lease.then(change).catch(ignored)
+    else void change(lease)?.catch(ignored)
   }
 
   #release(key: string, outcome: ReturnType<typeof endedAs>): void {
-    this.#tell(key, (lease) => lease.release(outcome))
+    this.#apply(key, (lease) => lease.release(outcome))
     this.#leases.delete(key)
   }
 
@@ -149,5 +137,5 @@ export class PeerBookings {
   }
 }
 
-/** Books in this process fail at nothing but what is no booking any more. */
+/** A ledger in this process rejects only changes of bookings that have ended. */
 const ignored = (): void => undefined

@@ -1,204 +1,218 @@
-/** The other gateways in front of the same engines: each reads what the others book. See docs/replicas.md. */
+/** Other gateways in front of the same engines, which exchange their bookings over a Valkey or Redis server. See docs/replicas.md. */
 import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
 import type { ResponseAffinity } from '../../../api/response-affinity.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
-import { type Address, addressText } from '../../../config/fields.ts'
-import type { Decision, PoolConfig, ReplicaDigest } from '../../../core/contract/contract.ts'
+import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
 import type { Cluster, StoredResponses, Log, PoolName } from '../../../ports.ts'
-import { lookedUp, type Lookup } from '../discovery.ts'
 import { withTimeout } from '../with-timeout.ts'
-import { answerOf } from './authentication.ts'
-import { Follower } from './follower.ts'
-import { Journal } from './journal.ts'
-import { DECISION_PATH, type LogServer, serveLog } from './log-server.ts'
-import { ReplicatedCluster, ReplicatedHoldings } from './replicated.ts'
+import { type Client, createClientOf, Link, ServerLog } from './connection.ts'
+import { WIRE_VERSION } from './messages.ts'
+import { PoolFeed } from './pool-feed.ts'
+import { ReplicatedCluster } from './replicated.ts'
+import { ReplicatedResponses } from './replicated-responses.ts'
 
-const LOOK_MS = 5_000
-const PATIENCE_MS = 3_000
-/** Of an operator's question. */
-const ANSWER_MS = 1_000
+/** Often enough for pools whose `lease_ms` is a second, the minimum. */
+const TICK_MS = 200
 
 export interface ReplicasParts {
-  readonly lookup: Lookup
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Tests: all waits are so many times shorter. */
-  readonly haste?: number
+  /** For tests. */
+  readonly createClient?: (config: ReplicasConfig) => Promise<Client>
 }
 
-/** What this gateway keeps itself. */
-export interface OwnBooks {
+/** State of this gateway alone. */
+export interface OwnState {
   readonly cluster: (...name: PoolName) => Cluster
-  /** As it is configured now; null: there is no such pool. */
+  /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly held: ResponseAffinity
 }
 
 export class Replicas {
+  readonly id = `${hostname().replaceAll(/[\s:]/g, '-')}:${randomUUID()}`
   readonly #config: ReplicasConfig
   readonly #parts: ReplicasParts
-  readonly #journal: Journal
-  /** By address. */
-  readonly #followers = new Map<string, Follower>()
-  /** What the names of peers last had. */
-  readonly #known = new Map<string, readonly Address[]>()
+  readonly #server: ServerLog
+  readonly #feeds = new Map<string, PoolFeed>()
   readonly #clusters = new WeakMap<Cluster, ReplicatedCluster>()
-  #own: OwnBooks | null = null
-  #holdings: StoredResponses | null = null
-  #server: LogServer | null = null
-  #looking: NodeJS.Timeout | undefined
-  #closed = false
+  /** Pools in which each replica is followed. */
+  readonly #joined = new Map<string, number>()
+  #links: Links | null = null
+  #own: OwnState | null = null
+  #responses: StoredResponses | null = null
+  #timers: readonly NodeJS.Timeout[] = []
 
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
     this.#config = config
     this.#parts = parts
-    this.#journal = new Journal({
-      id: randomUUID(),
-      version: VERSION,
-      now: parts.now,
-      held: () => this.#own?.held.entries() ?? [],
-    })
+    this.#server = new ServerLog(parts.log)
   }
 
-  /** Before anything is asked of it. */
-  join(own: OwnBooks): void {
+  /** Called once, before anything else. Connects in the background; the gateway does not wait for the server. */
+  join(own: OwnState): void {
     this.#own = own
-    this.#holdings = new ReplicatedHoldings(own.held, this.#journal)
+    const create = () => (this.#parts.createClient ?? createClientOf)(this.#config)
+    const link = (up: (client: Client) => void, down: () => void) =>
+      new Link(create, {
+        up: (client) => {
+          up(client)
+          if (this.#links !== null && isUp(this.#links)) this.#server.up()
+        },
+        down: (error) => {
+          down()
+          this.#server.down(error)
+        },
+      })
+    const eachFeed = (change: (feed: PoolFeed) => void) => (): void => {
+      for (const feed of this.#feeds.values()) change(feed)
+    }
+    this.#links = {
+      publish: link(
+        eachFeed((feed) => feed.publishing(true)),
+        eachFeed((feed) => feed.publishing(false)),
+      ),
+      subscribe: link(
+        (client) => eachFeed((feed) => feed.subscribe(client))(),
+        eachFeed((feed) => feed.following.unsubscribed()),
+      ),
+      control: link(
+        eachFeed((feed) => feed.following.resync()),
+        () => undefined,
+      ),
+    }
+    this.#responses = new ReplicatedResponses(own.held, {
+      link: this.#links.control,
+      prefix: this.#prefix,
+      isPool: (name) => own.pool(...name) !== null,
+      forgotten: (id) => eachFeed((feed) => feed.forgotten(id))(),
+    })
+    this.#timers = [
+      setInterval(() => void this.#heartbeat(), this.#config.leaseMs / 5).unref(),
+      setInterval(
+        eachFeed((feed) => feed.tick()),
+        TICK_MS,
+      ).unref(),
+    ]
   }
 
   get holdings(): StoredResponses {
-    return this.#holdings!
+    return this.#responses!
   }
 
-  /** The books of a pool, which the others learn of. */
-  cluster(books: Cluster, name: PoolName): Cluster {
-    const known = this.#clusters.get(books)
+  get isUp(): boolean {
+    return this.#server.isUp
+  }
+
+  /** The ledger of a pool, which publishes its bookings. */
+  cluster(ledger: Cluster, name: PoolName): Cluster {
+    const known = this.#clusters.get(ledger)
     if (known !== undefined) return known
-    const told = new ReplicatedCluster(books, name, {
-      journal: this.#journal,
-      replicas: () => this.digests,
-      explainedElsewhere: (pool, id) => this.#explainedElsewhere(pool, id),
+    const replicated = new ReplicatedCluster(ledger, {
+      feed: this.#feedOf(name),
+      replicas: () => ({ replicas: this.digests, isUp: this.isUp }),
       pool: () => this.#own!.pool(...name),
     })
-    this.#clusters.set(books, told)
-    return told
+    this.#clusters.set(ledger, replicated)
+    return replicated
   }
 
   get digests(): readonly ReplicaDigest[] {
-    return [...this.#followers.values()].map(({ digest }) => digest).filter((digest) => digest !== null)
-  }
-
-  /** Where the others read; null: not open. */
-  get address(): string | null {
-    return this.#server?.address ?? null
-  }
-
-  /** Rejects with the system's error when the port cannot be had. */
-  async open(): Promise<void> {
-    const { log } = this.#parts
-    this.#server = await serveLog(this.#journal, {
-      ...this.#config.listen,
-      secret: this.#config.secret,
-      explain: (name, id) => this.#explain(name, id),
-      log,
-    })
-    log.info('replication_ready', { address: this.#server.address, replica: this.#journal.id })
-    await this.#look()
-    this.#looking = setInterval(() => void this.#look(), LOOK_MS / (this.#parts.haste ?? 1)).unref()
-  }
-
-  /** After the last request. */
-  async close(): Promise<void> {
-    this.#closed = true
-    clearInterval(this.#looking)
-    for (const follower of this.#followers.values()) follower.close()
-    await this.#server?.close()
-  }
-
-  async #explain(name: PoolName, id: string): Promise<Decision | null> {
-    return this.#own?.pool(...name) == null ? null : this.#own.cluster(...name).explain(id)
-  }
-
-  /** Never rejects: who does not answer in time has made none. */
-  async #explainedElsewhere([cluster, pool]: PoolName, id: string): Promise<Decision | null> {
-    const target = `${DECISION_PATH}?${new URLSearchParams({ cluster, pool, id })}`
-    const ask = ({ address }: ReplicaDigest): Promise<Decision | null> =>
-      askDecision(address, target, this.#config.secret)
-    const following = this.digests.filter(({ state }) => state === 'following')
-    const answers = await Promise.all(following.map((one) => ask(one).catch(() => null)))
-    return answers.find((answer) => answer !== null) ?? null
-  }
-
-  /** Never rejects. */
-  async #look(): Promise<void> {
-    const found = await Promise.all(this.#config.peers.map((peer) => this.#addressesOf(peer)))
-    if (this.#closed) return
-    const wanted = new Map(found.flat().map((address) => [addressText(address), address]))
-    for (const [text, follower] of this.#followers) {
-      if (wanted.has(text)) follower.stay()
-      // Taken out of the name before its streams have ended: it is followed until it goes.
-      else if (!follower.leave()) this.#followers.delete(text)
+    const digests = new Map<string, ReplicaDigest>()
+    for (const { following, awayMs } of this.#feeds.values()) {
+      const isFollowed = following.isCurrent && awayMs < this.#config.leaseMs
+      for (const [id, { bookings }] of following.peers) {
+        const known = digests.get(id)
+        const state = isFollowed && known?.state !== 'away' ? 'following' : 'away'
+        digests.set(id, { host: hostOf(id), id, state, bookings: bookings.size + (known?.bookings ?? 0) })
+      }
     }
-    for (const [text, address] of wanted)
-      if (!this.#followers.has(text)) this.#followers.set(text, this.#follow(address))
+    return [...digests.values()]
   }
 
-  /** A name server that is away, or late, changes nothing. */
-  async #addressesOf({ host, port }: Address): Promise<readonly Address[]> {
-    const answer = await withTimeout(PATIENCE_MS, lookedUp(this.#parts.lookup, host))
-    if (answer === null || answer.value instanceof Error) return this.#known.get(`${host}:${port}`) ?? []
-    const addresses = answer.value.map((address) => ({ host: address, port }))
-    this.#known.set(`${host}:${port}`, addresses)
-    return addresses
+  /** After the last request. Other replicas remove this one at once. */
+  async close(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer)
+    await Promise.all(Array.from(this.#feeds.values(), (feed) => feed.close()))
+    for (const link of Object.values(this.#links ?? {})) link.close()
   }
 
-  #follow(address: Address): Follower {
+  get #prefix(): string {
+    return `${this.#config.prefix}:${WIRE_VERSION}`
+  }
+
+  /** A frozen server rejects nothing: if it does not answer in time, all connections are opened anew. */
+  async #heartbeat(): Promise<void> {
+    const links = this.#links!
+    if (links.control.client === null) return
+    const limitMs = this.#config.leaseMs / 3
+    const failed = (error: Error): true => {
+      this.#server.rejected(error)
+      return true
+    }
+    const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().then(() => true, failed))
+    // Twice: after a stall of this process timers fire before answers that have arrived are read.
+    for (let half = 0; half < 2; half++) if ((await withTimeout(limitMs / 2, Promise.all(beats))) !== null) return
+    const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
+    for (const link of Object.values(links)) link.reset(error)
+  }
+
+  #feedOf(name: PoolName): PoolFeed {
+    const key = JSON.stringify(name)
+    const known = this.#feeds.get(key)
+    if (known !== undefined) return known
     const own = this.#own!
-    return new Follower(
-      { ...address, address: addressText(address) },
-      {
-        id: this.#journal.id,
-        secret: this.#config.secret,
-        log: this.#parts.log,
-        haste: this.#parts.haste ?? 1,
-        handedOver: (id, by) =>
-          [...this.#followers.values()]
-            .map((other) => (other === by ? null : other.handOver(id)))
-            .find((adopted) => adopted !== null) ?? null,
-        isFollowed: (id, by) => [...this.#followers.values()].some((other) => other !== by && other.id === id),
-        books: (...name) => {
-          const pool = own.pool(...name)
-          return pool === null
-            ? null
-            : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
-        },
-        held: own.held,
-        heard: (pool, signal, at) => {
-          if (own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) !== true) return false
-          const before = this.#journal.isDrained(pool, signal)
-          if (!this.#journal.heard(pool, signal, at)) return false
-          if (signal.kind === 'drain' && signal.draining !== before) {
-            const event = signal.draining ? 'engine_draining' : 'engine_undrained'
-            this.#parts.log.info(event, { cluster: pool[0], engine: signal.engine, replica: addressText(address) })
-          }
-          return true
-        },
+    const { publish, subscribe, control } = this.#links!
+    const feed = new PoolFeed(name, {
+      replica: this.id,
+      prefix: this.#prefix,
+      leaseMs: this.#config.leaseMs,
+      publishLink: publish,
+      controlLink: control,
+      now: this.#parts.now,
+      ledger: () => {
+        const pool = own.pool(...name)
+        return pool === null ? null : { ...pool, cluster: own.cluster(...name) }
       },
-    )
+      forget: (id) => own.held.forget(id),
+      hasEngine: (engine) => own.pool(...name)?.engines.some(({ id }) => id === engine) === true,
+      drained: ({ draining, engine }) =>
+        this.#parts.log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
+      joined: (id) => this.#peerJoined(id),
+      left: (id, bookings, result) => this.#peerLeft(id, bookings, result),
+      rejected: (error) => this.#server.rejected(error),
+    })
+    this.#feeds.set(key, feed)
+    if (publish.client !== null) feed.publishing(true)
+    if (subscribe.client !== null) feed.subscribe(subscribe.client)
+    return feed
+  }
+
+  #peerJoined(id: string): void {
+    const pools = this.#joined.get(id) ?? 0
+    this.#joined.set(id, pools + 1)
+    if (pools === 0) this.#parts.log.info('replica_joined', { host: hostOf(id), replica: id, version: VERSION })
+  }
+
+  #peerLeft(id: string, bookings: number, result: Result): void {
+    const pools = (this.#joined.get(id) ?? 1) - 1
+    if (pools > 0) return void this.#joined.set(id, pools)
+    this.#joined.delete(id)
+    const why = result === 'lapsed' ? 'its presence expired' : 'it has ended'
+    this.#parts.log.info('replica_left', { host: hostOf(id), replica: id, bookings, why })
   }
 }
 
-/** Rejects when the replica does not answer in time. null: it made no such decision, or does not know the secret. */
-async function askDecision(address: string, target: string, secret: string | null): Promise<Decision | null> {
-  const signal = AbortSignal.timeout(ANSWER_MS)
-  const first = await fetch(`http://${address}${target}`, { signal })
-  if (secret === null) return first.ok ? ((await first.json()) as Decision | null) : null
-  await first.body?.cancel()
-  const proof = answerOf(secret, first.headers.get('www-authenticate') ?? undefined, target)
-  if (first.status !== 401 || proof === null) return null
-  const answer = await fetch(`http://${address}${target}`, { headers: { authorization: proof.authorization }, signal })
-  const line = answer.ok ? proof.verifier.verify(await answer.text()) : null
-  return line === null ? null : (JSON.parse(line) as Decision | null)
+interface Links {
+  readonly publish: Link
+  /** A subscribed connection runs no other commands. */
+  readonly subscribe: Link
+  /** Heartbeats and snapshots, which must not wait behind bookings. */
+  readonly control: Link
 }
+
+const isUp = (links: Links): boolean => Object.values(links).every((link: Link) => link.client !== null)
+const hostOf = (id: string): string => id.slice(0, id.lastIndexOf(':'))

@@ -1,8 +1,7 @@
-/** A pool's books that tell the other replicas what they book. */
+/** A pool's ledger that publishes its bookings to the other replicas. */
 import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import type {
   Admission,
-  Decision,
   EngineSignal,
   Outcome,
   PoolConfig,
@@ -13,51 +12,44 @@ import type {
 } from '../../../core/contract/contract.ts'
 import type { KvEventDelta } from '../../../core/kv-events/delta.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, StoredResponse, StoredResponses, Lease, PoolName } from '../../../ports.ts'
-import type { Journal, Made, Open } from './journal.ts'
+import type { Admitted, Cluster, Lease } from '../../../ports.ts'
 import type { Course } from './messages.ts'
+import type { Made, Open, OpenBookings } from './open-bookings.ts'
+import type { PoolFeed } from './pool-feed.ts'
 
 export interface Shared {
-  readonly journal: Journal
-  /** The others, as they are now. */
-  readonly replicas: () => readonly ReplicaDigest[]
-  /** A choice that one of the others made. */
-  readonly explainedElsewhere: (pool: PoolName, id: string) => Promise<Decision | null>
-  /** The pool as it is configured now. */
+  readonly feed: PoolFeed
+  readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly isUp: boolean }
+  /** null: the pool is not configured any more. */
   readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
 }
 
 export class ReplicatedCluster implements Cluster {
-  readonly #books: Cluster
-  readonly #name: PoolName
+  readonly #ledger: Cluster
   readonly #shared: Shared
 
-  constructor(books: Cluster, name: PoolName, shared: Shared) {
-    this.#books = books
-    this.#name = name
+  constructor(ledger: Cluster, shared: Shared) {
+    this.#ledger = ledger
     this.#shared = shared
   }
 
   configure(version: number, pool: PoolConfig): Promise<void> {
-    this.#shared.journal.configured(
-      this.#name,
-      pool.engines.map(({ id }) => id),
-    )
-    return this.#books.configure(version, pool)
+    this.#shared.feed.open.configured(pool.engines.map(({ id }) => id))
+    return this.#ledger.configure(version, pool)
   }
 
   async admit(admission: Admission): Promise<Admitted> {
-    return this.#told(admission, await this.#books.admit(admission))
+    return this.#published(admission, await this.#ledger.admit(admission))
   }
 
   admitNow(admission: Admission): Admitted | null {
-    const admitted = this.#books.admitNow?.(admission) ?? null
-    return admitted === null ? null : this.#told(admission, admitted)
+    const admitted = this.#ledger.admitNow?.(admission) ?? null
+    return admitted === null ? null : this.#published(admission, admitted)
   }
 
   async resume(booking: Resume): Promise<Lease> {
-    const lease = await this.#books.resume(booking)
-    // It may have ended: then they book nothing, and the others have nothing to hear.
+    const lease = await this.#ledger.resume(booking)
+    // A booking that has ended is not booked again, and not published.
     const isBooked = await lease.renew().then(
       () => true,
       () => false,
@@ -66,41 +58,41 @@ export class ReplicatedCluster implements Cluster {
   }
 
   rank(admission: Admission) {
-    return this.#books.rank(admission)
+    return this.#ledger.rank(admission)
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<void> {
-    for (const signal of signals) this.#shared.journal.signalled(this.#name, signal)
-    await this.#books.observe(signals)
+    for (const signal of signals) this.#shared.feed.open.signalled(signal)
+    await this.#ledger.observe(signals)
   }
 
   registry(call: RegistryCall) {
-    if (call.kind !== 'list' && call.kind !== 'lookup') this.#shared.journal.reported(this.#name, call)
-    return this.#books.registry!(call)
+    if (call.kind !== 'list' && call.kind !== 'lookup') this.#shared.feed.reported(call)
+    return this.#ledger.registry!(call)
   }
 
   feed(feeds: readonly KvEventDelta[]) {
-    return this.#books.feed!(feeds)
+    return this.#ledger.feed!(feeds)
   }
 
   async digest() {
-    return { ...(await this.#books.digest()), replicas: this.#shared.replicas() }
+    return { ...(await this.#ledger.digest()), ...this.#replicas }
   }
 
   outlook() {
-    return this.#books.outlook()
+    return this.#ledger.outlook()
   }
 
   async explain(id: string) {
-    return (await this.#books.explain(id)) ?? this.#shared.explainedElsewhere(this.#name, id)
+    return (await this.#ledger.explain(id)) ?? this.#shared.feed.explain(id)
   }
 
   async glance(decisions: number) {
-    const { digest, ...rest } = await this.#books.glance!(decisions)
-    return { ...rest, digest: { ...digest, replicas: this.#shared.replicas() } }
+    const { digest, ...rest } = await this.#ledger.glance!(decisions)
+    return { ...rest, digest: { ...digest, ...this.#replicas } }
   }
 
-  #told(admission: Admission, admitted: Admitted): Admitted {
+  #published(admission: Admission, admitted: Admitted): Admitted {
     return 'refusal' in admitted
       ? admitted
       : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
@@ -110,77 +102,53 @@ export class ReplicatedCluster implements Cluster {
     lease: Lease,
     { admission, placement }: Pick<Made, 'admission' | 'placement'>,
     course: Course | null = null,
-  ): ToldLease {
-    const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 0, leaseMs: 60_000 }
-    const { journal } = this.#shared
-    return new ToldLease(
-      lease,
-      journal,
-      journal.made({ admission, placement, pool: this.#name, blockTokens, leaseMs }, course),
-    )
+  ): PublishedLease {
+    const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 1, leaseMs: 60_000 }
+    const { open } = this.#shared.feed
+    return new PublishedLease(lease, open, open.add({ admission, placement, blockTokens, leaseMs }, course))
+  }
+
+  get #replicas() {
+    const { replicas, isUp } = this.#shared.replicas()
+    return { replicas, replicasUp: isUp }
   }
 }
 
-class ToldLease implements Lease {
+class PublishedLease implements Lease {
   readonly inProcess: boolean
   readonly #lease: Lease
-  readonly #journal: Journal
+  readonly #bookings: OpenBookings
   readonly #open: Open
 
-  constructor(lease: Lease, journal: Journal, open: Open) {
+  constructor(lease: Lease, bookings: OpenBookings, open: Open) {
     this.#lease = lease
-    this.#journal = journal
+    this.#bookings = bookings
     this.#open = open
     this.inProcess = lease.inProcess ?? false
   }
 
   legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#journal.legDone(this.#open, ['leg_done', this.#open.key, part, stages, usage])
+    this.#bookings.legDone(this.#open, ['leg_done', this.#open.key, part, stages, usage])
     return this.#lease.legDone!(part, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {
-    this.#journal.firstToken(this.#open, ['first_token', this.#open.key, stages])
+    this.#bookings.firstToken(this.#open, ['first_token', this.#open.key, stages])
     return this.#lease.firstToken(stages)
   }
 
   progress(outputBlocks: number): Promise<void> {
-    this.#journal.progress(this.#open, outputBlocks)
+    this.#bookings.progress(this.#open, outputBlocks)
     return this.#lease.progress(outputBlocks)
   }
 
   async renew(): Promise<void> {
     await this.#lease.renew()
-    this.#journal.renewed(this.#open)
+    this.#bookings.renewed(this.#open)
   }
 
   release(outcome: Outcome): Promise<void> {
-    this.#journal.released(['release', this.#open.key, outcome])
+    this.#bookings.released(['release', this.#open.key, outcome])
     return this.#lease.release(outcome)
-  }
-}
-
-/** Who holds which response, known to all replicas: the next call may come to any of them. */
-export class ReplicatedHoldings implements StoredResponses {
-  readonly #own: StoredResponses
-  readonly #journal: Journal
-
-  constructor(own: StoredResponses, journal: Journal) {
-    this.#own = own
-    this.#journal = journal
-  }
-
-  find(id: string, tenant: string) {
-    return this.#own.find(id, tenant)
-  }
-
-  keep(id: string, holding: StoredResponse): void {
-    this.#own.keep(id, holding)
-    this.#journal.kept(id, holding)
-  }
-
-  forget(id: string): void {
-    this.#own.forget(id)
-    this.#journal.forgotten(id)
   }
 }

@@ -1,0 +1,211 @@
+/** Connections to the Valkey or Redis server, each reconnected until it is closed. */
+import { createHash } from 'node:crypto'
+import type { ReplicasConfig } from '../../../config.ts'
+import type { Log } from '../../../ports.ts'
+import { SCRIPTS, type ScriptName } from './scripts.ts'
+
+const CONNECT_MS = 3_000
+const FIRST_WAIT_MS = 50
+const LONGEST_WAIT_MS = 500
+/** A connection that lasts longer is up again, not flapping. */
+const STEADY_MS = 2_000
+
+interface Script {
+  readonly keys: string[]
+  readonly arguments: string[]
+}
+
+/** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
+export interface Client {
+  connect(): Promise<unknown>
+  destroy(): unknown
+  on(event: string, listener: (error: Error) => void): unknown
+  eval(text: string, script: Script): Promise<unknown>
+  evalSha(sha: string, script: Script): Promise<unknown>
+  sSubscribe(channel: string, listener: (message: string) => void): Promise<void>
+  hScan(
+    key: string,
+    cursor: string,
+    options: { readonly COUNT: number },
+  ): Promise<{
+    readonly cursor: string
+    readonly entries: readonly { readonly field: string; readonly value: string }[]
+  }>
+  getEx(key: string, options: { readonly type: 'PX'; readonly value: number }): Promise<string | null>
+  del(key: string): Promise<number>
+}
+
+const SHAS = Object.fromEntries(
+  Object.entries(SCRIPTS).map(([name, text]) => [name, createHash('sha1').update(text).digest('hex')]),
+) as Readonly<Record<ScriptName, string>>
+
+export interface LinkEvents {
+  readonly up: (client: Client) => void
+  readonly down: (error: Error) => void
+}
+
+/** One connection. Commands in flight when it fails are rejected and never sent again. */
+export class Link {
+  readonly #create: () => Promise<Client>
+  readonly #events: LinkEvents
+  #client: Client | null = null
+  #isReady = false
+  /** Scripts that this connection has sent in full. */
+  readonly #loaded = new Set<string>()
+  #waitMs = FIRST_WAIT_MS
+  #timer: NodeJS.Timeout | undefined
+  #upAt = 0
+  #closed = false
+
+  constructor(create: () => Promise<Client>, events: LinkEvents) {
+    this.#create = create
+    this.#events = events
+    void this.#connect()
+  }
+
+  /** null: not connected. */
+  get client(): Client | null {
+    return this.#isReady ? this.#client : null
+  }
+
+  /**
+   * Runs a script. Rejects if the connection fails or the server answers with an error. `pool` names the slot of the keys,
+   * because each node of a cluster loads scripts of its own; null: sends the script in full.
+   */
+  async run(name: ScriptName, pool: string | null, script: Script): Promise<unknown> {
+    const { client } = this
+    if (client === null) throw new Error('not connected')
+    const cached = `${name} ${pool}`
+    if (pool === null || !this.#loaded.has(cached)) {
+      if (pool !== null) this.#loaded.add(cached)
+      return client.eval(SCRIPTS[name], script)
+    }
+    try {
+      return await client.evalSha(SHAS[name], script)
+    } catch (error) {
+      this.#loaded.clear()
+      throw error
+    }
+  }
+
+  /** Connects anew. */
+  reset(error: Error): void {
+    if (this.#client !== null) this.#fail(this.#client, error)
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    if (this.#client !== null) destroy(this.#client)
+    this.#client = null
+    this.#isReady = false
+  }
+
+  async #connect(): Promise<void> {
+    const client = await this.#create()
+    if (this.#closed) return
+    this.#client = client
+    this.#loaded.clear()
+    client.on('error', (error) => this.#fail(client, error))
+    client.on('end', () => this.#fail(client, new Error('the server closed the connection')))
+    const late = setTimeout(() => this.#fail(client, new Error(`no answer within ${CONNECT_MS} ms`)), CONNECT_MS)
+    await client.connect().catch((error: Error) => this.#fail(client, error))
+    clearTimeout(late)
+    if (this.#client !== client) return
+    this.#isReady = true
+    this.#upAt = performance.now()
+    this.#events.up(client)
+  }
+
+  #fail(client: Client, error: Error): void {
+    if (this.#client !== client) return
+    if (this.#isReady && performance.now() - this.#upAt > STEADY_MS) this.#waitMs = FIRST_WAIT_MS
+    this.#client = null
+    this.#isReady = false
+    destroy(client)
+    this.#timer = setTimeout(() => void this.#connect(), this.#waitMs)
+    this.#timer.unref()
+    this.#waitMs = Math.min(LONGEST_WAIT_MS, 2 * this.#waitMs)
+    this.#events.down(error)
+  }
+}
+
+function destroy(client: Client): void {
+  try {
+    client.destroy()
+  } catch {
+    // It has closed itself.
+  }
+}
+
+/** Loads the client library, which a gateway without replicas never does. */
+export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<Client> {
+  const { createClient, createCluster } = await import('@redis/client')
+  const socket = { reconnectStrategy: false, connectTimeout: CONNECT_MS, noDelay: true } as const
+  const options = { disableOfflineQueue: true, maintNotifications: 'disabled', RESP: 2 } as const
+  if (!cluster) return createClient({ ...options, url, socket }) as unknown as Client
+  const { username, password } = new URL(url)
+  const credentials = {
+    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+  }
+  return createCluster({
+    RESP: 2,
+    rootNodes: [{ url }],
+    defaults: { ...credentials, maintNotifications: 'disabled', socket: { ...socket, ...tlsOf(url) } },
+  }) as unknown as Client
+}
+
+const tlsOf = (url: string): object => (url.startsWith('rediss:') ? { tls: true } : {})
+
+const ADVICE: readonly (readonly [start: string, next: string])[] = [
+  ['WRONGPASS', 'Correct the user and password in `replicas.url`.'],
+  ['NOAUTH', 'Add the user and password to `replicas.url`.'],
+  ['NOPERM', 'Grant the rights that docs/replicas.md lists.'],
+  ['MOVED', 'The server is a node of a cluster: set `replicas.cluster: true`.'],
+  ['OOM', 'Raise `maxmemory` of the server.'],
+]
+const UNREACHABLE =
+  'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check `replicas.url`.'
+
+/** Logs each change of the server's state once. */
+export class ServerLog {
+  readonly #log: Log
+  readonly #logged = new Set<string>()
+  #isUp = false
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  get isUp(): boolean {
+    return this.#isUp
+  }
+
+  up(): void {
+    if (this.#isUp) return
+    this.#isUp = true
+    this.#logged.clear()
+    this.#log.info('replicas_connected')
+  }
+
+  down(error: Error): void {
+    this.#isUp = false
+    this.#once('replicas_disconnected', error)
+  }
+
+  /** The server has rejected a command. */
+  rejected(error: Error): void {
+    // A script is sent again in full after NOSCRIPT; the end of a connection is logged by `down`.
+    if (/^(?:NOSCRIPT|Disconnects client|The client is closed|Socket closed|not connected)/.test(error.message)) return
+    this.#once('replicas_rejected', error)
+  }
+
+  #once(event: string, error: Error): void {
+    const advice = ADVICE.find(([start]) => error.message.startsWith(start))
+    const kind = `${event} ${advice?.[0]}`
+    if (this.#logged.has(kind)) return
+    this.#logged.add(kind)
+    this.#log.warn(event, { why: error.message, next: advice?.[1] ?? UNREACHABLE })
+  }
+}

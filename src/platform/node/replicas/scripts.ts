@@ -1,0 +1,103 @@
+/**
+ * Lua scripts that change the state of one pool on the server. Each is atomic: readers see the bookings of a replica and
+ * the number of the last message at one instant.
+ *
+ * KEYS: 1 number of the last message, 2 hash of the open bookings of this replica, 3 sorted set of replicas with the time
+ * at which their presence expires. ARGV: 1 replica id, 2 generation, 3 channel, 4 lease in ms or last number seen.
+ */
+
+const CLOCK = `
+local clock = redis.call('TIME')
+local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+`
+
+/**
+ * A lost counter restarts from the clock in µs. Fewer than 10⁶ messages/s are published, so that is above every number
+ * used before, and readers detect the gap.
+ */
+const SEND = `
+local function send(floor, text)
+  local number = redis.call('INCR', KEYS[1])
+  if number == 1 or number <= floor then
+    number = clock[1] * 1000000 + clock[2]
+    redis.call('SET', KEYS[1], string.format('%.0f', number))
+  end
+  redis.call('SPUBLISH', ARGV[3], string.format('%.0f ', number) .. ARGV[1] .. ' [' .. text .. ']')
+  return number
+end
+`
+
+/** Starts a generation: registers the replica without bookings. ARGV 5: last number this replica was given. */
+const BEGIN = `${CLOCK}${SEND}
+redis.call('UNLINK', KEYS[2])
+redis.call('HSET', KEYS[2], '#', ARGV[2])
+redis.call('PEXPIRE', KEYS[2], 4 * ARGV[4])
+redis.call('ZADD', KEYS[3], ms + ARGV[4], ARGV[1])
+return send(tonumber(ARGV[5]), '["begin"]')
+`
+
+/**
+ * Applies one turn. From ARGV 5 on: operation, field, event. Returns the number of the message, or 0 if the server does
+ * not have this generation of the replica or has lost messages. Nothing is changed then.
+ *
+ * Operations: `s` sets the field to the event, `m` marks it, `d` deletes all fields of a booking; these and `p` also
+ * publish the event. `h` sets and `x` deletes the field without a message.
+ */
+const PUBLISH = `${CLOCK}${SEND}
+if redis.call('HGET', KEYS[2], '#') ~= ARGV[2] then return 0 end
+local presence = redis.call('ZSCORE', KEYS[3], ARGV[1])
+if not presence or tonumber(presence) < ms then return 0 end
+if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[4]) then return 0 end
+local events = {}
+for at = 5, #ARGV, 3 do
+  local operation, field, event = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  if operation == 's' or operation == 'h' then redis.call('HSET', KEYS[2], field, event)
+  elseif operation == 'm' then redis.call('HSET', KEYS[2], field, '')
+  elseif operation == 'x' then redis.call('HDEL', KEYS[2], field)
+  elseif operation == 'd' then redis.call('HDEL', KEYS[2], 'b' .. field, 'f' .. field, 'e' .. field, 'p' .. field, 'o' .. field) end
+  if operation ~= 'h' and operation ~= 'x' then events[#events + 1] = event end
+end
+if #events == 0 then return tonumber(ARGV[4]) end
+return send(0, table.concat(events, ','))
+`
+
+/**
+ * Renews the presence of a registered replica. An unregistered one is not added: a late heartbeat must not bring back a
+ * replica that has left. Returns whether it is registered, the number of the last message, and the present replicas.
+ */
+const HEARTBEAT = `${CLOCK}
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. string.format('%.0f', ms))
+local registered = 0
+if redis.call('HGET', KEYS[2], '#') == ARGV[2] and redis.call('ZSCORE', KEYS[3], ARGV[1]) then
+  registered = 1
+  redis.call('ZADD', KEYS[3], ms + ARGV[4], ARGV[1])
+  for at = 1, 3 do redis.call('PEXPIRE', KEYS[at], 4 * ARGV[4]) end
+end
+return {registered, redis.call('GET', KEYS[1]) or '0', unpack(redis.call('ZRANGE', KEYS[3], 0, -1))}
+`
+
+/** Removes the replica and its bookings. Published behind everything it has published before. */
+const LEAVE = `${CLOCK}${SEND}
+if redis.call('HGET', KEYS[2], '#') ~= ARGV[2] then return 0 end
+redis.call('UNLINK', KEYS[2])
+redis.call('ZREM', KEYS[3], ARGV[1])
+return send(0, '["leave"]')
+`
+
+/** Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant. */
+const KEEP = `
+local known = redis.call('GET', KEYS[1])
+if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`
+
+export const SCRIPTS = {
+  begin: BEGIN,
+  publish: PUBLISH,
+  heartbeat: HEARTBEAT,
+  leave: LEAVE,
+  keep: KEEP,
+} as const
+
+export type ScriptName = keyof typeof SCRIPTS

@@ -1,0 +1,255 @@
+/** What happens to the bookings of replicas when the server, a connection or a replica fails. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { readFileSync } from 'node:fs'
+import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
+import { until } from '../../wait.ts'
+import { administrator, converged, loaded, Member } from './member.ts'
+
+const binary = await findServer()
+
+describe.skipIf(binary === null)('replicas', () => {
+  let server: ValkeyServer
+  let members: Member[]
+  let prefix = ''
+  let started = 0
+  const join = (changes: { readonly url?: string; readonly leaseMs?: number } = {}): Member => {
+    const member = new Member({ url: server.url, prefix, ...changes })
+    members.push(member)
+    return member
+  }
+  const following = (others: number) => until(() => members.every((member) => member.following === others))
+  /** Sends commands of an administrator. */
+  const send = async (...commands: readonly (readonly string[])[]): Promise<void> => {
+    const client = await administrator(server.url)
+    for (const command of commands) await client.sendCommand([...command])
+    client.destroy()
+  }
+  const steps = (count: number) =>
+    new Promise<void>((resolve) => {
+      let left = count
+      const next = (): void => void (--left === 0 ? resolve() : setImmediate(next))
+      next()
+    })
+
+  beforeAll(async () => {
+    server = await ValkeyServer.start(binary!)
+  })
+  afterAll(() => server.stop())
+  beforeEach(async () => {
+    prefix = `f${++started}`
+    members = []
+    for (let count = 0; count < 3; count++) join()
+    await Promise.all(members.flatMap((member) => [member.admit('m'), member.admit('n')]))
+    await following(2)
+  })
+  afterEach(() => Promise.all(members.map((member) => member.close())))
+
+  it('have the same load under a fourth one that joins', async () => {
+    const stop = loaded(members, 1)
+    join()
+    await following(3)
+    await stop()
+    await converged(members)
+    for (const member of members) await member.finish()
+    await converged(members)
+    expect(await members[0]!.bookings()).toBe(0)
+  })
+
+  it.each([
+    ['all subscriptions are cut', [['CLIENT', 'KILL', 'TYPE', 'pubsub']]],
+    ['all other connections are cut', [['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']]],
+    ['the scripts are flushed', [['SCRIPT', 'FLUSH']]],
+    ['all keys are lost', [['FLUSHALL']]],
+    ['scripts and keys are lost', [['SCRIPT', 'FLUSH'], ['FLUSHALL']]],
+  ])('converge after %s', async (_what, commands) => {
+    const stop = loaded(members, 2)
+    await steps(50)
+    await send(...commands)
+    await steps(50)
+    await stop()
+    await converged(members)
+  })
+
+  it.each(['number', 'replicas', 'open'])('converge after the key `%s` of a pool is evicted', async (key) => {
+    const stop = loaded(members, 3)
+    await steps(50)
+    const tag = `${prefix}:1:{one/m}`
+    await send(['DEL', key === 'open' ? `${tag}:open:${members[0]!.replicas.id}` : `${tag}:${key}`])
+    await stop()
+    await converged(members)
+  })
+
+  it('converge after a message is lost on the way to one of them', async () => {
+    await converged(members)
+    // A number that nobody published: all readers detect the gap.
+    await send(['INCR', `${prefix}:1:{one/m}:number`])
+    await members[0]!.admit('m')
+    await converged(members)
+  })
+
+  it('serve on while the server is down, keep what they know, and converge when it is back without data', async () => {
+    await converged(members)
+    await server.kill()
+    const before = await members[0]!.bookings()
+    await until(() => members.every(({ replicas }) => !replicas.isUp))
+    const stop = loaded(members, 4)
+    await steps(200)
+    await stop()
+    expect(await members[0]!.bookings()).toBeGreaterThan(before - 4)
+    expect(members[0]!.following).toBe(0)
+    expect(members[0]!.logged('replicas_disconnected')).toHaveLength(1)
+    await server.start()
+    await converged(members)
+    expect(members[0]!.replicas.isUp).toBe(true)
+  })
+
+  it('serve on while the server is frozen, bound what they queue, and converge when it goes on', async () => {
+    await converged(members)
+    server.signal('SIGSTOP')
+    const stop = loaded(members, 5)
+    await until(() => members.every(({ replicas }) => !replicas.isUp))
+    await stop()
+    server.signal('SIGCONT')
+    await converged(members)
+  })
+
+  it('converge after a freeze that is shorter than the limit of a heartbeat', async () => {
+    server.signal('SIGSTOP')
+    const stop = loaded(members, 6)
+    await steps(100)
+    server.signal('SIGCONT')
+    await stop()
+    await converged(members)
+  })
+
+  it('remove one whose presence expires, and take it back when it can reach the server again', async () => {
+    const [one, ...others] = members as [Member, ...Member[]]
+    await one.admit()
+    await converged(members)
+    one.cutOff()
+    await until(() => others.every((member) => member.following === 1))
+    for (const member of others) expect(await member.bookings()).toBe(4)
+    expect(others[0]!.logged('replica_left')).toMatchObject([{ replica: one.replicas.id, why: 'its presence expired' }])
+    // It goes on by what it knows.
+    expect(await one.bookings()).toBe(7)
+    await one.admit()
+    one.reconnect()
+    await converged(members)
+  })
+
+  it('remove one that leaves at once, though it has just published', async () => {
+    const [one, ...others] = members as [Member, ...Member[]]
+    await converged(members)
+    for (let count = 0; count < 50; count++) void one.admit()
+    await one.close()
+    members = others
+    // Long before its presence would expire.
+    await until(() => others.every(({ following: count }) => count === 1))
+    await converged(others)
+    expect(others[0]!.logged('replica_left')).toMatchObject([{ why: 'it has ended' }])
+    const client = await administrator(server.url)
+    expect(await client.exists(`${prefix}:1:{one/m}:open:${one.replicas.id}`)).toBe(0)
+    client.destroy()
+  })
+
+  it('publish drains to all, and to those that join when the first is gone', async () => {
+    const [one, two] = members as [Member, Member]
+    await one.clusters.get('m')!.observe([{ kind: 'drain', engine: 'a', draining: true }])
+    const isDrained = async (member: Member) => (await member.load()).includes('true')
+    await until(() => isDrained(two))
+    await one.close()
+    members.splice(0, 1)
+    const late = join()
+    await until(() => isDrained(late))
+    await late.clusters.get('m')!.observe([{ kind: 'drain', engine: 'a', draining: false }])
+    await until(async () => !(await isDrained(two)))
+  })
+
+  it('do not resurrect one by a heartbeat that arrives after it has left', async () => {
+    const [one] = members as [Member]
+    await one.close()
+    members.splice(0, 1)
+    await until(() => members.every((member) => member.following === 1))
+    const client = await administrator(server.url)
+    expect(await client.zScore(`${prefix}:1:{one/m}:replicas`, one.replicas.id)).toBeNull()
+    client.destroy()
+  })
+
+  it('apply nothing of an earlier generation, however late it arrives', async () => {
+    const [one] = members as [Member]
+    await converged(members)
+    const client = await administrator(server.url)
+    const tag = `${prefix}:1:{one/m}`
+    const late = await client.eval(SCRIPTS.publish, {
+      keys: [`${tag}:number`, `${tag}:open:${one.replicas.id}`, `${tag}:replicas`],
+      arguments: [
+        one.replicas.id,
+        '0',
+        `${tag}:events`,
+        '0',
+        'd',
+        [...(await client.hKeys(`${tag}:open:${one.replicas.id}`))].find((key) => key[0] === 'b')!.slice(1),
+        '["leave"]',
+      ],
+    })
+    client.destroy()
+    expect(late).toBe(0)
+    await converged(members)
+  })
+
+  it('exchange 48 MB of open bookings though the server cuts off slow readers', async () => {
+    const limits = ['--client-output-buffer-limit', 'pubsub 256kb 64kb 1']
+    const small = await ValkeyServer.start(binary!, limits)
+    const one = new Member({ url: small.url, leaseMs: 2_000 })
+    const other = new Member({ url: small.url, leaseMs: 2_000 })
+    try {
+      await until(() => one.following === 1 && other.following === 1)
+      const blocks = Uint32Array.from({ length: 2 * 6_000 }, (_, at) => at + 1)
+      for (let count = 0; count < 750; count++) {
+        await one.admit('m', blocks)
+        if (count % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+      await converged([one, other])
+      const late = new Member({ url: small.url, leaseMs: 2_000 })
+      await until(async () => (await late.bookings()) === 750)
+      await late.close()
+    } finally {
+      await Promise.all([one, other].map((member) => member.close()))
+      await small.stop()
+    }
+  })
+
+  it('need no more rights than docs/replicas.md lists', async () => {
+    const rights = /ACL SETUSER firstlight (.*)/.exec(
+      readFileSync(new URL('../../../docs/replicas.md', import.meta.url), 'utf8'),
+    )![1]!
+    const guarded = await ValkeyServer.start(binary!)
+    const client = await administrator(guarded.url)
+    await client.sendCommand(['ACL', 'SETUSER', 'firstlight', ...rights.replaceAll('PASSWORD', 'hush').split(' ')])
+    await client.sendCommand(['ACL', 'SETUSER', 'default', 'off'])
+    client.destroy()
+    const url = guarded.url.replace('//', '//firstlight:hush@')
+    const pair = [new Member({ url, prefix: 'firstlight' }), new Member({ url, prefix: 'firstlight' })]
+    const wrong = new Member({ url: url.replace('hush', 'wrong'), prefix: 'firstlight' })
+    try {
+      const stop = loaded(pair, 7)
+      await until(() => pair.every((member) => member.following === 1))
+      pair[0]!.replicas.holdings.keep('resp_1', { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' })
+      await until(async () => (await pair[1]!.replicas.holdings.find('resp_1', 't')) !== null)
+      await pair[1]!.replicas.holdings.forget('resp_1')
+      await stop()
+      await converged(pair)
+      expect(pair.flatMap((member) => member.logged('replicas_rejected'))).toEqual([])
+      await until(() => wrong.logged('replicas_disconnected').length > 0)
+      expect(wrong.logged('replicas_disconnected')).toMatchObject([
+        { next: 'Correct the user and password in `replicas.url`.' },
+      ])
+      expect(JSON.stringify(wrong.lines)).not.toContain(':wrong')
+      await wrong.admit()
+    } finally {
+      await Promise.all([...pair, wrong].map((member) => member.close()))
+      await guarded.stop()
+    }
+  })
+})
