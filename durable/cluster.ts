@@ -120,7 +120,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   async outlook(): Promise<RegionDigest> {
-    return this.#state.outlook(this.now())
+    return this.#state.regionDigest(this.now())
   }
 
   async explain(id: string): Promise<Decision | null> {

@@ -82,7 +82,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'cost model fitter never resets',
     file: 'src/core/latency/cost-model-fitter.ts',
-    find: 'if (this.#hasShifted()) this.#beginAnew()',
+    find: 'if (this.#hasShifted()) this.#restart()',
     replace: '',
     impact: 'predictions for a throttled engine are wrong for minutes',
     tests: LATENCY,

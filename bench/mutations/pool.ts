@@ -133,8 +133,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'a late resume restores a released booking',
     file: 'src/core/pool/pool-state.ts',
-    find: 'this.#ended.add(key)\n    this.#course.end(',
-    replace: 'this.#course.end(',
+    find: 'this.#ended.add(key)\n    this.#lifecycle.end(',
+    replace: 'this.#lifecycle.end(',
     impact: 'a renewal under way leaves a booking without a request',
     tests: CLUSTERS,
   },

@@ -49,7 +49,7 @@ export class Region implements ReplayEngine, JobListener {
   }
 
   outlook(now: number): RegionDigest {
-    return this.#gateway.state.outlook(now)
+    return this.#gateway.state.regionDigest(now)
   }
 
   digest(now: number): ClusterDigest {

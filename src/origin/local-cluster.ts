@@ -1,6 +1,6 @@
 /** A pool's books where its requests are: a call is a call, and what is said has been done when it returns. */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
-import type { ClusterState, Held } from '../core/pool/pool-state.ts'
+import type { ClusterState, BookingHandle } from '../core/pool/pool-state.ts'
 import type {
   Admission,
   EngineSignal,
@@ -67,7 +67,7 @@ export class LocalCluster implements Cluster {
   }
 
   async outlook() {
-    return this.#state.outlook(this.#now())
+    return this.#state.regionDigest(this.#now())
   }
 
   async explain(id: string) {
@@ -88,7 +88,7 @@ class LocalLease implements Lease {
   readonly #now: () => number
   readonly #key: string
 
-  constructor(state: ClusterState, now: () => number, { key }: Held) {
+  constructor(state: ClusterState, now: () => number, { key }: BookingHandle) {
     this.#state = state
     this.#now = now
     this.#key = key

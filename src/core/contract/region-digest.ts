@@ -46,7 +46,7 @@ const PROBE = { promptTokens: TYPICAL_TOKENS, cachedTokens: 0 }
 type Facts = Pick<RegionDigest, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
 
 /** @param prospects of the engines that may be given a prompt now */
-export function outlookOf(prospects: readonly EngineEstimate[], facts: Facts): RegionDigest {
+export function regionDigestOf(prospects: readonly EngineEstimate[], facts: Facts): RegionDigest {
   const common = commonLaw(prospects)
   // Of several that have shown little, one always seems fast.
   const ranked = prospects
@@ -90,7 +90,7 @@ export interface TtftEstimate {
   /** Seconds of its own prefill. */
   readonly prefillS: number
   /** The same, were nothing of it cached. */
-  readonly anewS: number
+  readonly coldS: number
   /** Tokens of it that it need not compute. */
   readonly cachedTokens: number
 }
@@ -117,11 +117,11 @@ function estimate(
   promptTokens: number,
   cachedTokens: number,
 ): TtftEstimate {
-  const anewS = prefillSeconds(costModel, { promptTokens, cachedTokens: 0 })
+  const coldS = prefillSeconds(costModel, { promptTokens, cachedTokens: 0 })
   return {
     waitS,
-    prefillS: cachedTokens === 0 ? anewS : prefillSeconds(costModel, { promptTokens, cachedTokens }),
-    anewS,
+    prefillS: cachedTokens === 0 ? coldS : prefillSeconds(costModel, { promptTokens, cachedTokens }),
+    coldS,
     cachedTokens,
   }
 }

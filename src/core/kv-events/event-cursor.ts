@@ -4,7 +4,7 @@ import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 /** A prompt that was computed and is in no event is believed cached for so long: events are on their way. */
 const LINGER_MS = 1_000
 /** Prompts waited for; should there be more, the oldest is believed no longer. */
-const MOST_UNTOLD = 1_024
+const MAX_UNCONFIRMED = 1_024
 /** A picture this much older than its last step says too little about a cache. */
 const FORGOTTEN_MS = 300_000
 
@@ -30,7 +30,7 @@ export class KvEventCursor {
   #clears = 0
   #validUntil = Number.NEGATIVE_INFINITY
   /** In the order in which they ended. */
-  #untold: UnconfirmedPrompt[] = []
+  #unconfirmed: UnconfirmedPrompt[] = []
   /** Blocks stored and removed. */
   changes = 0
   /** Times the picture began anew. */
@@ -85,12 +85,17 @@ export class KvEventCursor {
   ended(blocks: Uint32Array, index: PrefixIndex, prefilled: boolean): void {
     if (this.#epoch < 0 || blocks.length === 0) return
     if (prefilled) index.ended(blocks)
-    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp: index.stamp, waitUntil: prefilled ? null : 0 })
-    if (this.#untold.length > MOST_UNTOLD) this.#untold.shift()
+    this.#unconfirmed.push({
+      lo: blocks.at(-2)!,
+      hi: blocks.at(-1)!,
+      stamp: index.stamp,
+      waitUntil: prefilled ? null : 0,
+    })
+    if (this.#unconfirmed.length > MAX_UNCONFIRMED) this.#unconfirmed.shift()
   }
 
   #listen(index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
-    for (const one of this.#untold) {
+    for (const one of this.#unconfirmed) {
       if (index.exact.has(engine, one.lo, one.hi)) one.waitUntil = 0
       else one.waitUntil ??= now + LINGER_MS
     }
@@ -103,8 +108,8 @@ export class KvEventCursor {
     { engine, now }: { readonly engine: number; readonly now: number },
   ): void {
     this.#listen(index, { engine, now })
-    const waiting = all ? -1 : this.#untold.findIndex(({ waitUntil }) => waitUntil! > now)
-    const told = this.#untold.splice(0, waiting < 0 ? Infinity : waiting)
+    const waiting = all ? -1 : this.#unconfirmed.findIndex(({ waitUntil }) => waitUntil! > now)
+    const told = this.#unconfirmed.splice(0, waiting < 0 ? Infinity : waiting)
     const stamp = all ? index.stamp : told.at(-1)?.stamp
     if (stamp !== undefined) index.sweep(engine, stamp)
   }

@@ -8,15 +8,15 @@ export interface PrefillSize {
 }
 
 /** The mean prompt of a stretch and what it took. */
-export interface StretchSample extends PrefillSize {
+export interface BusyPeriodSample extends PrefillSize {
   readonly seconds: number
   /** When the stretch ended, milliseconds. */
   readonly at: number
 }
 
-export type OnSample = (sample: StretchSample) => void
+export type OnSample = (sample: BusyPeriodSample) => void
 
-export interface StretchStart {
+export interface BusyPeriodStart {
   /** Milliseconds. */
   readonly at: number
   /** Booking order of the first prompt that belongs to it. */
@@ -31,14 +31,14 @@ export interface StretchStart {
  * engines batch, so that several first tokens come out of one step, which then is nobody's own.
  */
 export class BusyPeriod {
-  readonly #start: StretchStart
+  readonly #start: BusyPeriodStart
   readonly #teach: OnSample
   /** Highest booking order among its prompts. */
   #last: number
   #endedAt: number | null = null
   #prompts = 0
   #bookedTokens = 0
-  #told = 0
+  #isReported = 0
   #spoiled = false
   #steps = 0
   #newTokens = 0
@@ -46,7 +46,7 @@ export class BusyPeriod {
   #rttS = 0
 
   /** @param teach called at most once, when all its prompts have ended and it has. */
-  constructor(start: StretchStart, teach: OnSample) {
+  constructor(start: BusyPeriodStart, teach: OnSample) {
     this.#start = start
     this.#teach = teach
     this.#last = start.from - 1
@@ -88,7 +88,7 @@ export class BusyPeriod {
 
   /** One of its prompts has ended and says what its prefill came to; null: it cannot tell, so nobody can. */
   record(size: PrefillSize | null, rttS: number): void {
-    this.#told += 1
+    this.#isReported += 1
     this.#rttS = rttS
     if (size === null) this.#spoiled = true
     else {
@@ -101,7 +101,7 @@ export class BusyPeriod {
 
   #conclude(): void {
     const endedAt = this.#endedAt
-    if (endedAt === null || this.#told < this.#prompts || this.#spoiled) return
+    if (endedAt === null || this.#isReported < this.#prompts || this.#spoiled) return
     const seconds = (endedAt - this.#start.at) / 1000 - (this.#start.atBooking ? this.#rttS : 0)
     // Small prompts share steps, as they do in a queue.
     const count = Math.max(1, this.#steps)

@@ -112,7 +112,7 @@ export class CostModelFitter {
     this.#recent.push({ sample, error: Math.log(sample.seconds / secondsOf(this.#costModel, sample)) })
     if (this.#recent.length > SHIFT_SAMPLES) this.#recent.shift()
     this.#keep(sample)
-    if (this.#hasShifted()) this.#beginAnew()
+    if (this.#hasShifted()) this.#restart()
     if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
     this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
   }
@@ -137,7 +137,7 @@ export class CostModelFitter {
   }
 
   /** What it showed before is another engine's: of that only the proportions stay. */
-  #beginAnew(): void {
+  #restart(): void {
     this.#prior = this.#costModel
     for (const kept of this.#kept) kept.length = 0
     this.#samples = 0

@@ -15,7 +15,7 @@ interface Parts extends PoolAccounts {
 }
 
 /** What happens to a booking after it was made, told once to everyone who keeps count: the books, the engines' circuits, the decisions. */
-export class BookingCourse {
+export class BookingLifecycle {
   readonly #load: LoadStats
   readonly #ledger: PoolLedger
   readonly #fleet: Fleet

@@ -2,8 +2,8 @@ import type { Signals } from '../routing/policy.ts'
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
 
-const NO_LAW: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
-const NO_DECODE_LAW: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
+const NO_COST_MODEL: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
+const NO_DECODE_COST_MODEL: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
 export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
 
 /**
@@ -31,9 +31,9 @@ export class EngineSignals implements Mutable<Signals> {
   reportedQueue = NaN
   capacityBlocks = NaN
   rttS = NaN
-  costModel = NO_LAW
+  costModel = NO_COST_MODEL
   confidence = NaN
-  decodeCostModel = NO_DECODE_LAW
+  decodeCostModel = NO_DECODE_COST_MODEL
   warmth = NaN
   adapterFit = NaN
 

@@ -100,20 +100,20 @@ export interface LearningContext {
 }
 
 /** Compares the TTFT that was predicted with the one that came; nothing without either. */
-export function judgeForecast({ isRecalled, believed, book }: LegEntry, { ttft }: StageTimes): void {
-  if (!isRecalled && believed.ttftMs !== null && ttft !== undefined) book.judgeTtft(believed.ttftMs, ttft)
+export function judgeForecast({ isResumed, estimate, estimators }: LegEntry, { ttft }: StageTimes): void {
+  if (!isResumed && estimate.ttftMs !== null && ttft !== undefined) estimators.judgeTtft(estimate.ttftMs, ttft)
 }
 
 /** A prefill's first token, or the end of a leg that does nothing else. */
 export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): void {
   if (leg.queued === null) return
   // It ended some time before it was booked again, which says nothing of those that wait.
-  if (leg.isRecalled && leg.queued.bookedAt === now) return leg.book.queue.abandon(leg.queued, now)
+  if (leg.isResumed && leg.queued.bookedAt === now) return leg.estimators.queue.abandon(leg.queued, now)
   judgeForecast(leg, stages)
-  leg.stretch = leg.book.queue.firstToken(leg.queued, now)
+  leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without its own end, a prefill leg's first token is the answer's, which came later.
-  leg.blurred = leg.part === 'prefill' && stages.prefill_leg === undefined
+  leg.firstTokenInexact = leg.part === 'prefill' && stages.prefill_leg === undefined
 }
 
 /** An answer that is no stream shows no first token; a short one ended soon after it. */
@@ -126,10 +126,11 @@ export function endUnstreamed(
   const tokens = usage.completionTokens / (request.sequences ?? 1)
   if (tokens > SHORT_ANSWER_TOKENS) return
   for (const leg of request.legs) {
-    const { queued, part, book } = leg
+    const { queued, part, estimators } = leg
     if (queued === null || part !== 'whole') continue
-    const decodeS = Math.max(0, tokens - 1) * tokenSeconds(book.decodeCostModel(blockTokens, now), book.requests, 0)
-    leg.stretch = book.queue.firstToken(queued, now - decodeS * 1000)
+    const decodeS =
+      Math.max(0, tokens - 1) * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
+    leg.busyPeriod = estimators.queue.firstToken(queued, now - decodeS * 1000)
   }
 }
 
@@ -137,8 +138,8 @@ export function endUnstreamed(
 export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
   const { now, index } = context
   for (const leg of request.legs) {
-    if (leg.isRecalled) {
-      leg.stretch?.record(null, leg.engine.spec.rttMs / 1000)
+    if (leg.isResumed) {
+      leg.busyPeriod?.record(null, leg.engine.spec.rttMs / 1000)
       continue
     }
     const actual = learnCache(leg, outcome, {
@@ -169,40 +170,40 @@ function learnCache(
   // answer tells.
   const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
   if (usage === null) return null
-  const { book, believed } = leg
-  const said = book.feedback.actualOf(usage.cachedTokens)
+  const { estimators, estimate } = leg
+  const said = estimators.feedback.actualOf(usage.cachedTokens)
   const actualTokens = said === null ? null : Math.min(said, usage.promptTokens)
-  if (actualTokens === null || !judges || !book.caches(leg.engine.spec)) return actualTokens
-  const inIndex = believed.indexBlocks * blockTokens
-  const predictedTokens = Math.max(believed.cached.total, book.wholeBlocks(inIndex))
-  const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
-  const engine = book.number
+  if (actualTokens === null || !judges || !estimators.caches(leg.engine.spec)) return actualTokens
+  const inIndex = estimate.indexBlocks * blockTokens
+  const predictedTokens = Math.max(estimate.cached.total, estimators.wholeBlocks(inIndex))
+  const uncertainTokens = Math.min(predictedTokens, estimate.uncertainTokens)
+  const engine = estimators.number
   if (uncertainTokens === 0)
-    book.feedback.found(
+    estimators.feedback.found(
       actualTokens,
-      book.wholeBlocks(Math.min(inIndex, usage.promptTokens - 1)),
-      book.engineBlockTokens,
+      estimators.wholeBlocks(Math.min(inIndex, usage.promptTokens - 1)),
+      estimators.engineBlockTokens,
     )
-  const verdict = book.feedback.judge({
+  const verdict = estimators.feedback.judge({
     predictedTokens,
     actualTokens,
     uncertainTokens,
-    blockTokens: Math.max(blockTokens, book.engineBlockTokens),
-    idleEnds: (believed.stamp - believed.usedStamp) | 0,
-    beforeAway: book.wasAwayAfter(believed.usedStamp),
+    blockTokens: Math.max(blockTokens, estimators.engineBlockTokens),
+    idleEnds: (estimate.stamp - estimate.usedStamp) | 0,
+    beforeAway: estimators.wasAwayAfter(estimate.usedStamp),
   })
   // Its events tell of restarts and evictions themselves.
-  if (book.feed.isExact(now)) return actualTokens
+  if (estimators.feed.isExact(now)) return actualTokens
   if (verdict.kind === 'restarted') {
-    if (verdict.away) index.sweep(engine, book.revivedStamp)
+    if (verdict.away) index.sweep(engine, estimators.revivedStamp)
     else index.flush(engine)
-    book.capacity.forget()
-    book.restarted(now)
+    estimators.capacity.forget()
+    estimators.restarted(now)
   } else if (verdict.kind === 'outlived')
-    book.capacity.limit(index.usedSince(engine, believed.usedStamp) - promptBlocks, index.cachedBlocks(engine))
-  else if (verdict.kind === 'evicted') book.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
-  else if (predictedTokens > 0) book.capacity.confirm(index.cachedBlocks(engine))
-  index.setCapacity(engine, book.capacity.blocks)
+    estimators.capacity.limit(index.usedSince(engine, estimate.usedStamp) - promptBlocks, index.cachedBlocks(engine))
+  else if (verdict.kind === 'evicted') estimators.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
+  else if (predictedTokens > 0) estimators.capacity.confirm(index.cachedBlocks(engine))
+  index.setCapacity(engine, estimators.capacity.blocks)
   return actualTokens
 }
 
@@ -214,7 +215,7 @@ interface Facts {
 
 function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }: Facts): void {
   if (leg.queued === null) return
-  const { cached, adapterFit } = leg.believed
+  const { cached, adapterFit } = leg.estimate
   const length = {
     promptTokens: outcome.usage?.promptTokens ?? admission.promptTokens,
     cachedTokens: actual ?? cached.total,
@@ -224,8 +225,11 @@ function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }
   const usual = adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
   const reportedMs = outcome.stages.prefill ?? leg.prefillMs
   if (usual && reportedMs !== null)
-    leg.book.learner.learn({ newTokens: size.newTokens, pairs: size.pairs, seconds: reportedMs / 1000, at: now })
-  leg.stretch?.record(usual && reportedMs === null && !leg.blurred ? size : null, leg.engine.spec.rttMs / 1000)
+    leg.estimators.learner.learn({ newTokens: size.newTokens, pairs: size.pairs, seconds: reportedMs / 1000, at: now })
+  leg.busyPeriod?.record(
+    usual && reportedMs === null && !leg.firstTokenInexact ? size : null,
+    leg.engine.spec.rttMs / 1000,
+  )
 }
 
 function learnDecode(
@@ -237,7 +241,7 @@ function learnDecode(
   if (leg.queued !== null && leg.part !== 'whole') return
   if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
   const seconds = (now - request.firstTokenAt) / 1000
-  for (const learner of [leg.book.decode, leg.book.kind.decode]) {
+  for (const learner of [leg.estimators.decode, leg.estimators.kind.decode]) {
     const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, 0)
     learner.learn(seconds, outcome.usage.completionTokens / (request.sequences ?? 1) - 1, { expectedTokenS, now })
   }

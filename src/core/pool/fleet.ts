@@ -171,7 +171,7 @@ export class Fleet {
   }
 
   /** What a new prompt meets on each engine that it may be given to now. */
-  prospects(now: number): EngineEstimate[] {
+  estimates(now: number): EngineEstimate[] {
     const { load, ledger } = this.#accounts
     return this.engines
       .all()
@@ -180,7 +180,7 @@ export class Fleet {
           supportsRole(engine.spec.role, 'prefill') &&
           unavailability(engine, load.digest(engine).requests, now) === null,
       )
-      .map((engine) => ledger.prospect(engine, now))
+      .map((engine) => ledger.estimate(engine, now))
   }
 
   snapshot(): EngineSnapshot[] {

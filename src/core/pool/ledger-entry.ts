@@ -10,19 +10,19 @@ import type { CachedTokens } from './signal-reader.ts'
 /** What one leg of a booking occupies, and what was believed when it was booked. */
 export interface LegEntry {
   readonly engine: EngineRef
-  readonly book: EngineEstimators
+  readonly estimators: EngineEstimators
   readonly part: LegRole
   /** Booked again for an edge that lives on: when it began, and what was known then, is forgotten. */
-  readonly isRecalled: boolean
+  readonly isResumed: boolean
   /** null once its blocks are free. */
   live: LiveRequest | null
   /** null: the leg prefills nothing. */
   readonly queued: QueuedPrefill | null
-  readonly believed: CacheEstimate
+  readonly estimate: CacheEstimate
   /** Teaches the engine's pace when all of it have ended; null: the first token has not come. */
-  stretch: BusyPeriod | null
+  busyPeriod: BusyPeriod | null
   /** Is the time of its first token not that of its prefill's end? */
-  blurred: boolean
+  firstTokenInexact: boolean
   /** How long its engine says the prefill took; null: it says nothing. */
   prefillMs: number | null
   /** What a prefill leg's own answer counted; null: nothing, or no such leg. */
@@ -56,8 +56,8 @@ export interface LedgerEntry {
 }
 
 /** Its output need not be estimated from when its prefill was taken for done. */
-export function endPresumed({ queued, book }: LegEntry): void {
+export function endPresumed({ queued, estimators }: LegEntry): void {
   if (queued === null || queued.presumedAt === null) return
-  book.seen(queued.presumedAt, queued.sequences)
+  estimators.seen(queued.presumedAt, queued.sequences)
   queued.presumedAt = null
 }

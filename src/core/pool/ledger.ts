@@ -40,7 +40,7 @@ export class PoolLedger {
   readonly #load: LoadStats
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
-  readonly #engines: (Known | undefined)[] = []
+  readonly #engines: (LedgerEngine | undefined)[] = []
   readonly #requests = new Map<string, LedgerEntry>()
   /** By hardware profile. */
   readonly #kinds = new Map<string, HardwareClass>()
@@ -62,7 +62,7 @@ export class PoolLedger {
 
   configure(pool: PoolConfig): void {
     this.#index.limit(Math.max(1, pool.indexEntries))
-    for (const entry of this.#engines) if (entry !== undefined) this.#describedAnew(entry, pool.blockTokens)
+    for (const entry of this.#engines) if (entry !== undefined) this.#reconfigure(entry, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
     this.#sources = this.#sourcesOf(pool.blockTokens)
   }
@@ -116,9 +116,9 @@ export class PoolLedger {
     const legs = booking.legs
       .filter(({ part }) => part !== 'encode')
       .map((leg) =>
-        this.#bookLeg(leg, booking.admission, {
+        this.#addLeg(leg, booking.admission, {
           reading: source,
-          isRecalled: reading === undefined || leg.engine.spec.isGateway === true,
+          isResumed: reading === undefined || leg.engine.spec.isGateway === true,
           handOverMs,
           now,
         }),
@@ -132,7 +132,7 @@ export class PoolLedger {
     })
     const { admission } = booking
     this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
-    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.book)
+    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
   legDone(booking: BookingRef, { part, stages, usage = null }: LegDone, now: number): void {
@@ -157,9 +157,9 @@ export class PoolLedger {
       else {
         endPresumed(leg)
         if (leg.part === 'decode' && stages.first_byte !== undefined)
-          leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
-        leg.book.unseenFrom(now, request.sequences)
-        request.running = leg.book.requests
+          leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
+        leg.estimators.unseenFrom(now, request.sequences)
+        request.running = leg.estimators.requests
       }
     }
   }
@@ -187,20 +187,21 @@ export class PoolLedger {
     const context = { now, index: this.#index, blockTokens: this.#blockTokens }
     if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
     for (const leg of request.legs) {
-      if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now, outcome.result === 'complete')
+      if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
       endPresumed(leg)
-      this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
+      this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
-    for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.costModel(now))
+    for (const { estimators } of request.legs)
+      if (estimators.learner.samples === 0) estimators.learner.setPrior(estimators.costModel(now))
     learn(request, booking.admission, outcome, context)
-    for (const { book } of request.legs) book.kind.learned(book)
+    for (const { estimators } of request.legs) estimators.kind.learned(estimators)
   }
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): SignalReader {
     return new SignalReader(this.#sources, admission, { now, engines })
   }
 
-  prospect(engine: EngineRef, now: number): EngineEstimate {
+  estimate(engine: EngineRef, now: number): EngineEstimate {
     const book = this.#book(engine)
     const { queue } = book
     queue.settle(now)
@@ -244,7 +245,7 @@ export class PoolLedger {
     }
   }
 
-  #describedAnew({ engine: { spec }, book }: Known, blockTokens: number): void {
+  #reconfigure({ engine: { spec }, book }: LedgerEngine, blockTokens: number): void {
     // Blocks of another size have other hashes: nothing known will ever match again.
     if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
     book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
@@ -257,7 +258,7 @@ export class PoolLedger {
     this.#index.setCapacity(book.number, book.capacity.blocks)
   }
 
-  #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, handOverMs, now }: Start): LegEntry {
+  #addLeg(leg: Leg, admission: Admission, { reading, isResumed, handOverMs, now }: LegStart): LegEntry {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
@@ -265,7 +266,7 @@ export class PoolLedger {
     book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
-    const believed = {
+    const estimate = {
       cached,
       indexBlocks: reading.indexBlocks(engine),
       uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
@@ -278,8 +279,8 @@ export class PoolLedger {
       newTokens: newTokens(size),
       work: prefillWork(size.promptTokens, size.cachedTokens),
       seconds: queueSeconds(book.costModel(now), size),
-      // A prefill leg's own answer tells of its end.
-      shows: part === 'prefill' || admission.streams,
+      // The response of a prefill leg marks its end.
+      streams: part === 'prefill' || admission.streams,
       sequences: admission.sequences,
     }
     const queued = prefills ? book.queue.add(prefill, now) : null
@@ -288,14 +289,14 @@ export class PoolLedger {
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
       engine,
-      book,
+      estimators: book,
       part,
-      isRecalled,
+      isResumed,
       live,
       queued,
-      believed,
-      stretch: null,
-      blurred: false,
+      estimate,
+      busyPeriod: null,
+      firstTokenInexact: false,
       prefillMs: null,
       usage: null,
     }
@@ -305,21 +306,21 @@ export class PoolLedger {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
     // Decode engines keep what they were given, though nobody shares it while it lives.
-    if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
-      this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
+    if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
+      this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }
-    leg.book.feed.ended(admission.blocks, this.#index, keepBlocks === Infinity)
+    leg.estimators.feed.ended(admission.blocks, this.#index, keepBlocks === Infinity)
     leg.live = null
-    leg.book.requests -= 1
-    if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
+    leg.estimators.requests -= 1
+    if (admission.adapter !== null) leg.estimators.adapters.end(admission.adapter)
   }
 
   /** Its output need not be estimated any more. */
   #markSeen(request: LedgerEntry): void {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
-    for (const { book, part } of request.legs)
-      if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt, request.sequences)
+    for (const { estimators, part } of request.legs)
+      if (!endsAtFirstToken(part)) estimators.seen(request.firstTokenAt, request.sequences)
   }
 
   #sourcesOf(blockTokens: number): Sources {
@@ -346,14 +347,14 @@ export class PoolLedger {
   }
 }
 
-interface Known {
+interface LedgerEngine {
   readonly engine: EngineRef
   readonly book: EngineEstimators
 }
 
-interface Start {
+interface LegStart {
   readonly reading: SignalReader
-  readonly isRecalled: boolean
+  readonly isResumed: boolean
   /** From a prefill's end elsewhere to the first token; 0: it is not split. */
   readonly handOverMs: number
   readonly now: number

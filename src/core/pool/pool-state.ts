@@ -5,7 +5,7 @@ import { RankingPool } from '../routing/ranking.ts'
 import { LoadStats } from './load-stats.ts'
 import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf, BoundedSet } from './bookings.ts'
-import { BookingCourse } from './booking-lifecycle.ts'
+import { BookingLifecycle } from './booking-lifecycle.ts'
 import type { LegDone } from './leg.ts'
 import { type DecisionResult, decide } from './decide.ts'
 import {
@@ -26,7 +26,7 @@ import {
 import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
-import { type RegionDigest, outlookOf } from '../contract/region-digest.ts'
+import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
 import { PolicyChains } from './policy-chain.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import type { SignalReader } from './signal-reader.ts'
@@ -36,9 +36,9 @@ import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './
 
 const DECISIONS_KEPT = 1000
 /** Depths of prompts that an outlook tells of: some 20 KB of text. */
-const PREFIXES_TOLD = 8192
+const DIGEST_PREFIXES = 8192
 /** However many ask. */
-const PREFIXES_FRESH_MS = 1_000
+const PREFIX_SAMPLE_TTL_MS = 1_000
 /** Enough that a renewal under way when its booking ended does not bring the booking back. */
 const ENDED_KEYS_KEPT = 4096
 /** A live edge renews every third of a lease, so half a lease without a word after an eviction means it is gone. */
@@ -47,11 +47,11 @@ const GRACE_SHARE = 0.5
 const GRACE_LEASES = 3
 
 /** What a holder of a booking needs to speak of it. */
-export interface Held {
+export interface BookingHandle {
   readonly key: string
 }
 
-export interface Admitted extends Held {
+export interface Admitted extends BookingHandle {
   readonly placement: Placement
   readonly policy: string
   readonly predictedTtftMs: number | null
@@ -59,7 +59,7 @@ export interface Admitted extends Held {
   readonly events?: readonly PoolEvent[]
 }
 
-interface Terms {
+interface BookingTerms {
   readonly now: number
   readonly leaseMs: number
   /** Of the choice that is booked; absent: chosen long ago. */
@@ -91,7 +91,7 @@ export class ClusterState {
   readonly #decisions = new Decisions(DECISIONS_KEPT, this.#spare)
   readonly #counts = new DecisionCounts()
   readonly #events = new PoolEvents()
-  readonly #course: BookingCourse
+  readonly #lifecycle: BookingLifecycle
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
@@ -104,7 +104,7 @@ export class ClusterState {
     this.#epoch = epoch
     const accounts = { load: this.#load, ledger: this.#ledger }
     this.#fleet = new Fleet(accounts, this.#events)
-    this.#course = new BookingCourse({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
+    this.#lifecycle = new BookingLifecycle({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
   }
 
   /** null: never configured. */
@@ -141,7 +141,7 @@ export class ClusterState {
     const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
     const admission = this.registry.hinted(asked, now)
-    if (this.#isBehind(admission)) return { refusal: unconfigured }
+    if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     const { leaseMs } = this.#configured!.pool
     if (!isRetry(admission)) this.#budget.request(now)
     const reading = this.#read(admission, now)
@@ -167,7 +167,7 @@ export class ClusterState {
 
   /** Ranks without booking and leaves no trace. */
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
-    if (this.#isBehind(admission)) return { refusal: unconfigured }
+    if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     const hinted = this.registry.hinted(admission, now)
     const chosen = this.#choose(hinted, this.#read(hinted, now), now)
     if ('refusal' in chosen) return chosen
@@ -183,16 +183,16 @@ export class ClusterState {
 
   /** Legs of a split answered: their engines are free, the decode engine goes on. */
   legDone(key: string, done: LegDone, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#course.legDone(booking, done, now))
+    return this.#withBooking(key, now, (booking) => this.#lifecycle.legDone(booking, done, now))
   }
 
   firstToken(key: string, stages: StageTimes, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#course.firstToken(booking, stages, now))
+    return this.#withBooking(key, now, (booking) => this.#lifecycle.firstToken(booking, stages, now))
   }
 
   /** `outputBlocks` is the total so far. */
   progress(key: string, outputBlocks: number, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#course.progress(booking, outputBlocks, now))
+    return this.#withBooking(key, now, (booking) => this.#lifecycle.progress(booking, outputBlocks, now))
   }
 
   /** Has effect once; false for a booking that is unknown or was released. */
@@ -200,7 +200,7 @@ export class ClusterState {
     const booking = this.#bookings.take(key)
     if (booking === undefined) return false
     this.#ended.add(key)
-    this.#course.end(booking, outcome, now)
+    this.#lifecycle.end(booking, outcome, now)
     return true
   }
 
@@ -208,7 +208,7 @@ export class ClusterState {
   resume(
     { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, elsewhere }: Resume,
     now: number,
-  ): Held | { readonly refusal: Refusal } {
+  ): BookingHandle | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
@@ -218,7 +218,7 @@ export class ClusterState {
     const booking =
       known ??
       this.#book(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now) } : terms)
-    this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
+    this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     return { key }
   }
 
@@ -236,9 +236,9 @@ export class ClusterState {
   }
 
   /** What a new prompt may expect here. */
-  outlook(now: number): RegionDigest {
-    if (!(now - this.#prefixes.at < PREFIXES_FRESH_MS))
-      this.#prefixes = { at: now, text: packFilter(this.#ledger.sample(PREFIXES_TOLD)) }
+  regionDigest(now: number): RegionDigest {
+    if (!(now - this.#prefixes.at < PREFIX_SAMPLE_TTL_MS))
+      this.#prefixes = { at: now, text: packFilter(this.#ledger.sample(DIGEST_PREFIXES)) }
     const { version = 0, pool = null } = this.#configured ?? {}
     const facts = {
       cluster: pool?.cluster ?? '',
@@ -247,7 +247,7 @@ export class ClusterState {
       requests: this.#bookings.size,
       prefixes: this.#prefixes.text,
     }
-    return outlookOf(this.#fleet.prospects(now), facts)
+    return regionDigestOf(this.#fleet.estimates(now), facts)
   }
 
   /** @param decisions how many of the last ones */
@@ -269,7 +269,7 @@ export class ClusterState {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
-      this.#course.end(booking, endedAs('lapsed'), now)
+      this.#lifecycle.end(booking, endedAs('lapsed'), now)
     }
     return lapsed.length
   }
@@ -319,7 +319,7 @@ export class ClusterState {
   }
 
   /** The edge knows a newer configuration: it will send it and ask again. */
-  #isBehind(admission: Admission): boolean {
+  #lacksConfiguration(admission: Admission): boolean {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }
 
@@ -356,7 +356,11 @@ export class ClusterState {
     return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
 
-  #book(admission: Admission, placement: Placement, { now, leaseMs, reading, elsewhere = false }: Terms): Booking {
+  #book(
+    admission: Admission,
+    placement: Placement,
+    { now, leaseMs, reading, elsewhere = false }: BookingTerms,
+  ): Booking {
     const key = bookingKey(admission)
     const legs = legsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
@@ -374,10 +378,10 @@ export class ClusterState {
     const graceMs = now - seenAt <= GRACE_LEASES * this.#leaseMs ? this.#leaseMs * GRACE_SHARE : 0
     booking.seenAt = seenAt
     booking.lapsesAt = Math.max(seenAt + this.#leaseMs, now + graceMs)
-    this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
+    this.#lifecycle.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
   }
 
-  #told(key: string, now: number, mark: (booking: Booking) => void): boolean {
+  #withBooking(key: string, now: number, mark: (booking: Booking) => void): boolean {
     const booking = this.#alive(key, now)
     if (booking !== undefined) mark(booking)
     return booking !== undefined

@@ -1,4 +1,4 @@
-import { BusyPeriod, type StretchStart, type OnSample } from '../latency/busy-period.ts'
+import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
 
 /**
  * Sums up to any place of a row of whole numbers, in steps that grow with the logarithm of its length (a Fenwick tree).
@@ -32,7 +32,7 @@ export interface Prefill {
   /** Expected duration when the engine does nothing else. */
   readonly seconds: number
   /** Will its first token be seen, or does its answer come as a whole? Absent: not known. */
-  readonly shows?: boolean | undefined
+  readonly streams?: boolean | undefined
   /** Answers that begin with it. Absent: one. */
   readonly sequences?: number | undefined
 }
@@ -56,8 +56,8 @@ export interface QueuedPrefill extends Prefill {
 
 /** First tokens this close together came out of one step of the engine. */
 const SAME_STEP_MS = 3
-/** Under load a stretch is cut when it holds this many new tokens: what it shares with its neighbours is then little. */
-const STRETCH_TOKENS = 8192
+/** Under load a busyPeriod is cut when it holds this many new tokens: what it shares with its neighbours is then little. */
+const BUSY_PERIOD_TOKENS = 8192
 /**
  * A first token is overdue at so many times what all prompts of its step were expected to take, and this much later. Under load many
  * are twice as late as was believed: to shun their engines for that costs more (agentic trace at 95 %: 4.96 s in the mean, not 4.46).
@@ -104,7 +104,7 @@ export class PrefillQueue {
   #booked = 0
   readonly #teach: OnSample
   readonly #presumed: (at: number, prefill: Prefill) => void
-  #stretch: BusyPeriod
+  #busyPeriod: BusyPeriod
 
   /**
    * @param teach told how long prompts took, once that is known.
@@ -113,7 +113,7 @@ export class PrefillQueue {
   constructor(teach: OnSample, presumed: (at: number, prefill: Prefill) => void = () => {}) {
     this.#teach = teach
     this.#presumed = presumed
-    this.#stretch = new BusyPeriod({ at: 0, from: 0, atBooking: true }, teach)
+    this.#busyPeriod = new BusyPeriod({ at: 0, from: 0, atBooking: true }, teach)
   }
 
   get isEmpty(): boolean {
@@ -122,7 +122,7 @@ export class PrefillQueue {
 
   /** Call it before the counts below are read: who shows no first token counts until its time has passed. */
   settle(now: number): void {
-    for (let head = this.#head; head !== null && head.shows === false; head = this.#head) {
+    for (let head = this.#head; head !== null && head.streams === false; head = this.#head) {
       if (this.#left(now) > this.#pendingMicros - head.micros) return
       this.#presume(head, now)
     }
@@ -135,7 +135,7 @@ export class PrefillQueue {
       earlier !== null && earlier.order >= this.#presumedBefore;
       earlier = earlier.previous
     ) {
-      if (earlier.shows === false) this.#presume(earlier, now)
+      if (earlier.streams === false) this.#presume(earlier, now)
     }
     this.#presumedBefore = Math.max(this.#presumedBefore, queued.order)
   }
@@ -171,7 +171,7 @@ export class PrefillQueue {
    */
   #leftOverdue(now: number): number {
     const head = this.#head
-    if (head?.shows !== true) return 0
+    if (head?.streams !== true) return 0
     const elapsed = (now - this.#headSince) * 1000
     if (elapsed <= OVERDUE_MICROS) return 0
     const due = OVERDUE_TIMES * stepMicros(head) + OVERDUE_MICROS
@@ -187,7 +187,7 @@ export class PrefillQueue {
       newTokens: prefill.newTokens,
       work: prefill.work,
       seconds: prefill.seconds,
-      shows: prefill.shows,
+      streams: prefill.streams,
       sequences: prefill.sequences,
       bookedAt: now,
       micros,
@@ -214,15 +214,15 @@ export class PrefillQueue {
     return queued
   }
 
-  /** The first token came. Returns the stretch it belongs to, to be told when the request has ended; null: the prefill had ended before. */
+  /** The first token came. Returns the busyPeriod it belongs to, to be told when the request has ended; null: the prefill had ended before. */
   firstToken(queued: QueuedPrefill, now: number): BusyPeriod | null {
     if (queued.ended) return null
     this.#leaveSilent(queued)
-    const long = this.#stretch.bookedTokens >= STRETCH_TOKENS
+    const long = this.#busyPeriod.bookedTokens >= BUSY_PERIOD_TOKENS
     if (long && now - this.#lastFirstTokenAt > SAME_STEP_MS)
-      this.#begin({ at: this.#lastFirstTokenAt, from: this.#stretch.next, atBooking: false })
-    const stretch = this.#stretch
-    stretch.add(queued.order, queued.newTokens)
+      this.#begin({ at: this.#lastFirstTokenAt, from: this.#busyPeriod.next, atBooking: false })
+    const busyPeriod = this.#busyPeriod
+    busyPeriod.add(queued.order, queued.newTokens)
     this.#setStale(queued, now)
     this.#presumeBefore(queued, now)
     this.#setLeft(this.#microsAfter(queued), now)
@@ -230,7 +230,7 @@ export class PrefillQueue {
     this.#remove(queued, now)
     this.#headSince = now
     if (this.#first === null) this.#begin({ at: now, from: this.#booked, atBooking: true })
-    return stretch
+    return busyPeriod
   }
 
   /** It ended without a first token we saw, prefilled or not. Harmless after `firstToken`. */
@@ -246,18 +246,18 @@ export class PrefillQueue {
 
   /**
    * Before a first token: where the engine had begun anew for it, with silent ones before it (answers that are no streams)
-   * long prefilled, so begins a stretch. That the engine is slower than believed looks the same while they are booked.
+   * long prefilled, so begins a busyPeriod. That the engine is slower than believed looks the same while they are booked.
    */
   #leaveSilent(queued: QueuedPrefill): void {
     const fresh = this.#fresh.findLast(({ order }) => order <= queued.order)
-    if (fresh !== undefined && fresh.order > this.#stretch.from)
+    if (fresh !== undefined && fresh.order > this.#busyPeriod.from)
       this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
   }
 
-  /** Whoever has shown a first token by now belongs to the stretch before. */
-  #begin(start: StretchStart): void {
-    if (this.#stretch.prompts > 0) this.#stretch.end(this.#lastFirstTokenAt)
-    this.#stretch = new BusyPeriod(start, this.#teach)
+  /** Whoever has shown a first token by now belongs to the busyPeriod before. */
+  #begin(start: BusyPeriodStart): void {
+    if (this.#busyPeriod.prompts > 0) this.#busyPeriod.end(this.#lastFirstTokenAt)
+    this.#busyPeriod = new BusyPeriod(start, this.#teach)
   }
 
   #left(now: number): number {
@@ -335,7 +335,7 @@ function stepMicros(head: QueuedPrefill): number {
   let tokens = 0
   for (
     let one: QueuedPrefill | null = head;
-    one !== null && (one === head || tokens + one.newTokens <= STRETCH_TOKENS);
+    one !== null && (one === head || tokens + one.newTokens <= BUSY_PERIOD_TOKENS);
     one = one.next
   ) {
     tokens += one.newTokens

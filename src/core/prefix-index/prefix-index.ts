@@ -40,7 +40,7 @@ export class PrefixIndex {
   readonly #holdings = new EngineRuns(this.#tree)
   /** What engines told of themselves. */
   readonly exact = new KvEventIndex()
-  readonly #told = new RecentPrefixes()
+  readonly #kvEvents = new RecentPrefixes()
   #maxEntries = 0
   #maxBytes = 0
   readonly #capacity: number[] = []
@@ -130,7 +130,7 @@ export class PrefixIndex {
 
   /** A prompt has ended on an engine that tells of its cache itself: by it, `sample` finds what was told. */
   ended(blocks: Uint32Array): void {
-    this.#told.ended(blocks)
+    this.#kvEvents.ended(blocks)
   }
 
   /**
@@ -139,7 +139,7 @@ export class PrefixIndex {
    */
   sample(limit: number): Uint32Array {
     const lanes = samplePrefixes(this.#holdings, limit)
-    this.#told.addTo(lanes, limit, this.exact)
+    this.#kvEvents.addTo(lanes, limit, this.exact)
     return Uint32Array.from(lanes)
   }
 
@@ -167,7 +167,7 @@ export class PrefixIndex {
       end = start
       if (depth > 0) part = tree.length(tree.path[depth - 1]!)
     }
-    if (this.exact.entries > 0) this.#addTold(blocks, count)
+    if (this.exact.entries > 0) this.#addKvEvents(blocks, count)
   }
 
   /** When the engine last let go of what the last `match` found of it; now, where that is live or nothing was found. */
@@ -180,7 +180,7 @@ export class PrefixIndex {
     return usedSince(this.#holdings, engine, stamp)
   }
 
-  #addTold(blocks: Uint32Array, count: number): void {
+  #addKvEvents(blocks: Uint32Array, count: number): void {
     const { exact, cached } = this
     exact.match(blocks, count)
     for (let engine = Math.min(cached.length, exact.reach.length) - 1; engine >= 0; engine--)

@@ -29,7 +29,7 @@ export interface Expected {
   /** Its own prefill, and what that costs those behind it. */
   readonly workS: number
   /** The same, were nothing of it cached. */
-  readonly anewS: number
+  readonly coldS: number
   /** How far these two were learned, 0..1. */
   readonly confidence: number
 }
@@ -111,13 +111,13 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
   const known = bright.reduce((sum, { confidence }) => sum + confidence, 0)
   const meanAnewS =
     known > 0
-      ? bright.reduce((sum, { anewS, confidence }) => sum + anewS * confidence, 0) / known
-      : meanOf(bright.map(({ anewS }) => anewS))
+      ? bright.reduce((sum, { coldS, confidence }) => sum + coldS * confidence, 0) / known
+      : meanOf(bright.map(({ coldS }) => coldS))
   return views.map((view) => {
     if (!view.expected) return null
-    const { waitS, wayS, workS, anewS, confidence } = view.expected
+    const { waitS, wayS, workS, coldS, confidence } = view.expected
     // What it never showed is taken for what the others showed: or it would never be asked to show it.
-    const pace = anewS > 0 ? (meanAnewS + (anewS - meanAnewS) * confidence) / anewS : 1
+    const pace = coldS > 0 ? (meanAnewS + (coldS - meanAnewS) * confidence) / coldS : 1
     return wayS + workS * pace + meanWaitS + (waitS - meanWaitS) * trustIn(view)
   })
 }

@@ -109,7 +109,7 @@ export class RegionEstimator {
       waitS: this.#waitS(found),
       wayS: (rttMs ?? this.rttMs) / 1000,
       workS: estimate.prefillS * taken,
-      anewS: estimate.anewS * taken,
+      coldS: estimate.coldS * taken,
       confidence: outlook.confidence,
     }
   }

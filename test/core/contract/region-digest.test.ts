@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { estimateTtft, outlookOf, type EngineEstimate } from '../../../src/core/contract/region-digest.ts'
+import { estimateTtft, regionDigestOf, type EngineEstimate } from '../../../src/core/contract/region-digest.ts'
 
 const facts = { cluster: 'c', pool: 'm', configVersion: 1, requests: 0, prefixes: '' }
 const costModel = (perTokenS: number) => ({ fixedS: 0.01, perTokenS, perPairS: 0 })
@@ -14,23 +14,26 @@ const prospect = (changes: Partial<EngineEstimate> = {}): EngineEstimate => ({
 
 describe('what a pool lets expect', () => {
   it('is nothing where nobody may be given a prompt', () => {
-    const told = outlookOf([], facts)
+    const told = regionDigestOf([], facts)
     expect(told).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
     expect(estimateTtft(told, 1000, 0)).toBeNull()
   })
 
   it('is the engine that is done first, and the one in the middle', () => {
-    const told = outlookOf([prospect({ waitS: 3, queued: 2 }), prospect({ waitS: 1, queued: 1 }), prospect()], facts)
+    const told = regionDigestOf(
+      [prospect({ waitS: 3, queued: 2 }), prospect({ waitS: 1, queued: 1 }), prospect()],
+      facts,
+    )
     expect(told).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
   })
 
   it('counts a faster engine with a queue before a slow one without', () => {
-    const told = outlookOf([prospect({ costModel: costModel(1e-3) }), prospect({ waitS: 0.2 })], facts)
+    const told = regionDigestOf([prospect({ costModel: costModel(1e-3) }), prospect({ waitS: 0.2 })], facts)
     expect(told.soonest?.waitS).toBe(0.2)
   })
 
   it('takes no engine for the fastest that seemed so once', () => {
-    const told = outlookOf(
+    const told = regionDigestOf(
       [prospect({ costModel: costModel(1e-6), confidence: 0.1 }), ...Array.from({ length: 4 }, () => prospect())],
       facts,
     )
@@ -39,26 +42,26 @@ describe('what a pool lets expect', () => {
 
   it('believes who has shown how fast it is', () => {
     expect(
-      outlookOf([prospect({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => prospect())], facts)
+      regionDigestOf([prospect({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => prospect())], facts)
         .soonest!.costModel.perTokenS,
     ).toBeCloseTo(1e-6, 8)
   })
 })
 
 describe('what a prompt may hope for', () => {
-  const idle = outlookOf([prospect(), prospect()], facts)
+  const idle = regionDigestOf([prospect(), prospect()], facts)
 
   it('is to compute what is not cached, and at least one token', () => {
     expect(estimateTtft(idle, 1000, 600)).toMatchObject({
       prefillS: expect.closeTo(0.01 + 0.04),
-      anewS: expect.closeTo(0.11),
+      coldS: expect.closeTo(0.11),
       cachedTokens: 600,
     })
     expect(estimateTtft(idle, 1000, 5000)?.cachedTokens).toBe(999)
   })
 
   it('is to be computed anew where the holder may be long in coming', () => {
-    const busy = outlookOf([prospect({ waitS: 9 }), prospect({ waitS: 9 }), prospect()], facts)
+    const busy = regionDigestOf([prospect({ waitS: 9 }), prospect({ waitS: 9 }), prospect()], facts)
     expect(estimateTtft(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
   })
 
@@ -76,11 +79,11 @@ describe('what a prompt may hope for', () => {
         fc.nat(100_000),
         fc.nat(100_000),
         (prospects, tokens, cached) => {
-          const told = outlookOf(prospects, facts)
+          const told = regionDigestOf(prospects, facts)
           const [cold, warm] = [estimateTtft(told, tokens, 0)!, estimateTtft(told, tokens, cached)!]
           for (const estimate of [cold, warm])
             expect(
-              [estimate.waitS, estimate.prefillS, estimate.anewS].every((one) => one >= 0 && Number.isFinite(one)),
+              [estimate.waitS, estimate.prefillS, estimate.coldS].every((one) => one >= 0 && Number.isFinite(one)),
             ).toBe(true)
           expect(warm.waitS + warm.prefillS).toBeLessThanOrEqual(cold.waitS + cold.prefillS)
         },

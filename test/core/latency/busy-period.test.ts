@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BusyPeriod, StretchSample } from '../../../src/core/latency/busy-period.ts'
+import type { BusyPeriod, BusyPeriodSample } from '../../../src/core/latency/busy-period.ts'
 import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
 
 const RTT_S = 0
@@ -8,7 +8,7 @@ const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, 
 
 /** A queue, what it has taught, and prompts that end with as many pairs as tokens. */
 function engine() {
-  const taught: StretchSample[] = []
+  const taught: BusyPeriodSample[] = []
   const queue = new PrefillQueue((sample) => taught.push(sample))
   const tell = (stretch: BusyPeriod | null, sizes: readonly number[], rttS = RTT_S) =>
     sizes.forEach((tokens) => stretch!.record({ newTokens: tokens, pairs: tokens }, rttS))
@@ -152,7 +152,7 @@ const STEP_TOKENS = 8192
 function batchingEngine(
   coming: readonly { readonly afterMs: number; readonly tokens: number }[],
   belief: number,
-): StretchSample[] {
+): BusyPeriodSample[] {
   const { queue, taught, tell } = engine()
   const waiting: { left: number; readonly tokens: number; readonly queued: QueuedPrefill }[] = []
   const ended: { readonly tokens: number; readonly stretch: BusyPeriod }[] = []

@@ -34,7 +34,7 @@ export class PrefillQueueModel {
     const elapsed = (now - this.#headSince) * 1000
     const lateness = elapsed / (4 * sum(this.#stepOf(head), 'micros') + 5e6)
     const overdue =
-      head?.shows === true && lateness > 1 ? elapsed * (1 - 1 / lateness) + lateness * sum(behind, 'micros') : 0
+      head?.streams === true && lateness > 1 ? elapsed * (1 - 1 / lateness) + lateness * sum(behind, 'micros') : 0
     return Math.max(0, sum(this.waiting, 'left') - Math.max(0, now - this.#at) * 1000, overdue) / 1e6
   }
 
@@ -58,7 +58,7 @@ export class PrefillQueueModel {
   /** Prompts whose answer is no stream are taken for prefilled when their time has passed and none is before them. */
   settle(now: number): void {
     this.pass(now)
-    for (let head = this.waiting[0]; head?.shows === false && head.left === 0; head = this.waiting[0])
+    for (let head = this.waiting[0]; head?.streams === false && head.left === 0; head = this.waiting[0])
       this.#presume(head, now)
   }
 
@@ -73,7 +73,7 @@ export class PrefillQueueModel {
     if (job.ended) return
     for (const other of this.#jobs) {
       other.left = other.order > job.order && other.counts ? other.micros : 0
-      if (other.order < job.order && other.shows === false && other.counts) this.#presume(other, now)
+      if (other.order < job.order && other.streams === false && other.counts) this.#presume(other, now)
     }
     this.#at = now
     this.end(job, now)

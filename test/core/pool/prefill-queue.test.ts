@@ -23,7 +23,7 @@ const step = fc.record({
   ago: ms(2000),
   prefillMs: ms(9000),
   newTokens: fc.oneof(fc.constantFrom(4096, 8192), fc.integer({ min: 0, max: 9000 })),
-  shows: fc.constantFrom(true, true, false, undefined),
+  streams: fc.constantFrom(true, true, false, undefined),
   wasPrefilled: fc.boolean(),
 })
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
@@ -57,8 +57,14 @@ class Twins {
     else if (this.#pending.length > 0) this.#firstToken(one, now - one.ago)
   }
 
-  #add({ newTokens, prefillMs, shows }: Step, now: number): void {
-    const prefill = { newTokens, work: newTokens * 3, seconds: prefillMs / 1000, shows, sequences: 1 + (newTokens % 3) }
+  #add({ newTokens, prefillMs, streams }: Step, now: number): void {
+    const prefill = {
+      newTokens,
+      work: newTokens * 3,
+      seconds: prefillMs / 1000,
+      streams,
+      sequences: 1 + (newTokens % 3),
+    }
     this.model.settle(now)
     this.stretches.booked(this.jobs.length, now, sum(this.model.waiting, 'left') === 0)
     const job = this.model.add(prefill, now)
@@ -149,7 +155,7 @@ describe('PrefillQueue', () => {
       // The first come while the engine is believed to have nothing to do, the others in a burst.
       const all = Array.from({ length: 4000 }, (_, at) =>
         counted(
-          queue.add({ newTokens: 100, work: 5050, seconds: 0.01, shows: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
+          queue.add({ newTokens: 100, work: 5050, seconds: 0.01, streams: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
           looks,
         ),
       )

@@ -93,7 +93,7 @@ describe('PrefillQueue', () => {
       do: fc.constantFrom('add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const),
       which: fc.nat(),
       seconds: fc.integer({ min: 0, max: 9 }),
-      shows: fc.constantFrom(true, false, undefined),
+      streams: fc.constantFrom(true, false, undefined),
     })
     fc.assert(
       fc.property(fc.array(fc.tuple(step, fc.integer({ min: 0, max: 5000 })), { maxLength: 60 }), (steps) => {
@@ -102,7 +102,7 @@ describe('PrefillQueue', () => {
         let now = 0
         for (const [one, elapsed] of steps) {
           now += elapsed
-          if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds), shows: one.shows }, now))
+          if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds), streams: one.streams }, now))
           else endOne(queue, pending, { ...one, now })
           queue.settle(now)
           const counted = pending.filter(({ counts }) => counts)
@@ -111,7 +111,7 @@ describe('PrefillQueue', () => {
             counted.reduce((sum, { newTokens }) => sum + newTokens, 0),
             counted.length === 0,
           ])
-          expect(pending.filter(({ shows, counts }) => shows !== false && !counts)).toEqual([])
+          expect(pending.filter(({ streams, counts }) => streams !== false && !counts)).toEqual([])
           expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
         }
         for (const one of pending) queue.abandon(one, now)
@@ -133,7 +133,7 @@ describe('PrefillQueue', () => {
         do: fc.constant('add' as const),
         seconds: fc.double({ min: 0, max: 90, noNaN: true }),
         tokens: fc.integer({ min: 0, max: 200_000 }),
-        shows: fc.constantFrom(true, undefined),
+        streams: fc.constantFrom(true, undefined),
       }),
       fc.record({ do: fc.constant('firstToken' as const), which: fc.nat() }),
       fc.record({ do: fc.constant('abandon' as const), which: fc.nat() }),
@@ -145,14 +145,14 @@ describe('PrefillQueue', () => {
         let now = 0
         for (const [one, elapsed] of steps) {
           now += elapsed
-          if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds, one.tokens), shows: one.shows }, now))
+          if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds, one.tokens), streams: one.streams }, now))
           else endOne(queue, pending, { ...one, now })
           expect(queue.work).toBe(pending.reduce((sum, { work }) => sum + work, 0))
           expect(queue.newTokens).toBe(pending.reduce((sum, { newTokens }) => sum + newTokens, 0))
           const booked = pending.reduce((sum, { micros }) => sum + micros, 0) / 1e6
           expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
           // More only where a first token is overdue.
-          if (pending.every(({ shows }) => shows === undefined))
+          if (pending.every(({ streams }) => streams === undefined))
             expect(queue.seconds(now)).toBeLessThanOrEqual(booked + 1e-9)
         }
         for (const one of pending) queue.firstToken(one, now)

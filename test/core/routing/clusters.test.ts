@@ -103,7 +103,7 @@ describe('ranking clusters', () => {
   })
 
   it('does not rush all from what is expected a tenth later: every edge has the same old news', () => {
-    const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, anewS: 1, confidence: 1 })
+    const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, coldS: 1, confidence: 1 })
     const { paris, tokyo } = shares([
       view('paris', { expected: expected(0) }),
       view('tokyo', { expected: expected(0.1) }),

@@ -10,26 +10,31 @@ const options = {
     default: 0.05,
     min: 0,
     max: 10,
-    doc: 'What a second of the answer’s own decode time counts against a second before its first token.',
+    doc: 'Weight of a second of decode against a second before the first token.',
   },
-  expectedOutputTokens: { default: 256, min: 0, max: 1e6, doc: 'Output expected of a request that does not say.' },
+  expectedOutputTokens: {
+    default: 256,
+    min: 0,
+    max: 1e6,
+    doc: 'Expected output tokens of a request that sets no limit.',
+  },
   workWeight: {
     default: 1,
     min: 0,
     max: 10,
-    doc: 'What new prefill work costs those who come later, against the request’s own wait; grows with the queues, so that a full fleet saves work.',
+    doc: 'Weight of the delay that new prefill work causes for other requests. The delay grows with the queues, so that a full fleet saves work.',
   },
   barrierS: {
     default: 0.1,
     min: 0,
     max: 60,
-    doc: 'Seconds x k/(1-k), k being the share of KV memory live blocks would take: keeps engines from filling up.',
+    doc: 'Seconds x k/(1-k), where k is the share of KV memory that live blocks would use: avoids full engines.',
   },
   recentShare: {
     default: 0.05,
     min: 0,
     max: 1,
-    doc: 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.',
+    doc: 'Weight of the engine’s recent work, which rotates requests in an idle fleet.',
   },
   hostTokenUs: {
     default: TIER_TOKEN_US.host,
@@ -47,26 +52,26 @@ const options = {
     default: TIER_TOKEN_US.remote,
     min: 0,
     max: 1e6,
-    doc: 'Microseconds to load one cached token from elsewhere.',
+    doc: 'Microseconds to load one cached token from remote storage.',
   },
-  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter the engine does not hold.' },
+  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter that is not loaded.' },
   adapterFullS: {
     default: 5,
     min: 0,
     max: 600,
-    doc: 'Seconds to wait for room when the engine already runs as many adapters as it may.',
+    doc: 'Seconds of waiting if the engine already runs its maximum number of adapters.',
   },
   slowStart: {
     default: 1,
     min: 0,
     max: 100,
-    doc: 'A new engine’s prefill is taken to last this much longer at first (1: doubled), fading while it warms up.',
+    doc: 'Additional prefill time assumed for a new engine (1: doubled), decreasing while it warms up.',
   },
   indifferenceS: {
     default: 0.005,
     min: 0,
     max: 10,
-    doc: 'Engines whose cost is no more than this above the best, and that hold as much of the prompt, take turns: a learned difference nobody feels must not starve one of them.',
+    doc: 'Engines within this cost of the best, and with as much of the prompt cached, are used in rotation. An imperceptible difference must not starve one of them.',
   },
   temperature: {
     default: 0,
@@ -76,8 +81,8 @@ const options = {
   },
 } as const
 
-/** An engine of weight 0 is the last resort, not a division by zero. */
-const LEAST_WEIGHT = 1e-6
+/** Divisor for engines of weight 0, which are the last resort. */
+const MIN_WEIGHT = 1e-6
 
 type Values = OptionValues<typeof options>
 const needs = [
@@ -116,10 +121,25 @@ const costTable = new CostTable([
   'confidence',
 ])
 
-/** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
+/**
+ * Cost of an engine in seconds; the lowest wins:
+ *
+ *     cost = ((rtt + W + s + load + adapter + x) * slow + decodeWeight * d + barrier + recent) / weight
+ *
+ * - `rtt` network round trip; `W` queued prefill work (pool/README.md); `s` prefill of the uncached tokens
+ * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
+ * - `adapter` 0, or `adapterLoadS` / `adapterFullS` if the adapter must be loaded / has no room
+ * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
+ *   pressure(q_e, q_e)) * c)`, where `q_e` is the engine's number of queued prefills, `q` the mean of all engines, and
+ *   `c` the part of `s` that computes blocks which live requests on other engines hold
+ * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
+ * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed recent work, a tie-breaker
+ *
+ * Sources: GORGO (arXiv 2602.11688) for network, queue and prefill; smetric and least_load of vllm-router and SMG.
+ */
 export const predicted: PolicyKind = {
   name: 'predicted',
-  doc: 'Least expected seconds: network, queued and new prefill work by the engine’s learned law, loads from slower tiers, decode interference, memory pressure.',
+  doc: 'Lowest expected seconds: network, queued and new prefill work by the engine’s learned cost model, loads from slower tiers, decode interference, memory pressure.',
   source: 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
   options,
   create(given) {
@@ -128,8 +148,8 @@ export const predicted: PolicyKind = {
       name: 'predicted',
       needs,
       rank(request, candidates, random) {
-        price(request, candidates, values)
-        const alike = keepsCache(request, candidates, values.indifferenceS * UNFELT_HIT)
+        fillCosts(request, candidates, values)
+        const alike = keepsCache(request, candidates, values.indifferenceS * TIE_CACHE_SHARE)
         return softmax(
           sortWithinTolerance(costTable, { within: values.indifferenceS, alike }),
           values.temperature,
@@ -141,10 +161,10 @@ export const predicted: PolicyKind = {
   },
 }
 
-/** Share of the indifference that a cache hit may be worth and still be given away for a turn. */
-const UNFELT_HIT = 0.2
+/** Share of `indifferenceS` that a cache hit may save and still be ignored among tied engines. */
+const TIE_CACHE_SHARE = 0.2
 
-/** Taking turns must not cost a cache hit that saves anything worth keeping. */
+/** Whether a tied engine keeps the cache hit of the best one, up to `worthS` seconds of prefill. */
 function keepsCache(
   { promptTokens }: RouteRequest,
   candidates: readonly Seen[],
@@ -162,24 +182,23 @@ function keepsCache(
   }
 }
 
-/** The queue of two that this is: beyond it stands a burst, which ends, and not a load that stays. */
-const MOST_PRESSURE = 8
+/** Upper limit of `pressureOf`, that of a mean queue of two: a longer queue is a burst, not sustained load. */
+const MAX_PRESSURE = 8
 
-/** An engine's own queue against the fleet's: work there delays its own queue, and then everybody's, because others make way. */
-const OWN_SHARE = 0.25
+/** Weight of the engine's own queue against the mean of all: new work delays it first, and then all others. */
+const OWN_QUEUE_SHARE = 0.25
 
-/** A second of work for a copy that siblings will use, where nobody waits: who would be served no sooner makes none. */
-const LEAST_COPY_PRICE = 0.1
+/** Cost per second of prefill that copies blocks which another engine has, while no request waits. */
+const MIN_COPY_COST = 0.1
 
 /**
- * How many requests a second of new work delays. In a queue with n waiting it costs all of them together
- * dL/dρ = 1/(1 - ρ)² = (1 + n)² seconds, its own one included. Without it a fleet under pressure trades its caches for
- * short queues, does more work, and gets longer queues. Counted, not derived from seconds: a prompt that is long where
- * it is not cached would make any queue look short.
- * @param mean prompts without a first token, by engine; @param own those of the engine.
+ * Number of requests that a second of new work delays. In an M/M/1 queue with n waiting requests and load ρ, the
+ * marginal delay is dL/dρ = 1/(1 - ρ)² = (1 + n)². Without this term an overloaded fleet prefers short queues to cache
+ * hits, computes more, and gets longer queues. n is counted, because a wait in seconds depends on what is cached.
+ * @param mean queued prefills per engine; @param own queued prefills of the engine
  */
 function pressureOf(mean: number, own: number): number {
-  return Math.min(MOST_PRESSURE, (1 + mean) * (1 + mean + OWN_SHARE * (own - mean)) - 1)
+  return Math.min(MAX_PRESSURE, (1 + mean) * (1 + mean + OWN_QUEUE_SHARE * (own - mean)) - 1)
 }
 
 function meanQueued(candidates: readonly Seen[]): number {
@@ -189,20 +208,19 @@ function meanQueued(candidates: readonly Seen[]): number {
 }
 
 /**
- * Leading tokens of the prompt that live requests hold, on whichever engine: siblings of it. Where another engine computes
- * them as well they are no lost work, for the next sibling finds them there; not seen so, a crowd that asks the same thing
- * would make the queue whose length keeps it together.
+ * Largest number of leading tokens of the prompt that live requests hold on any engine. Computing them on another engine
+ * is no wasted work, because the next request with the same prefix finds a copy there.
  */
-function mostLive(candidates: readonly Seen[]): number {
+function maxLiveTokens(candidates: readonly Seen[]): number {
   let most = 0
   for (const { liveTokens } of candidates) most = Math.max(most, liveTokens)
   return most
 }
 
-function price(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
+function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
   const { costs, terms } = costTable.reset(candidates.length)
   const queued = meanQueued(candidates)
-  const live = mostLive(candidates)
+  const live = maxLiveTokens(candidates)
   const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
@@ -220,7 +238,7 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
       engine.decodeCostModel.perRequestS * (engine.requests + 1) +
       engine.decodeCostModel.perBlockS * potential
     const decodeS = values.decodeWeight * outputTokens * tokenS
-    // A copy for siblings delays those who wait on this engine, and nobody else.
+    // A copy delays only requests that wait on this engine.
     const own = engine.queuedPrefills
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens
@@ -228,11 +246,11 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
         : 0
     const takenS =
       values.workWeight *
-      (pressureOf(queued, own) * (prefillS - lastingS) + (LEAST_COPY_PRICE + pressureOf(own, own)) * lastingS)
+      (pressureOf(queued, own) * (prefillS - lastingS) + (MIN_COPY_COST + pressureOf(own, own)) * lastingS)
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentWork
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
-    costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, LEAST_WEIGHT)
+    costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, MIN_WEIGHT)
     terms.network_s[place] = engine.rttS
     terms.queued_s[place] = engine.queuedPrefillS
     terms.prefill_s[place] = prefillS
@@ -249,7 +267,7 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
   }
 }
 
-/** Drain time of an M/M/1 queue at load k. Full and over-full engines stay comparable: the fuller costs more. */
+/** Drain time of an M/M/1 queue at load `share`, linear above 0.98 so that overfull engines stay comparable. */
 function barrier(share: number): number {
   const FULL = 0.98
   return share < FULL ? share / (1 - share) : FULL / (1 - FULL) + (share - FULL) / (1 - FULL) ** 2
