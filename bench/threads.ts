@@ -13,7 +13,7 @@ import { Worker } from 'node:worker_threads'
 import type { EngineSpec, PoolConfig } from '../src/core/contract/contract.ts'
 import { memoryClusters, type MemoryClusters } from '../src/platform/node/clusters.ts'
 import { ThreadClusterHost } from '../src/platform/node/threads/cluster-host.ts'
-import { RpcChannel, type ToBooks } from '../src/platform/node/threads/rpc.ts'
+import { RpcChannel, type PoolMessage } from '../src/platform/node/threads/rpc.ts'
 import { rssBytes, runLoad, startServed, startScript, type LoadResult, type Started } from './proxy/processes.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -81,7 +81,9 @@ async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePl
     Promise.all(workers.map((worker) => resultOf(worker, runPlan)))
   for (const worker of workers) {
     const host = new ThreadClusterHost(() => cluster, console as never)
-    const line: RpcChannel<never, ToBooks> = new RpcChannel<never, ToBooks>(worker, (word) => host.receive(word))
+    const line: RpcChannel<never, PoolMessage> = new RpcChannel<never, PoolMessage>(worker, (word) =>
+      host.receive(word),
+    )
     worker.on('message', (message: readonly unknown[] | object) => {
       if (Array.isArray(message)) line.receive(message)
     })

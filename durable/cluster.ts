@@ -32,7 +32,7 @@ export type WireAdmitted = Omit<Admitted, 'key'>
 /**
  * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
  * snapshot every few seconds lets bookings of live streams outlast an eviction. On the wire nothing that is to be
- * expected is an exception; `RemoteCluster` makes the port's shape of it.
+ * expected is an exception; `ClusterClient` makes the port's shape of it.
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/contract/contract.ts'
 import { threadClusters } from '../../src/platform/node/threads/cluster-client.ts'
-import { RpcChannel, type ToBooks } from '../../src/platform/node/threads/rpc.ts'
+import { RpcChannel, type PoolMessage } from '../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../src/ports.ts'
 
 export interface EdgePlan {
@@ -81,7 +81,7 @@ export async function drive(
 
 if (parentPort !== null && workerData?.bench === 'edge') {
   const port = parentPort
-  const line = new RpcChannel<ToBooks, never>(port, () => undefined)
+  const line = new RpcChannel<PoolMessage, never>(port, () => undefined)
   const cluster = threadClusters(line, () => 0)('bench', 'm')
   let runs = 0
   port.on('message', async (message: readonly unknown[] | { readonly plan: EdgePlan }) => {

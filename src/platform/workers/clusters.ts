@@ -2,10 +2,11 @@ import type { ClusterObject } from '../../../durable/cluster.ts'
 import { ClusterState } from '../../core/pool/pool-state.ts'
 import type { EngineSignal } from '../../core/contract/contract.ts'
 import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
+import { ClusterClient } from '../../origin/cluster-client.ts'
 import { LocalCluster } from '../../origin/local-cluster.ts'
 import { Failure } from '../../failure.ts'
 import type { Cluster } from '../../ports.ts'
-import { RemoteCluster } from './remote-cluster.ts'
+import { ObjectTransport } from './remote-cluster.ts'
 
 /** Where the object of a pool is to live, and what it is to know. */
 export interface PoolPlace extends PoolSource {
@@ -43,7 +44,8 @@ export function durableClusters(
       if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
       return namespace.get(at.id, hint)
     }
-    const books = source(clusterId, pool)?.isRegional === true ? isolateCluster() : new RemoteCluster(open)
+    const books =
+      source(clusterId, pool)?.isRegional === true ? isolateCluster() : new ClusterClient(new ObjectTransport(open))
     const cluster = withAutoConfigure(books, () => source(clusterId, pool))
     clusters.set(key, cluster)
     return cluster

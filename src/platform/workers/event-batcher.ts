@@ -1,33 +1,33 @@
 import type { BookingEvent } from '../../core/contract/booking-events.ts'
 
-/** Notices that went with one call. */
+/** Events that one call carries. */
 export interface EventBatch {
   readonly bookingEvents: readonly BookingEvent[]
   /** Milliseconds since the epoch. */
   readonly sentAt: number
 }
 
-/** Longer than any call takes that will still be answered. */
+/** A call without an answer for this long, ms, is lost: its events are sent again. */
 const LOST_AFTER_MS = 10_000
-/** A carrier that is this late is not coming: its request died. */
+/** A carrier that is this late, ms, does not come: its request has ended. */
 const LATE_MS = 50
-/** More at once would make an `admit` that takes them along slow. */
-const MOST_IN_ONE = 1_000
-/** About 5 MB. An object that is out of reach for so long lets the bookings lapse. */
-const MOST_WAITING = 10_000
+/** Limit per call: more would slow down the `admit` that carries them. */
+const MAX_BATCH = 1_000
+/** About 5 MB. If an object is unreachable for so long, the bookings expire. */
+const MAX_QUEUED = 10_000
 
 /**
- * What the requests of one isolate have to say to one object, until a call takes it there. Plain data: on Workers nothing
- * else may pass from one request to another, no promise and no stub. So each call hands its parcel back when it failed, and
- * what was never heard of again goes once more: notices are harmless when repeated.
+ * Booking events of all requests of one isolate for one object, until a call carries them. Plain data: on Workers no promise
+ * and no stub may pass from one request to another. A call that failed returns its batch, and a batch without an answer is
+ * sent again: events are harmless when repeated.
  */
 export class EventBatcher {
   readonly #now: () => number
-  #waiting: BookingEvent[] = []
-  readonly #underWay = new Set<EventBatch>()
-  /** Until then somebody has promised to come; milliseconds since the epoch. */
+  #queue: BookingEvent[] = []
+  readonly #inFlight = new Set<EventBatch>()
+  /** A request has promised to carry the events by then; ms since the epoch. */
   #carrierBy = 0
-  /** When all that waited last set out; milliseconds since the epoch. */
+  /** When the queue was last emptied; ms since the epoch. */
   #emptiedAt = 0
 
   constructor(now: () => number) {
@@ -35,13 +35,13 @@ export class EventBatcher {
   }
 
   get isEmpty(): boolean {
-    return this.#waiting.length === 0
+    return this.#queue.length === 0
   }
 
-  /** true: nobody has promised to carry it, so the caller has now, `withinMs`. */
+  /** true: no request has promised to carry it, so the caller has to, within `withinMs`. */
   add(bookingEvent: BookingEvent, withinMs: number): boolean {
-    this.#waiting.push(bookingEvent)
-    if (this.#waiting.length > MOST_WAITING) this.#waiting.shift()
+    this.#queue.push(bookingEvent)
+    if (this.#queue.length > MAX_QUEUED) this.#queue.shift()
     const now = this.#now()
     if (now < this.#carrierBy) return false
     this.#carrierBy = now + withinMs + LATE_MS
@@ -49,37 +49,37 @@ export class EventBatcher {
   }
 
   /**
-   * How much longer the carrier may wait, ms: a call of somebody else's took along all that waited, so what waits now does not
-   * wait as long as `withinMs` yet. It promises to be back by then. 0: it is to go.
+   * Time that the carrier may still wait, ms: another call carried the queue, so its events are younger than `withinMs`. The
+   * carrier promises to come back by then. 0: the carrier must make its call.
    */
-  companyMs(withinMs: number): number {
+  lingerMs(withinMs: number): number {
     const now = this.#now()
     const leftMs = this.isEmpty ? 0 : Math.max(0, this.#emptiedAt + withinMs - now)
     if (leftMs > 0) this.#carrierBy = now + leftMs + LATE_MS
     return leftMs
   }
 
-  /** The carrier is here, or will not come: whoever adds next is the next. */
+  /** Ends the promise of the carrier: the next caller of `add` is the next carrier. */
   carrierFree(): void {
     this.#carrierBy = 0
   }
 
-  /** The oldest of what waits, for a call that sets out now. Say what became of it: `arrived` or `failed`. */
+  /** Takes the oldest events for a call that starts now. Call `arrived` or `failed` when its result is known. */
   take(): EventBatch {
     const now = this.#now()
-    for (const parcel of this.#underWay) if (now - parcel.sentAt > LOST_AFTER_MS) this.failed(parcel)
-    const parcel = { bookingEvents: this.#waiting.splice(0, MOST_IN_ONE), sentAt: now }
-    if (parcel.bookingEvents.length > 0) this.#underWay.add(parcel)
+    for (const batch of this.#inFlight) if (now - batch.sentAt > LOST_AFTER_MS) this.failed(batch)
+    const batch = { bookingEvents: this.#queue.splice(0, MAX_BATCH), sentAt: now }
+    if (batch.bookingEvents.length > 0) this.#inFlight.add(batch)
     if (this.isEmpty) this.#emptiedAt = now
-    return parcel
+    return batch
   }
 
-  arrived(parcel: EventBatch): void {
-    this.#underWay.delete(parcel)
+  arrived(batch: EventBatch): void {
+    this.#inFlight.delete(batch)
   }
 
-  /** Before all that was said since. */
-  failed(parcel: EventBatch): void {
-    if (this.#underWay.delete(parcel)) this.#waiting = [...parcel.bookingEvents, ...this.#waiting].slice(-MOST_WAITING)
+  /** Puts the events back, before newer ones. */
+  failed(batch: EventBatch): void {
+    if (this.#inFlight.delete(batch)) this.#queue = [...batch.bookingEvents, ...this.#queue].slice(-MAX_QUEUED)
   }
 }

@@ -1,188 +1,100 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import { bookingKey } from '../../core/pool/bookings.ts'
-import type {
-  Admission,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Resume,
-  StageTimes,
-  Usage,
-} from '../../core/contract/contract.ts'
 import type { BookingEvent } from '../../core/contract/booking-events.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/delta.ts'
-import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, Lease, RequestScope } from '../../ports.ts'
+import type { Admission, Resume } from '../../core/contract/contract.ts'
+import type { AdmitAnswer, ClusterTransport, PoolMethod } from '../../origin/cluster-client.ts'
+import type { RequestScope } from '../../ports.ts'
 import { EventBatcher } from './event-batcher.ts'
 
 type Stub = DurableObjectStub<ClusterObject>
-type Scope = Pick<RequestScope, 'background'>
 
 /**
- * How long a notice waits for an `admit` that takes it along. A quiet isolate's engines look busy for this much longer,
- * which is less than an object may be away.
+ * Time that events wait for an `admit` which carries them, ms. The engines of a quiet isolate look busy for this much
+ * longer, which is less than an object may be unreachable.
  */
-const COMPANY_MS = 20
-/** A busy isolate's carrier looks so often whether calls of others take everything along, before it makes one and is free. */
-const MOST_LOOKS = 50
-/** A carrier whose call failed tries once more. */
-const AGAIN_MS = 1_000
+const LINGER_MS = 20
+/** Checks by the carrier of a busy isolate whether other calls carry all events, before it makes a call of its own. */
+const MAX_CHECKS = 50
+/** Delay before a carrier whose call failed tries once more, ms. */
+const RETRY_MS = 1_000
 
-const told = Promise.resolve()
+const done = Promise.resolve()
 
-/** A ClusterObject behind the port. Rejects when the object cannot be reached; the caller then falls back. */
-export class RemoteCluster implements Cluster {
+/** Calls of a ClusterObject. Rejects if the object is unreachable; the caller then places the request without it. */
+export class ObjectTransport implements ClusterTransport {
   readonly #open: () => Stub
-  readonly #outbox: EventBatcher
+  readonly #batcher: EventBatcher
 
   constructor(open: () => Stub, now: () => number = Date.now) {
     this.#open = open
-    this.#outbox = new EventBatcher(now)
+    this.#batcher = new EventBatcher(now)
   }
 
-  async configure(version: number, pool: PoolConfig): Promise<void> {
-    await this.#call((stub) => stub.configure(version, pool))
+  call(method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
+    return this.#ask(async (stub) => {
+      const methods = stub as unknown as Record<PoolMethod, (...args: readonly unknown[]) => Promise<unknown>>
+      return methods[method](...args)
+    })
   }
 
-  /** Takes along what other requests have to say: a busy isolate needs no call besides. */
-  async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
-    const parcel = this.#outbox.take()
+  /** Carries the events of other requests: a busy isolate needs no call besides. */
+  async admit(admission: Admission): Promise<AdmitAnswer> {
+    const batch = this.#batcher.take()
     try {
-      // Safe to ask twice: the object answers the same again for a booking it holds.
-      const answer = await this.#call(async (stub) => stub.admit(admission, parcel.bookingEvents))
-      this.#outbox.arrived(parcel)
-      return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
+      // Safe to repeat: the object gives the same answer for a booking that it has.
+      const answer = await this.#ask(async (stub) => stub.admit(admission, batch.bookingEvents))
+      this.#batcher.arrived(batch)
+      return answer
     } catch (error) {
-      this.#outbox.failed(parcel)
+      this.#batcher.failed(batch)
       throw error
     }
   }
 
-  async resume(booking: Resume, scope?: Scope): Promise<Lease> {
-    const answer = await this.#call(async (stub) => stub.resume(booking))
+  async resume(booking: Resume): Promise<void> {
+    const answer = await this.#ask(async (stub) => stub.resume(booking))
     if (answer !== null) throw new Error(answer.refusal.detail)
-    return this.#lease(booking.admission, scope)
   }
 
-  rank(admission: Admission) {
-    return this.#call(async (stub) => stub.rank(admission))
-  }
-
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    await this.#call((stub) => stub.observe(signals))
-  }
-
-  registry(call: RegistryCall): Promise<RegistryAnswer> {
-    return this.#call(async (stub) => (await stub.registry(call)) as RegistryAnswer)
-  }
-
-  feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
-    return this.#call(async (stub) => stub.feed(feeds))
-  }
-
-  digest() {
-    return this.#call(async (stub) => stub.digest())
-  }
-
-  outlook() {
-    return this.#call(async (stub) => stub.outlook())
-  }
-
-  explain(id: string) {
-    return this.#call(async (stub) => stub.explain(id))
-  }
-
-  glance(decisions: number) {
-    return this.#call(async (stub) => stub.glance(decisions))
-  }
-
-  /** For `RemoteLease`. false: the object does not know the booking any more. */
   renew(key: string): Promise<boolean> {
-    return this.#call(async (stub) => stub.renew(key))
+    return this.#ask(async (stub) => stub.renew(key))
   }
 
-  /** For `RemoteLease`. Resolves when the object knows, or another request has promised to tell it. Never rejects. */
-  say(bookingEvent: BookingEvent, scope: Scope | undefined): Promise<void> {
-    if (!this.#outbox.add(bookingEvent, COMPANY_MS)) return told
+  /** Resolves when the object has the event, or at once if another request carries it. Never rejects. */
+  send(event: BookingEvent, scope: Pick<RequestScope, 'background'> | undefined): Promise<void> {
+    if (!this.#batcher.add(event, LINGER_MS)) return done
     const carried = this.#carry()
     scope?.background(carried)
     return carried
   }
 
-  #lease(admission: Admission, scope: Scope | undefined): Lease {
-    return new RemoteLease(this, bookingKey(admission), scope)
-  }
-
   async #carry(): Promise<void> {
-    let waitMs = COMPANY_MS
-    for (let looks = 0; waitMs > 0 && looks < MOST_LOOKS; looks++) {
+    let waitMs = LINGER_MS
+    for (let checks = 0; waitMs > 0 && checks < MAX_CHECKS; checks++) {
       await scheduler.wait(waitMs)
-      waitMs = this.#outbox.companyMs(COMPANY_MS)
+      waitMs = this.#batcher.lingerMs(LINGER_MS)
     }
-    for (const againMs of [AGAIN_MS, 0]) {
-      this.#outbox.carrierFree()
-      if (this.#outbox.isEmpty) return
-      const parcel = this.#outbox.take()
+    for (const delayMs of [RETRY_MS, 0]) {
+      this.#batcher.carrierFree()
+      if (this.#batcher.isEmpty) return
+      const batch = this.#batcher.take()
       try {
-        await this.#call((stub) => stub.tell(parcel.bookingEvents))
-        return this.#outbox.arrived(parcel)
+        await this.#ask((stub) => stub.tell(batch.bookingEvents))
+        return this.#batcher.arrived(batch)
       } catch {
-        this.#outbox.failed(parcel)
+        this.#batcher.failed(batch)
       }
-      if (againMs > 0) await scheduler.wait(againMs)
+      if (delayMs > 0) await scheduler.wait(delayMs)
     }
   }
 
-  /** Once more on a fresh stub when the platform says that helps; an overloaded object is left alone. */
-  async #call<Answer>(ask: (stub: Stub) => Promise<Answer>): Promise<Answer> {
+  /** Repeats the call on a fresh stub if the platform marks the error as retryable and the object is not overloaded. */
+  async #ask<Answer>(ask: (stub: Stub) => Promise<Answer>): Promise<Answer> {
     try {
       return await ask(this.#open())
     } catch (error) {
       if (!isRetryable(error)) throw error
       return ask(this.#open())
     }
-  }
-}
-
-/** What a request says of its booking goes to the object in the company of others' words. */
-class RemoteLease implements Lease {
-  readonly inProcess = true
-  readonly #cluster: RemoteCluster
-  readonly #key: string
-  readonly #scope: Scope | undefined
-  #released = false
-
-  constructor(cluster: RemoteCluster, key: string, scope: Scope | undefined) {
-    this.#cluster = cluster
-    this.#key = key
-    this.#scope = scope
-  }
-
-  legDone(part: 'encode' | 'prefill', stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    return this.#say(['leg_done', this.#key, part, stages, usage])
-  }
-
-  firstToken(stages: StageTimes): Promise<void> {
-    return this.#say(['first_token', this.#key, stages])
-  }
-
-  progress(outputBlocks: number): Promise<void> {
-    return this.#say(['progress', this.#key, outputBlocks])
-  }
-
-  async renew(): Promise<void> {
-    if (this.#released) throw new Error('the booking was released: there is nothing to renew or resume')
-    if (!(await this.#cluster.renew(this.#key))) throw new Error('the booking is not known there any more: resume it')
-  }
-
-  release(outcome: Outcome): Promise<void> {
-    const said = this.#say(['release', this.#key, outcome])
-    this.#released = true
-    return said
-  }
-
-  #say(bookingEvent: BookingEvent): Promise<void> {
-    return this.#released ? told : this.#cluster.say(bookingEvent, this.#scope)
   }
 }
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
 import { threadClusters } from '../../../src/platform/node/threads/cluster-client.ts'
 import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
-import { RpcChannel, type ToBooks } from '../../../src/platform/node/threads/rpc.ts'
+import { RpcChannel, type PoolMessage } from '../../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { circuitContract } from '../../contracts/circuits.ts'
@@ -22,8 +22,8 @@ interface Edge {
 function edgeOf(books: Cluster): Edge {
   const { port1, port2 } = new MessageChannel()
   const host = new ThreadClusterHost(() => books, quiet)
-  const here = new RpcChannel<never, ToBooks>(port1, (word) => host.receive(word))
-  const there = new RpcChannel<ToBooks, never>(port2, () => undefined)
+  const here = new RpcChannel<never, PoolMessage>(port1, (word) => host.receive(word))
+  const there = new RpcChannel<PoolMessage, never>(port2, () => undefined)
   port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
   port2.on('message', (batch: readonly unknown[]) => there.receive(batch))
   return {
@@ -110,7 +110,7 @@ describe('two threads and one set of books', () => {
 
   it('gives back what is booked for a thread that died while it asked', async () => {
     const host = new ThreadClusterHost(() => books, quiet)
-    const answer = host.receive(['admit', 0, 1, admission()])
+    const answer = host.receive(['admit', 0, admission()])
     expect(host.close()).toBe(0)
     await answer
     expect((await books.digest()).bookings).toBe(0)
@@ -142,11 +142,11 @@ describe('two threads and one set of books', () => {
   })
 
   it('does not take more along than the blocks it speaks of', async () => {
-    const words: ToBooks[] = []
-    const spy = { call: async (word: ToBooks) => (words.push(word), { refusal: null }), notify: () => {} }
+    const words: PoolMessage[] = []
+    const spy = { call: async (word: PoolMessage) => (words.push(word), { refusal: null }), notify: () => {} }
     const whole = new Uint32Array(100_000)
     await threadClusters(spy, () => 0)('paris', 'qwen').admit(admission({ blocks: whole.subarray(10, 20) }))
     const [word] = words
-    expect(word?.[0] === 'admit' && word[3].blocks.buffer.byteLength).toBe(40)
+    expect(word?.[0] === 'admit' && word[2].blocks.buffer.byteLength).toBe(40)
   })
 })

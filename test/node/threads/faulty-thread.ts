@@ -13,5 +13,5 @@ const line: RpcChannel<ToMain, ToThread> = new RpcChannel<ToMain, ToThread>(pare
   return undefined
 })
 parentPort!.on('message', (batch: readonly unknown[]) => line.receive(batch))
-await line.call(['admit', 0, 1, admission({ id: `of-${process.hrtime.bigint()}` })])
+await line.call(['admit', 0, admission({ id: `of-${process.hrtime.bigint()}` })])
 line.notify(['listening', 'http://127.0.0.1:1', null])

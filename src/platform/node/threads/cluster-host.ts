@@ -1,107 +1,111 @@
-/** The bookings of one I/O thread, at the thread that keeps the books. */
-import { type Admission, endedAs, type Outcome } from '../../../core/contract/contract.ts'
+/** Bookings of one I/O thread, in the thread that has the pool state. */
+import { type Admission, endedAs } from '../../../core/contract/contract.ts'
+import { bookingKey } from '../../../core/pool/bookings.ts'
+import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import { applyToLease, type AdmitAnswer, type PoolMethod } from '../../../origin/cluster-client.ts'
 import type { Admitted, Cluster, Lease, Log } from '../../../ports.ts'
-import type { AnswerToAdmit, PoolQuestion, ToBooks } from './rpc.ts'
+import type { PoolMessage } from './rpc.ts'
 
-/** Whose thread is gone: no engine's fault. */
+/** End of a booking whose thread has exited: no fault of the engine. */
 const ABANDONED = endedAs('abandoned')
 
 export class ThreadClusterHost {
   readonly #cluster: (pool: number) => Cluster
   readonly #log: Log
-  readonly #leases = new Map<number, Lease>()
+  /** Pool number and booking key → lease. */
+  readonly #leases = new Map<string, Lease>()
   #closed = false
 
-  /** @param cluster the pool of that number; throws for one that is not configured */
+  /** @param cluster the pool with that number; throws for one that is not configured */
   constructor(cluster: (pool: number) => Cluster, log: Log) {
     this.#cluster = cluster
     this.#log = log
   }
 
-  /** Bookings of this thread that have not ended. */
+  /** Number of bookings of this thread that have not ended. */
   get size(): number {
     return this.#leases.size
   }
 
-  /** Has its effect on the books before it returns; what it returns is the answer. */
-  receive(word: ToBooks): unknown {
-    switch (word[0]) {
+  /** Changes the pool state before it returns. Returns the answer. */
+  receive(message: PoolMessage): unknown {
+    switch (message[0]) {
       case 'admit':
-        return this.#admit(this.#cluster(word[1]), word[2], word[3])
-      case 'resume':
-        return this.#cluster(word[1])
-          .resume(word[3])
-          .then((lease) => this.#keep(word[2], lease))
+        return this.#admit(message[1], message[2])
+      case 'resume': {
+        const [, pool, booking] = message
+        return this.#cluster(pool)
+          .resume(booking)
+          .then((lease) => this.#keep(nameOf(pool, bookingKey(booking.admission)), lease))
+      }
       case 'renew':
-        return this.#renew(word[1])
-      case 'release':
-        return this.#release(word[1], word[2])
-      case 'leg_done':
-        return this.#tell(word[1], (lease) => lease.legDone?.(word[2], word[3], word[4]))
-      case 'first_token':
-        return this.#tell(word[1], (lease) => lease.firstToken(word[2]))
-      case 'progress':
-        return this.#tell(word[1], (lease) => lease.progress(word[2]))
+        return this.#renew(nameOf(message[1], message[2]))
+      case 'event':
+        return this.#apply(nameOf(message[1], message[2][1]), message[2])
       case 'pool':
-        return this.#ask(word[1], word[2], word[3])
+        return this.#call(message[1], message[2], message[3])
     }
   }
 
-  /** The thread is gone, and its streams with it: gives back what it had booked. Returns how many bookings that were. */
+  /** Releases all bookings of the thread, which has exited. Returns how many there were. */
   close(): number {
     this.#closed = true
     const { size } = this.#leases
-    for (const number of this.#leases.keys()) this.#release(number, ABANDONED)
+    for (const name of this.#leases.keys()) this.#abandon(name)
     return size
   }
 
-  #admit(cluster: Cluster, number: number, admission: Admission): AnswerToAdmit | Promise<AnswerToAdmit> {
+  #admit(pool: number, admission: Admission): AdmitAnswer | Promise<AdmitAnswer> {
+    const cluster = this.#cluster(pool)
+    const name = nameOf(pool, bookingKey(admission))
     const admitted = cluster.admitNow?.(admission) ?? null
-    if (admitted !== null) return this.#admitted(number, admitted)
-    return cluster.admit(admission).then((later) => this.#admitted(number, later))
+    if (admitted !== null) return this.#admitted(name, admitted)
+    return cluster.admit(admission).then((later) => this.#admitted(name, later))
   }
 
-  #admitted(number: number, admitted: Admitted): AnswerToAdmit {
+  #admitted(name: string, admitted: Admitted): AdmitAnswer {
     if ('refusal' in admitted) return admitted
     const { lease, ...answer } = admitted
-    this.#keep(number, lease)
+    this.#keep(name, lease)
     return answer
   }
 
-  #keep(number: number, lease: Lease): void {
-    this.#leases.set(number, lease)
-    // Booked for a thread that died meanwhile.
-    if (this.#closed) this.#release(number, ABANDONED)
+  #keep(name: string, lease: Lease): void {
+    this.#leases.set(name, lease)
+    // The thread exited while the pool booked for it.
+    if (this.#closed) this.#abandon(name)
   }
 
-  #release(number: number, outcome: Outcome): void {
-    this.#tell(number, (lease) => lease.release(outcome))
-    this.#leases.delete(number)
+  #abandon(name: string): void {
+    this.#apply(name, ['release', name, ABANDONED])
   }
 
-  /** Late words about what has ended are no fault. */
-  #tell(number: number, say: (lease: Lease) => Promise<void> | undefined): void {
-    const lease = this.#leases.get(number)
+  /** Ignores events of bookings that have ended. */
+  #apply(name: string, event: BookingEvent): void {
+    const lease = this.#leases.get(name)
     if (lease === undefined) return
-    say(lease)?.catch((error: unknown) => this.#log.error('booking_failed', { error }))
+    if (event[0] === 'release') this.#leases.delete(name)
+    applyToLease(lease, event)?.catch((error: unknown) => this.#log.error('booking_failed', { error }))
   }
 
-  /** false: not known here any more; the thread then resumes it under another number. */
-  async #renew(number: number): Promise<boolean> {
+  /** false: the pool does not have the booking; the thread then resumes it. */
+  async #renew(name: string): Promise<boolean> {
     try {
-      const lease = this.#leases.get(number)
+      const lease = this.#leases.get(name)
       await lease?.renew()
       return lease !== undefined
     } catch {
-      this.#leases.delete(number)
+      this.#leases.delete(name)
       return false
     }
   }
 
-  #ask(pool: number, question: PoolQuestion, given: readonly unknown[]): unknown {
+  #call(pool: number, name: PoolMethod, args: readonly unknown[]): unknown {
     const cluster = this.#cluster(pool)
-    const method = cluster[question] as ((...given: readonly unknown[]) => unknown) | undefined
-    if (method === undefined) throw new Error(`this pool has no ${question}`)
-    return method.apply(cluster, [...given])
+    const method = cluster[name] as ((...args: readonly unknown[]) => unknown) | undefined
+    if (method === undefined) throw new Error(`pool ${pool} has no method ${name}`)
+    return method.apply(cluster, [...args])
   }
 }
+
+const nameOf = (pool: number, key: string): string => `${pool} ${key}`

@@ -1,34 +1,25 @@
 import type { WorkerQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
-import type { EarlyLegRole } from '../../../core/contract/legs.ts'
-import type { Admission, Outcome, Refusal, Resume, StageTimes, Usage } from '../../../core/contract/contract.ts'
-import type { Admitted, Cluster, StoredResponse, PoolName, Ttft } from '../../../ports.ts'
+import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import type { Admission, Resume } from '../../../core/contract/contract.ts'
+import type { PoolMethod } from '../../../origin/cluster-client.ts'
+import type { StoredResponse, PoolName, Ttft } from '../../../ports.ts'
 
 /* What the threads say to each other. Plain data: it is cloned on the way. */
 
-/** Questions about a whole pool, which go to its Cluster as they are. */
-export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
 export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
 
-/** Pools and bookings go by number: pools by their place in the configuration, leases as the I/O thread counts them. */
-export type ToBooks =
-  | readonly [said: 'admit', pool: number, lease: number, admission: Admission]
-  | readonly [said: 'resume', pool: number, lease: number, booking: Resume]
-  | readonly [said: 'leg_done', lease: number, part: EarlyLegRole, stages: StageTimes, usage: Usage | null]
-  | readonly [said: 'first_token', lease: number, stages: StageTimes]
-  | readonly [said: 'progress', lease: number, outputBlocks: number]
-  | readonly [said: 'renew', lease: number]
-  | readonly [said: 'release', lease: number, outcome: Outcome]
-  | readonly [said: 'pool', pool: number, question: PoolQuestion, given: readonly unknown[]]
-
-/** What `admit` is answered with. */
-export type AnswerToAdmit =
-  | { readonly refusal: Refusal }
-  | Omit<Exclude<Admitted, { readonly refusal: Refusal }>, 'lease'>
+/** Messages about pools. A pool is its number in the configuration, a booking its key (`bookingKey`). */
+export type PoolMessage =
+  | readonly [type: 'admit', pool: number, admission: Admission]
+  | readonly [type: 'resume', pool: number, booking: Resume]
+  | readonly [type: 'renew', pool: number, key: string]
+  | readonly [type: 'event', pool: number, event: BookingEvent]
+  | readonly [type: 'pool', pool: number, method: PoolMethod, args: readonly unknown[]]
 
 /** What an I/O thread says to the main thread. */
 export type ToMain =
-  | ToBooks
+  | PoolMessage
   | readonly [said: 'ttft', question: TtftQuestion, given: readonly unknown[]]
   | readonly [said: 'held_find', id: string, tenant: string]
   | readonly [said: 'held_keep', id: string, holding: StoredResponse]

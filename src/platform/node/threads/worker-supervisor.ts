@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import type { Log } from '../../../ports.ts'
 import type { Drained } from '../drain.ts'
 import { ThreadClusterHost } from './cluster-host.ts'
-import { RpcChannel, type ToBooks, type ToMain, type ToThread } from './rpc.ts'
+import { RpcChannel, type PoolMessage, type ToMain, type ToThread } from './rpc.ts'
 import type { ThreadStart } from './thread.ts'
 const FIRST_MS = 100
 const MOST_MS = 10_000
@@ -37,7 +37,7 @@ export interface ThreadParts {
   /** Fresh for each life of the thread: it holds that life's bookings. */
   readonly books: () => ThreadClusterHost
   /** Everything that is not about the books. */
-  readonly receive: (word: Exclude<ToMain, ToBooks>) => unknown
+  readonly receive: (word: Exclude<ToMain, PoolMessage>) => unknown
   readonly log: Log
 }
 
@@ -56,18 +56,9 @@ interface Life {
 }
 
 /** What it says of the books; the rest is about the gateway. */
-const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<ToBooks[0]>([
-  'admit',
-  'resume',
-  'leg_done',
-  'first_token',
-  'progress',
-  'renew',
-  'release',
-  'pool',
-])
+const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>(['admit', 'resume', 'renew', 'event', 'pool'])
 
-const isAboutBooks = (word: ToMain): word is ToBooks => ABOUT_BOOKS.has(word[0])
+const isAboutBooks = (word: ToMain): word is PoolMessage => ABOUT_BOOKS.has(word[0])
 
 export class WorkerSupervisor {
   readonly #parts: ThreadParts

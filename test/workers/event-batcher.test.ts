@@ -4,57 +4,57 @@ import type { BookingEvent } from '../../src/core/contract/booking-events.ts'
 import { EventBatcher, type EventBatch } from '../../src/platform/workers/event-batcher.ts'
 import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
 
-const COMPANY_MS = 20
+const LINGER_MS = 20
 const word = (index: number): BookingEvent => ['progress', `booking#${index}`, index]
 
 it('asks the first who says something to carry it, and the others to rely on that', () => {
   let now = 1_000
-  const outbox = new EventBatcher(() => now)
-  expect(outbox.add(word(1), COMPANY_MS)).toBe(true)
-  expect(outbox.add(word(2), COMPANY_MS)).toBe(false)
-  now += COMPANY_MS
-  outbox.carrierFree()
-  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
-  expect(outbox.isEmpty).toBe(true)
-  expect(outbox.add(word(3), COMPANY_MS)).toBe(true)
+  const batcher = new EventBatcher(() => now)
+  expect(batcher.add(word(1), LINGER_MS)).toBe(true)
+  expect(batcher.add(word(2), LINGER_MS)).toBe(false)
+  now += LINGER_MS
+  batcher.carrierFree()
+  expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
+  expect(batcher.isEmpty).toBe(true)
+  expect(batcher.add(word(3), LINGER_MS)).toBe(true)
 })
 
 it('looks for another carrier when the one that promised does not come', () => {
   let now = 1_000
-  const outbox = new EventBatcher(() => now)
-  outbox.add(word(1), COMPANY_MS)
+  const batcher = new EventBatcher(() => now)
+  batcher.add(word(1), LINGER_MS)
   now += 1_000
-  expect(outbox.add(word(2), COMPANY_MS)).toBe(true)
-  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
+  expect(batcher.add(word(2), LINGER_MS)).toBe(true)
+  expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
 it('lets a carrier wait while calls of others take everything along, and sends it as soon as something has waited for as long as it may', () => {
   let now = 1_000
-  const outbox = new EventBatcher(() => now)
-  outbox.add(word(1), COMPANY_MS)
+  const batcher = new EventBatcher(() => now)
+  batcher.add(word(1), LINGER_MS)
   now += 15
-  outbox.arrived(outbox.take())
+  batcher.arrived(batcher.take())
   now += 5
-  expect(outbox.add(word(2), COMPANY_MS)).toBe(false)
-  expect(outbox.companyMs(COMPANY_MS)).toBe(15)
+  expect(batcher.add(word(2), LINGER_MS)).toBe(false)
+  expect(batcher.lingerMs(LINGER_MS)).toBe(15)
   now += 10
   // The one that waits on has promised anew.
-  expect(outbox.add(word(3), COMPANY_MS)).toBe(false)
+  expect(batcher.add(word(3), LINGER_MS)).toBe(false)
   now += 5
-  expect(outbox.companyMs(COMPANY_MS)).toBe(0)
-  expect(outbox.take().bookingEvents).toEqual([word(2), word(3)])
+  expect(batcher.lingerMs(LINGER_MS)).toBe(0)
+  expect(batcher.take().bookingEvents).toEqual([word(2), word(3)])
   now += 1
-  expect(outbox.companyMs(COMPANY_MS)).toBe(0)
+  expect(batcher.lingerMs(LINGER_MS)).toBe(0)
 })
 
 it('sends what failed again, before what was said since', () => {
-  const outbox = new EventBatcher(() => 0)
-  outbox.add(word(1), COMPANY_MS)
-  const parcel = outbox.take()
-  outbox.add(word(2), COMPANY_MS)
-  outbox.failed(parcel)
-  outbox.failed(parcel)
-  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
+  const batcher = new EventBatcher(() => 0)
+  batcher.add(word(1), LINGER_MS)
+  const parcel = batcher.take()
+  batcher.add(word(2), LINGER_MS)
+  batcher.failed(parcel)
+  batcher.failed(parcel)
+  expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
 it('loses nothing that was not delivered, whatever becomes of its carriers, and keeps what waits within a bound', () => {
@@ -66,32 +66,32 @@ it('loses nothing that was not delivered, whatever becomes of its carriers, and 
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       let now = 1_000_000
       let said = 0
-      const outbox = new EventBatcher(() => now)
+      const batcher = new EventBatcher(() => now)
       const carried: EventBatch[] = []
       const delivered = new Set<string>()
       const arrive = (parcel: EventBatch) => {
         for (const [, key] of parcel.bookingEvents) delivered.add(key)
-        outbox.arrived(parcel)
+        batcher.arrived(parcel)
       }
       for (const { what, waitMs } of steps) {
         now += waitMs
-        if (what === 'say') outbox.add(word(said++), COMPANY_MS)
-        if (what === 'take') carried.push(outbox.take())
+        if (what === 'say') batcher.add(word(said++), LINGER_MS)
+        if (what === 'take') carried.push(batcher.take())
         const parcel = what === 'say' || what === 'take' ? undefined : carried.pop()
         if (parcel === undefined) continue
         if (what === 'arrive') arrive(parcel)
-        if (what === 'fail') outbox.failed(parcel)
+        if (what === 'fail') batcher.failed(parcel)
       }
       now += 60_000
       while (delivered.size < said) {
-        const parcel = outbox.take()
+        const parcel = batcher.take()
         expect(parcel.bookingEvents.length).toBeGreaterThan(0)
         arrive(parcel)
       }
     }),
   )
   const full = new EventBatcher(() => 0)
-  for (let index = 0; index < 20_000; index++) full.add(word(index), COMPANY_MS)
+  for (let index = 0; index < 20_000; index++) full.add(word(index), LINGER_MS)
   let kept = 0
   while (!full.isEmpty) kept += full.take().bookingEvents.length
   expect(kept).toBe(10_000)
