@@ -5,7 +5,6 @@ import { didYouMean } from '../config/problem.ts'
 import { VocabularyError } from '../core/tokens/vocabulary.ts'
 import { readArgs } from './commands/args.ts'
 import { UsageError, type Command, type Io } from './commands/command.ts'
-import { commandHelp, mainHelp } from './commands/help.ts'
 import { commands } from './commands/table.ts'
 import { hasConfig } from '../platform/node/load-config.ts'
 import {
@@ -16,6 +15,45 @@ import {
   explainSystemError,
 } from '../platform/node/signals.ts'
 import { terminalOf } from '../platform/node/terminal.ts'
+
+/* Help texts, generated from the table of commands. */
+
+export function mainHelp(list: readonly Command[]): string {
+  return [
+    'Firstlight: one OpenAI endpoint over a fleet of LLM engines.',
+    '',
+    'Usage: firstlight [COMMAND] [FLAGS]',
+    '',
+    'Commands:',
+    ...columns(list.map(({ name, summary }) => [name, summary])),
+    '',
+    'Without a command: serves ./firstlight.yaml, or runs the demo if there is none.',
+    'Run firstlight COMMAND --help for flags and examples, firstlight --version for the version.',
+  ].join('\n')
+}
+
+export function commandHelp(command: Command): string {
+  const flags = Object.entries(command.flags).map(([name, flag]): [string, string] => [
+    `${flag.short === undefined ? '' : `-${flag.short}, `}--${name}${flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''}`,
+    flag.about,
+  ])
+  return [
+    command.summary,
+    '',
+    `Usage: firstlight ${command.name}${command.positionals === null ? '' : ` ${command.positionals}`} [FLAGS]`,
+    '',
+    'Flags:',
+    ...columns([...flags, ['-h, --help', 'Show this.']]),
+    '',
+    command.examples.length === 1 ? 'Example:' : 'Examples:',
+    ...command.examples.map((example) => `  ${example}`),
+  ].join('\n')
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`)
+}
 
 /** Resolves with the exit code: 0 success, 1 failure, 2 invalid command line. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {

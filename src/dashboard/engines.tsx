@@ -1,7 +1,146 @@
 import { useState } from 'preact/hooks'
-import { EngineRow } from './engine-row.tsx'
-import { chosen, type Column, type Line, type Selection } from './engine-state.ts'
-import { plural } from './format.ts'
+import { chosen, type Column, type Line, type Selection, roleOf } from './engine-state.ts'
+import { plural, count, ms, percent, seconds } from './format.ts'
+import type { ComponentChildren } from 'preact'
+import { call } from './gateway.ts'
+
+const WIDTH = 96
+const HEIGHT = 22
+
+/** The latest TTFTs of one engine, oldest first. The axis starts at zero, so that engines compare. */
+export function Sparkline({ values }: { readonly values: readonly number[] }) {
+  if (values.length < 2) return <span class="dim">–</span>
+  const most = Math.max(...values, 1)
+  const points = values.map((value, index) => {
+    const x = 1 + (index / (values.length - 1)) * (WIDTH - 4)
+    return `${x.toFixed(1)},${(HEIGHT - 2 - (value / most) * (HEIGHT - 5)).toFixed(1)}`
+  })
+  const [x, y] = points.at(-1)!.split(',')
+  return (
+    <svg
+      class="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      role="img"
+      aria-label={`last ${values.length} TTFTs: ${ms(Math.min(...values))} to ${ms(most)}, now ${ms(values.at(-1))}`}
+    >
+      <polyline points={points.join(' ')} />
+      <circle cx={x} cy={y} r="1.8" />
+    </svg>
+  )
+}
+
+export function EngineRow({ line }: { readonly line: Line }) {
+  const { engine, pool, state, text } = line
+  const silent = engine.learned?.silent_miss ?? null
+  return (
+    <tr data-engine={engine.id}>
+      <th scope="row">
+        <span class="name">{engine.id}</span>
+      </th>
+      <Cell label="cluster">
+        <span class="name short">
+          {pool.cluster} <span class="dim model">{pool.model}</span>
+        </span>
+      </Cell>
+      <Cell label="role">{roleOf(line)}</Cell>
+      <Cell label="state">
+        <span class={`state ${state}`}>{text}</span>
+      </Cell>
+      <Cell label="running" number>
+        {count(engine.requests)}
+      </Cell>
+      <Cell label="active blocks" number>
+        {count(engine.active_blocks)}
+      </Cell>
+      <Cell label="prefill queue" number>
+        {seconds(engine.queued_prefill_s)}
+      </Cell>
+      <Cell label="hit rate" number>
+        {percent(engine.hit_rate)}
+        {silent !== null && (
+          <abbr
+            class="wrong"
+            title={`Cache hits are predicted but never reported. Likely causes: ${silent.join('; ')}`}
+          >
+            {' '}
+            !
+          </abbr>
+        )}
+      </Cell>
+      <Cell label="TTFT" number>
+        {ms(engine.ttft_ms)}
+      </Cell>
+      <Cell label="off by" number>
+        {percent(engine.learned?.ttft_error)}
+      </Cell>
+      <Cell label="requests" number>
+        {count(engine.requests_total)}
+      </Cell>
+      <Cell label="failures" number>
+        {count(engine.failures_total)}
+      </Cell>
+      <Cell label="last TTFTs">
+        <Sparkline values={engine.recent_ttft_ms ?? []} />
+      </Cell>
+      <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
+    </tr>
+  )
+}
+
+function Cell({
+  label,
+  number = false,
+  children,
+}: {
+  readonly label: string
+  readonly number?: boolean
+  readonly children: ComponentChildren
+}) {
+  return (
+    <td data-label={label} class={number ? 'number' : ''}>
+      {children}
+    </td>
+  )
+}
+
+/** Drains or undrains the engine. The new state arrives with the next view. */
+function DrainButton({ line: { engine, pool } }: { readonly line: Line }) {
+  const [isAsking, setAsking] = useState(false)
+  const [problem, setProblem] = useState<string | null>(null)
+  const verb = engine.draining ? 'undrain' : 'drain'
+  const ask = async () => {
+    setAsking(true)
+    setProblem(null)
+    try {
+      await call(
+        `v1/firstlight/engines/${encodeURIComponent(engine.id)}/${verb}?cluster=${encodeURIComponent(pool.cluster)}`,
+        { method: 'POST' },
+      )
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error))
+    } finally {
+      setAsking(false)
+    }
+  }
+  return (
+    <>
+      <button
+        type="button"
+        class="small"
+        disabled={isAsking}
+        aria-label={`${verb} ${engine.id}`}
+        onClick={() => void ask()}
+      >
+        {verb}
+      </button>
+      {problem !== null && (
+        <span class="wrong" role="alert">
+          {problem}
+        </span>
+      )}
+    </>
+  )
+}
 
 const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolean])[] = [
   ['engine', 'engine', false],

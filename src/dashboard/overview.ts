@@ -1,4 +1,3 @@
-/** The page at `/`: live state, and how to configure engines. */
 import { curlOf } from './curl.ts'
 import { linesOf, roleOf, type EngineState, type Line } from './engine-state.ts'
 import { call, Refused, savedKey, saveKey } from './gateway.ts'

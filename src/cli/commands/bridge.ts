@@ -3,8 +3,7 @@ import { namesIn } from '../../config/discover.ts'
 import type { Log } from '../../ports.ts'
 import { type RunningBridge, startBridge, listenForStatus } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
-import { enginesIn } from '../bridge/engines.ts'
-import { Members } from '../bridge/members.ts'
+import { enginesIn, located, type BridgeEngine } from '../bridge/engines.ts'
 import { zmqSockets } from '../bridge/sockets.ts'
 import { Discovery, systemLookup } from '../../platform/node/discovery.ts'
 import { loadConfig } from '../../platform/node/load-config.ts'
@@ -12,6 +11,46 @@ import { openLog } from '../../platform/node/log.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { gatewayFlag, levelFlag, listenFlag } from './args.ts'
 import { aborted } from './serve.ts'
+
+/** The set of engines that a bridge listens to, which changes over time. */
+export class Members {
+  readonly #bridge: Pick<RunningBridge, 'join'>
+  readonly #log: Log
+  readonly #stop: AbortSignal
+  readonly #members = new Map<string, () => void>()
+
+  constructor(bridge: Pick<RunningBridge, 'join'>, log: Log, stop: AbortSignal) {
+    this.#bridge = bridge
+    this.#log = log
+    this.#stop = stop
+  }
+
+  /**
+   * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered;
+   * null for an engine that publishes nothing.
+   */
+  update(engines: readonly BridgeEngine[]): Promise<readonly (BridgedEngine | null)[]> {
+    const named = new Map(engines.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
+    for (const [name, leave] of this.#members) {
+      if (named.has(name)) continue
+      this.#members.delete(name)
+      leave()
+    }
+    const asked = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
+    return Promise.all(asked)
+  }
+
+  #join(name: string, engine: BridgeEngine): Promise<BridgedEngine | null> {
+    const gone = new AbortController()
+    const asked = located(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
+    const leave = this.#bridge.join(asked)
+    this.#members.set(name, () => {
+      gone.abort()
+      void leave()
+    })
+    return asked
+  }
+}
 
 export const bridge: Command = {
   name: 'bridge',

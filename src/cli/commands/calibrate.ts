@@ -1,7 +1,13 @@
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fitProfile, type Score, scoreProfile } from '../../simulator/calibrate/fit.ts'
-import { lawFromTotals, readTotals, type Totals } from '../../simulator/calibrate/from-metrics.ts'
+import {
+  fitProfile,
+  type Score,
+  scoreProfile,
+  lawFromTotals,
+  readTotals,
+  type Totals,
+} from '../../simulator/calibrate/fit.ts'
 import { type Measured, readMeasured } from '../../simulator/calibrate/measured.ts'
 import { explainFetchError } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../simulator/profiles.ts'

@@ -2,15 +2,80 @@
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
 import { toTargets } from '../../config/normalize.ts'
 import { type Endpoint, ask } from './ask.ts'
-import type { Expected } from './engine/checks-basic.ts'
-import { examineEngine, type Examined } from './engine/examine.ts'
-import { cardOf } from './engine/facts.ts'
-import type { ReadOptions } from './engine/read.ts'
+import {
+  type Expected,
+  CAME_ROUND,
+  checkClock,
+  checkHealth,
+  checkKey,
+  checkModels,
+  checkExposure,
+} from './engine/checks-basic.ts'
+import { cardOf, type EngineFacts } from './engine/facts.ts'
+import { type ReadOptions, readEngine } from './engine/read.ts'
 import { Findings, type Subject } from './finding.ts'
 import { examineCoordinator, examineController } from './lmcache/coordinator.ts'
 import { examineLmcacheServer, type LmcacheExpected } from './lmcache/servers.ts'
 import { examinePool, type Member, kindOf, statusOf } from './pool.ts'
 import { examineRegion } from './region.ts'
+import {
+  checkAnswers,
+  checkEvents,
+  checkKeepAlive,
+  checkLimits,
+  checkRequestIds,
+  checkRole,
+  checkSleepMode,
+  checkTokenize,
+  checkCache,
+  checkMetrics,
+} from './engine/checks-features.ts'
+
+/* Examines one engine: from its address to its findings. */
+
+export interface Examined {
+  readonly subject: Subject
+  /** null: the engine was unreachable. */
+  readonly facts: EngineFacts | null
+}
+
+export async function examineEngine(
+  name: string,
+  place: Endpoint,
+  expected: Expected | null,
+  options: ReadOptions,
+): Promise<Examined> {
+  const facts = await readEngine(place, options)
+  const found = new Findings()
+  const subject = (is: string): Subject => ({ kind: 'engine', name, url: place.url, is, findings: found.list })
+  if (!('health' in facts)) {
+    found.add('unreachable', 'reachable', facts.message, {
+      costs: 'The gateway sends no requests to it.',
+      next: facts.next,
+    })
+    return { subject: subject(''), facts: null }
+  }
+  checkHealth(facts, found)
+  // The request came back to this gateway. All further answers would be our own.
+  if (facts.health.status === CAME_ROUND) return { subject: subject('Firstlight gateway'), facts: null }
+  if (checkKey(facts, expected, found)) judge(facts, expected, found)
+  checkClock(facts, found)
+  checkKeepAlive(facts, found)
+  checkExposure(facts, found)
+  return { subject: subject(facts.version === null ? '' : `vLLM ${facts.version}`), facts }
+}
+
+function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+  if (!checkModels(facts, expected, found)) return
+  if (checkMetrics(facts, found)) checkCache(facts, expected, found)
+  checkAnswers(facts, expected, found)
+  checkRequestIds(facts, found)
+  checkEvents(facts, found)
+  checkTokenize(facts, expected, found)
+  checkLimits(facts, expected, found)
+  checkSleepMode(facts, found)
+  checkRole(facts, expected, found)
+}
 
 /* A Firstlight gateway at an address where an engine was expected, or beside one. */
 

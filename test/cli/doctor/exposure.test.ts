@@ -3,7 +3,7 @@ import { checkKey, checkExposure } from '../../../src/cli/doctor/engine/checks-b
 import type { EngineFacts } from '../../../src/cli/doctor/engine/facts.ts'
 import { Findings } from '../../../src/cli/doctor/finding.ts'
 import { reachOf, type Reach } from '../../../src/cli/doctor/reach.ts'
-import { countsOf, exitCodeOf } from '../../../src/cli/doctor/report.ts'
+import { countsOf, exitCodeOf } from '../../../src/cli/commands/doctor.ts'
 
 describe('the reach of an address', () => {
   it.each<[string, Reach]>([
