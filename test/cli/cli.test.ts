@@ -194,7 +194,7 @@ clusters:
     for (const said of [
       'workers  2',
       'heartbeat 7000 ms',
-      'warn, statistics every 9000 ms',
+      'warn, statistics every 9 s',
       'metrics  with their key',
       'bridge   with its key',
       '60000 ms',
