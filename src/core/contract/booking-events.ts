@@ -4,8 +4,8 @@ import type { Outcome, StageTimes, Usage } from './contract.ts'
 import { readOutcome } from './decode.ts'
 
 /**
- * What an edge says of a booking and wants no answer to: what, of which booking (`bookingKey`), and the rest. Flat, since
- * many of them cross the wire in one call.
+ * Event of a booking that needs no response: type, booking key (`bookingKey`), arguments. Flat, because many are sent
+ * in one call.
  */
 export type BookingEvent =
   | readonly [said: 'leg_done', key: string, part: EarlyLegRole, stages: StageTimes, usage: Usage | null]
@@ -13,7 +13,7 @@ export type BookingEvent =
   | readonly [said: 'progress', key: string, outputBlocks: number]
   | readonly [said: 'release', key: string, outcome: Outcome]
 
-/** Harmless when repeated or late; of a kind that is not known here, nothing happens. false: nothing is changed. */
+/** Applies an event. Repeated, late and unknown events have no effect. false: nothing changed. */
 export function applyEvent(state: ClusterState, bookingEvent: BookingEvent, now: number): boolean {
   const [said, key] = bookingEvent
   switch (said) {
@@ -24,7 +24,7 @@ export function applyEvent(state: ClusterState, bookingEvent: BookingEvent, now:
     case 'progress':
       return state.progress(key, bookingEvent[2], now)
     case 'release':
-      // Throws at what is no outcome before anything has ended.
+      // Throws for an invalid outcome before anything has ended.
       return 'result' in bookingEvent[2] && state.release(key, readOutcome(bookingEvent[2]), now)
     default:
       return false

@@ -44,7 +44,7 @@ export type ExclusionReason =
   | 'avoided'
   | 'signal_missing'
 
-/** Why nobody was. */
+/** Why no engine could be chosen. */
 export type RefusalReason =
   | 'unconfigured'
   | 'no_engine'
@@ -54,47 +54,50 @@ export type RefusalReason =
   | 'retry_budget'
   | 'overloaded'
 
-/** What an engine's answers taught. */
+/** Values learned from an engine's responses. */
 export interface EngineLearned {
-  /** In use: learned, a sibling's, or a hardware profile's. Seconds: fixedS + perTokenS * new + perPairS * (total² - cached²)/2. */
+  /**
+   * Prefill cost model in use (learned, of a sibling, or of the profile), seconds: fixedS + perTokenS * new + perPairS
+   * * (total² - cached²)/2.
+   */
   readonly costModel: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
   readonly samples: number
-  /** 0: nothing but a prior; towards 1 with samples that agree. */
+  /** Confidence: 0 prior only, towards 1 with consistent samples. */
   readonly confidence: number
-  /** Blocks of prompts it was found to keep; null: never found to keep less than it says. */
+  /** Estimated capacity in prompt blocks; null: never observed to be below the reported one. */
   readonly cacheBlocks: number | null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   readonly ttftError: number | null
-  /** Decayed means a request, in tokens. */
+  /** Decayed means per request, tokens. */
   readonly predictedCachedTokens: number
   readonly actualCachedTokens: number
   readonly cachedTokensError: number
-  /** Times its cache was found empty. */
+  /** Number of restarts detected by cache misses. */
   readonly restarts: number
-  /** Hits are predicted and never seen: the likely causes; null: all is well. */
+  /** Hits are predicted but never reported: the likely causes; null: no problem. */
   readonly silentMiss: readonly string[] | null
-  /** 0: just joined or restarted; 1: has been there for a while. */
+  /** Warmth: 0 just joined or restarted, 1 warmed up. */
   readonly warmth: number
 }
 
 export const PAYLOAD_VERSION = 1
 
-/** What an engine may do. `any` may do all of it. */
+/** Role of an engine. `any` may do everything. */
 export type Role = 'any' | 'prefill' | 'decode' | 'encode'
 
-/** One engine as the books know it. Addresses and secrets stay with the edge. */
+/** Engine as the core sees it. Addresses and secrets stay with the edge. */
 export interface EngineSpec {
   readonly id: string
   readonly role: Role
-  /** Model names (base or adapters) it serves; null: whatever its pool serves. */
+  /** Model names (base or adapters) it serves; null: all of its pool. */
   readonly models: readonly string[] | null
   readonly labels: Readonly<Record<string, string>>
-  /** Relative share of traffic for policies that weigh; 1 is usual. */
+  /** Relative share of traffic for policies that use weights; default 1. */
   readonly weight: number
-  /** Requests it may hold at once; null: no limit of ours. */
+  /** Maximum concurrent requests; null: no limit. */
   readonly maxInFlight: number | null
   readonly prefixCaching: 'auto' | 'on' | 'off'
-  /** KV blocks (of the pool's `blockTokens`) it can hold; null: taken from its metrics or learned. */
+  /** Capacity in KV blocks of the pool's `blockTokens`; null: reported or learned. */
   readonly cacheBlocks: number | null
   /** Network round trip from the gateway, milliseconds. */
   readonly rttMs: number
@@ -102,7 +105,7 @@ export interface EngineSpec {
   readonly profile: string | null
   /** LMCache instance it reads from; null or absent: not configured. */
   readonly lmcacheInstance?: string | null
-  /** It is another gateway, with engines of its own. Absent: it is not. */
+  /** The engine is another gateway. Absent: it is not. */
   readonly isGateway?: boolean
 }
 
@@ -124,43 +127,43 @@ export interface SplitConfig {
 export interface CircuitConfig {
   /** Consecutive failures that open a circuit. */
   readonly failures: number
-  /** How long it stays open before a trial. */
+  /** Time before a trial, milliseconds. */
   readonly openMs: number
-  /** Circuits that may be open at once, as a share of the engines, rounded up. Absent from older edges: 1. */
+  /** Maximum share of engines with open circuits, rounded up. Absent from older edges: 1. */
   readonly maxEjectedShare?: number
-  /** Circuits are ignored while less than this share of the engines is available. Absent from older edges: 0. */
+  /** Panic threshold: circuits are ignored while a smaller share is available. Absent from older edges: 0. */
   readonly panicShare?: number
 }
 
-/** Everything a ClusterState needs to know about its pool. */
+/** Configuration of a pool for its ClusterState. */
 export interface PoolConfig {
   readonly cluster: string
   /** Base model of the pool: its name in configs, digests and metrics. */
   readonly pool: string
   readonly blockTokens: number
   readonly policy: PolicyConfig
-  /** A second policy that ranks the same candidates and never acts. */
+  /** Policy that ranks the same candidates without effect. */
   readonly shadow: PolicyConfig | null
   readonly split: SplitConfig
-  /** A booking without a sign of life for this long lapses. */
+  /** Lease of a booking, milliseconds: without renewal it expires. */
   readonly leaseMs: number
-  /** Retries as a share of requests, plus a floor per second so that a quiet pool can retry at all. */
+  /** Retry budget: a share of requests, plus a minimum per second so that a quiet pool can retry. */
   readonly retry: { readonly share: number; readonly minPerS: number }
   readonly circuit: CircuitConfig
   readonly statsIntervalMs: number
-  /** Hard cap of the prefix index, entries over all engines. */
+  /** Maximum entries of the prefix index over all engines. */
   readonly indexEntries: number
   readonly engines: readonly EngineSpec[]
 }
 
-/** A cached-prefix fact fetched before admit, e.g. from LMCache. */
+/** Cached prefix found by a lookup before admission, e.g. in LMCache. */
 export interface CacheHint {
   readonly engine: string
   readonly matchedTokens: number
   readonly tier: 'device' | 'host' | 'disk' | 'remote'
 }
 
-/** Options a request may set for itself, where its key allows it. */
+/** Options that a request may override if its key allows it. */
 export interface Overrides {
   readonly policy?: string
   readonly overlapWeight?: number
@@ -171,9 +174,9 @@ export type TokenSource = 'exact' | 'engine' | 'ids' | 'bytes'
 
 export interface Admission {
   readonly version: number
-  /** Made by the gateway, never by the client. */
+  /** Id made by the gateway, never by the client. */
   readonly id: string
-  /** Version of the pool config the edge holds. */
+  /** Version of the edge's configuration. */
   readonly configVersion: number
   /** Model name as the engine knows it (an adapter's name where one was asked for). */
   readonly model: string
@@ -181,46 +184,52 @@ export interface Admission {
   readonly adapter: string | null
   readonly promptTokens: number
   readonly tokenSource: TokenSource
-  /** Chained block hashes, two 32-bit lanes a block: [lo0, hi0, lo1, hi1, …]. Full blocks only. */
+  /** Chained hashes of the full blocks, two 32-bit lanes per block: [lo0, hi0, lo1, hi1, …]. */
   readonly blocks: Uint32Array
   readonly session: string | null
   /** Lower is more urgent, as in vLLM. */
   readonly priority: number
   readonly expectedOutputTokens: number | null
-  /** Will its answer's first token be seen as it comes? Absent: not known. */
+  /** Whether the first token is visible when it is produced. Absent: unknown. */
   readonly streams?: boolean
   readonly tenant: string
   readonly overrides: Overrides | null
-  /** null: no lookup was made or it failed; []: looked up, nothing found. */
+  /** Lookup results; null: no lookup, or it failed; []: nothing found. */
   readonly hints: readonly CacheHint[] | null
-  /** For an object that is LMCache's registry: keys of the prompt's chunks, two lanes each. It makes hints of them. */
+  /**
+   * For a Durable Object that is the LMCache registry: keys of the prompt's chunks, two lanes each, from which it
+   * makes hints.
+   */
   readonly chunks?: { readonly keys: Uint32Array; readonly tokens: number; readonly shared: boolean } | null
-  /** Why this request cannot be split; null: it can. */
+  /** Why the request cannot be split; null: it can. */
   readonly unsplittable: string | null
-  /** Prompt length as a split's `threshold` counts it; absent: `promptTokens`. */
+  /** Prompt length that a split's `threshold` uses; absent: `promptTokens`. */
   readonly splitTokens?: number
-  /** The engine computes all of the prompt, whatever it has cached: its tokens are to be scored. Absent: it does not. */
+  /** The engine recomputes the whole prompt, because its tokens are scored. Absent: it does not. */
   readonly computesAll?: boolean
-  /** Answers it makes side by side: choices of each of its prompts. Absent: one. */
+  /** Parallel responses (`n`) per prompt. Absent: one. */
   readonly sequences?: number
   /** Multimodal items to encode. */
   readonly encodeItems: number
-  /** 0 for the first attempt; later ones draw on the retry budget. */
+  /** 0 for the first attempt; later ones use the retry budget. */
   readonly attempt: number
-  /** Only gateways that are full or out of reach were asked before: nobody has worked for it, so this is no retry. Absent: it is one, unless it is the first. */
+  /**
+   * Earlier attempts only reached gateways that were full or unreachable, so this is no retry. Absent: it is one,
+   * unless it is the first.
+   */
   readonly moved?: boolean
   /**
-   * All earlier attempts failed in these legs, so no engine has been asked for the answer itself. A placement without
-   * these legs is no retry. Absent: an engine that was asked for the answer failed, or there was no earlier attempt.
+   * Legs in which all earlier attempts failed: no engine was asked for the response. A placement without these legs is
+   * no retry. Absent: an engine was asked, or there was no earlier attempt.
    */
   readonly failedLegs?: readonly EarlyLegRole[]
-  /** Engines that failed this request already. */
+  /** Engines that already failed this request. */
   readonly avoid: readonly string[]
-  /** No other cluster is left to ask: rather an engine whose circuit is open than none. Absent: there may be one. */
+  /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */
   readonly isLastResort?: boolean
 }
 
-/** Who serves, in order; `runnersUp` are for an edge that loses touch with the object. */
+/** Engines that serve a request; `runnersUp` are for an edge that loses its connection to the object. */
 export type Placement =
   | { readonly kind: 'whole'; readonly engine: string; readonly runnersUp: readonly string[] }
   | { readonly kind: 'split'; readonly prefill: string; readonly decode: string; readonly runnersUp: readonly string[] }
@@ -232,10 +241,10 @@ export type Placement =
       readonly runnersUp: readonly string[]
     }
 
-/** One ranked candidate, with every term of its cost. */
+/** Ranked candidate with the terms of its cost. */
 export interface RankedCandidate {
   readonly engine: string
-  /** Lower is better; unit is the policy's own (seconds for `predicted`, blocks for `active_blocks`). */
+  /** Cost in the policy's unit (seconds for `predicted`, blocks for `active_blocks`); lower is better. */
   readonly cost: number
   readonly terms: Readonly<Record<string, number>>
 }
@@ -245,7 +254,7 @@ export interface ExcludedEngine {
   readonly reason: ExclusionReason
 }
 
-/** The why of one choice, kept for `explain`. */
+/** Reasons of one decision, stored for `explain`. */
 export interface Decision {
   readonly id: string
   /** Milliseconds since the epoch. */
@@ -257,10 +266,10 @@ export interface Decision {
   readonly promptTokens: number
   readonly tokenSource: TokenSource
   readonly policy: string
-  /** Policy that was configured but could not be used, with the reason; null when it was used. */
+  /** Configured policy that could not be used, with the reason; null: it was used. */
   readonly fallback: { readonly from: string; readonly reason: string } | null
   readonly placement: Placement
-  /** Was the prefill put elsewhere, and why (not)? Absent: the pool never splits. */
+  /** Whether the prefill runs on another engine, and why. Absent: the pool never splits. */
   readonly split?: { readonly taken: boolean; readonly why: string }
   readonly candidates: readonly RankedCandidate[]
   readonly excluded: readonly ExcludedEngine[]
@@ -268,27 +277,27 @@ export interface Decision {
   readonly panic?: boolean
   readonly predictedTtftMs: number | null
   readonly predictedCachedTokens: number | null
-  /** What the shadow policy would have chosen; null without one. */
+  /** Choice of the shadow policy; null: none. */
   readonly shadow: ShadowChoice | null
-  /** Why the cluster refused a further attempt after this one failed. Absent: it was not asked for one, or placed it. */
+  /** Why a retry after this attempt was refused. Absent: not requested, or placed. */
   readonly retryRefused?: RefusalReason
   /** Filled in at the first token of a stream. Absent: none yet, or from an older object. */
   readonly firstToken?: { readonly ttftMs: number; readonly stages: StageTimes }
-  /** Filled in at release. */
+  /** Result, set at release. */
   readonly actual: {
     readonly ttftMs: number | null
     readonly cachedTokens: number | null
     readonly result: Result
-    /** What it went through before its first token. Absent from older objects. */
+    /** Stages before the first token. Absent from older objects. */
     readonly stages?: StageTimes
   } | null
 }
 
 export interface Refusal {
   readonly reason: RefusalReason
-  /** Operators' detail, free of addresses. */
+  /** Detail for operators, without addresses. */
   readonly detail: string
-  /** A last resort (see Admission) would have been tried. Absent: it would not. */
+  /** A request with `isLastResort` would be tried. Absent: it would not. */
   readonly mayPanic?: boolean
   readonly retryAfterMs: number
 }
@@ -302,40 +311,43 @@ export type AttemptFailure =
   | 'reset'
   | 'malformed'
   | 'first_byte_timeout'
-  /** An answer that does not stream took longer than its limit. Not retried, and no failure of the engine. */
+  /** A non-streaming response exceeded its timeout. Neither retried nor counted as an engine failure. */
   | 'answer_timeout'
   | 'idle_timeout'
   | 'status_5xx'
   | 'busy'
-  /** The gateway has no descriptors or ports left: the engine was not asked, and is not to blame. */
+  /** The gateway has no descriptors or ports left. The engine is not at fault. */
   | 'gateway_limit'
-  /** Its address leads back to a gateway that the request has passed. */
+  /** Routing loop: the address leads to a gateway that the request has passed. */
   | 'loop'
 
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** null: the engine does not report it. */
+  /** Cached tokens; null: not reported. */
   readonly cachedTokens: number | null
 }
 
-/** How an attempt ended. `failure` is set when the engine is to blame. */
+/** Outcome of an attempt. `failure` is set if the engine is at fault. */
 export interface Outcome {
   readonly version: number
   readonly result: Result
   readonly failure: AttemptFailure | null
-  /** Which engine of a split or staged placement failed, was busy or refused; absent: it is not known, so nobody's circuit is blamed. */
+  /**
+   * Engine of a split or staged placement that failed, was busy or refused; absent: unknown, so no circuit is
+   * affected.
+   */
   readonly failedEngine?: string | null
   readonly status: number | null
   readonly usage: Usage | null
-  /** `data:` events seen; the fallback for output length when no usage came. 0 on native requests. */
+  /** Number of `data:` events, the fallback for output length without usage. 0 for native relays. */
   readonly outputEvents: number
   readonly stages: StageTimes
-  /** Nobody read how its stream ended, where others of the pool are read: it may have been cut, however cleanly. Absent: taken for what it seems. */
+  /** The end of the stream was not parsed, so it may have been cut. Absent: parsed, or not a stream. */
   readonly endUnseen?: boolean
 }
 
-/** A booking's end of which nothing is known but how it ended. */
+/** Outcome with a result and no details. */
 export const endedAs = (result: Result): Outcome => ({
   version: PAYLOAD_VERSION,
   result,
@@ -346,7 +358,7 @@ export const endedAs = (result: Result): Outcome => ({
   stages: {},
 })
 
-/** What a scrape, an operator, or the end of a request says about an engine. */
+/** Signal about an engine from a probe, an operator, or the end of a request. */
 export type EngineSignal =
   | {
       readonly kind: 'probe'
@@ -354,20 +366,23 @@ export type EngineSignal =
       readonly at: number
       readonly healthy: boolean
       readonly asleep: boolean
-      /** null: the engine is up but its metrics could not be read. */
+      /** Metrics; null: the engine runs but its metrics could not be read. */
       readonly stats: EngineStats | null
     }
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean }
-  /** It failed this booking (`bookingKey`), but so did others, and nobody answered: the request is to blame. `doubtful`: nobody else could be asked. */
+  /**
+   * The failure of this booking (`bookingKey`) is the request's fault, since several engines failed it. `doubtful`: no
+   * other engine could be asked.
+   */
   | { readonly kind: 'excused'; readonly engine: string; readonly booking: string; readonly doubtful?: boolean }
 
-/** From the engine's own `/metrics`; null where it does not say. */
+/** Values of the engine's `/metrics`; null: not reported. */
 export interface EngineStats {
   readonly running: number
   readonly waiting: number
   /** Share of KV cache in use, 0..1. */
   readonly kvUsage: number | null
-  /** Tokens a block, as the engine cuts them. */
+  /** Tokens per block of the engine. */
   readonly blockTokens: number | null
   readonly cacheBlocks: number | null
   readonly prefixCaching: boolean | null
@@ -380,7 +395,7 @@ export interface EngineDigest {
   readonly id: string
   readonly role: Role
   readonly weight: number
-  /** May it be chosen now? */
+  /** Whether it may be chosen now. */
   readonly available: boolean
   readonly healthy: boolean
   readonly draining: boolean
@@ -389,42 +404,42 @@ export interface EngineDigest {
   /** Requests booked and not released. */
   readonly requests: number
   readonly activeBlocks: number
-  /** Seconds of booked prefill with no first token yet. */
+  /** Prefill work of bookings without a first token, seconds. */
   readonly queuedPrefillS: number
-  /** Tokens of it, without what is cached. Absent from older objects. */
+  /** Uncached tokens of it. Absent from older objects. */
   readonly queuedPrefillTokens?: number
   readonly cachedBlocks: number
   readonly cacheBlocks: number | null
-  /** Decayed mean of observed TTFT; null: none seen. */
+  /** Decayed mean of TTFT, milliseconds; null: none yet. */
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
-  /** Failures that would have opened its circuit but for a limit of ejection. Absent from older objects. */
+  /** Failures that did not open the circuit because of a limit of ejection. Absent from older objects. */
   readonly ejectionsWithheld?: number
   /**
-   * Of the totals, what earlier incarnations of the object had counted when they last wrote it down: less than they had shown.
-   * Who takes a fall for a new beginning counts without it. Absent from older objects.
+   * Part of the totals that earlier incarnations wrote to a snapshot; less than they had reported. A counter that
+   * treats a decrease as a reset subtracts it. Absent from older objects.
    */
   readonly countedBefore?: { readonly requests: number; readonly failures: number }
   readonly stats: (EngineStats & { readonly ageMs: number }) | null
   readonly learned?: EngineLearned
-  /** How its KV events come in; absent: nobody passes them on. */
+  /** State of its KV events; absent: no bridge sends them. */
   readonly kvFeed?: {
-    /** `exact`: they alone say what it holds. `partial`: it may hold more. `silent`: none came lately. */
+    /** `exact`: events are the only source. `partial`: the cache may hold more. `silent`: none recently. */
     readonly state: 'exact' | 'partial' | 'silent'
     /** Blocks stored and removed. */
     readonly changes: number
-    /** Times the picture began anew. */
+    /** Number of resynchronisations. */
     readonly resyncs: number
     readonly lagMs: number
   }
-  /** Share of prompt tokens its cache had, a decayed mean, 0..1; null: no engine said. Absent from older objects. */
+  /** Decayed mean share of cached prompt tokens, 0..1; null: not reported. Absent from older objects. */
   readonly hitRate?: number | null
-  /** The last TTFTs, ms, oldest first. In a glance only. */
+  /** Last TTFTs, milliseconds, oldest first. Only in a glance. */
   readonly recentTtftMs?: readonly number[]
 }
 
-/** Small summary of one cluster's pool; edges cache it and choose clusters by it. */
+/** Digest of one pool of one cluster, which edges cache to choose clusters. */
 export interface ClusterDigest {
   readonly version: number
   readonly cluster: string
@@ -444,7 +459,7 @@ export interface ClusterDigest {
   readonly replicasUp?: boolean
 }
 
-/** For an operator's eye: a digest with the last TTFTs of each engine, and the last decisions. */
+/** Digest for the dashboard, with the last TTFTs of each engine and the last decisions. */
 export interface ClusterGlance {
   readonly digest: ClusterDigest
   /** Newest first; `candidates` is empty, `explain` has them. */
@@ -453,14 +468,17 @@ export interface ClusterGlance {
   readonly measured?: readonly Decision[]
 }
 
-/** What an edge sends to book again after the object lost its memory: a ranking is not repeated. */
+/** Request of an edge to book again, without ranking, after the object lost its memory. */
 export interface Resume {
   readonly admission: Admission
   readonly placement: Placement
   readonly firstTokenSeen: boolean
-  /** Legs that answered before the first token. Absent from older edges. */
+  /** Legs that ended before the first token. Absent from older edges. */
   readonly legsDone?: readonly ('encode' | 'prefill')[]
   readonly outputBlocks: number
-  /** Others who keep books of the same engines chose this, and count it: `now`, or `before` they were heard of. Absent: it was chosen here, and forgotten. */
+  /**
+   * Set if another replica decided and counts the request: `now`, or `before` the connection. Absent: decided here and
+   * lost.
+   */
   readonly elsewhere?: 'now' | 'before'
 }

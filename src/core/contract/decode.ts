@@ -1,6 +1,6 @@
 /**
- * Edges and objects of different versions meet: what an older one did not send gets the value that means "not said",
- * what a newer one sent besides is ignored. Hosts call these on everything that crossed a wire.
+ * Decoding of payloads between edges and objects of different versions: absent fields get defaults, unknown fields are
+ * ignored. Hosts decode everything that crossed a wire.
  */
 import {
   type Admission,
@@ -78,7 +78,7 @@ export function readEngine(given: Partial<EngineSpec> & Pick<EngineSpec, 'id'>):
   return withDefaults<EngineSpec>(defaults, given)
 }
 
-/** Fields of `given` that are there win; the rest comes from `defaults`. */
+/** Merges: fields of `given` replace those of `defaults`. */
 function withDefaults<Whole extends object>(defaults: Partial<Whole>, given: object): Whole {
   const whole: Record<string, unknown> = { ...defaults }
   for (const [name, value] of Object.entries(given)) if (value !== undefined) whole[name] = value

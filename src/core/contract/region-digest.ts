@@ -1,17 +1,17 @@
 /**
- * What a pool lets those expect who choose among pools from afar, and a while later: when a first token may be there, and
- * which prompts it knows. Small enough to be asked for every other second.
+ * Region digest: expected TTFT and known prefixes of a pool, for gateways in other regions. Small enough to be fetched
+ * every other second.
  */
 import { type PrefillCostModel, blend, prefillSeconds } from '../latency/cost-model.ts'
 
-/** What a new prompt meets on one engine. */
+/** Estimate for a new prompt on one engine. */
 export interface EngineEstimate {
-  /** Seconds before the engine takes it up: the network, and the prefill that is booked there. */
+  /** Seconds until the engine starts the prompt: network and queued prefill. */
   readonly waitS: number
-  /** Prompts there whose first token has not come. */
+  /** Prompts without a first token. */
   readonly queued: number
   readonly costModel: PrefillCostModel
-  /** How far the law was learned from the engine's own answers, 0..1. */
+  /** Confidence of the cost model, 0..1. */
   readonly confidence: number
 }
 
@@ -20,35 +20,35 @@ export interface RegionDigest {
   readonly cluster: string
   readonly pool: string
   readonly configVersion: number
-  /** Engines that may be given a prompt now. */
+  /** Number of available engines. */
   readonly engines: number
   /** Requests booked and not released. */
   readonly requests: number
-  /** Prompts an engine, in the mean, whose first token has not come. */
+  /** Mean number of prompts without a first token per engine. */
   readonly queued: number
-  /** Of the laws, that of the engine known best. */
+  /** Confidence of the best-known cost model. */
   readonly confidence: number
-  /** The engine that would be done with a new prompt first, and the one in the middle; null: there is none. */
+  /** Engine with the earliest first token, and the median engine; null: none. */
   readonly soonest: Pick<EngineEstimate, 'waitS' | 'costModel'> | null
   readonly usual: Pick<EngineEstimate, 'waitS' | 'costModel'> | null
-  /** Prompts that an engine holds the beginning of, as `PrefixFilter` reads them. */
+  /** Prefixes that engines hold, as `PrefixFilter` reads them. */
   readonly prefixes: string
-  /** Names of the gateways it has come through, who has the engines first. Absent: nobody has told it yet. */
+  /** Gateways that relayed the digest, its owner first. Absent: none. */
   readonly via?: readonly string[]
 }
 
 export const OUTLOOK_VERSION = 1
 
-/** By what engines are compared, and what operators are told of: a prompt of this many new tokens. */
+/** New tokens of the prompt by which engines are compared. */
 export const TYPICAL_TOKENS = 1024
 const PROBE = { promptTokens: TYPICAL_TOKENS, cachedTokens: 0 }
 
 type Facts = Pick<RegionDigest, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
 
-/** @param prospects of the engines that may be given a prompt now */
+/** @param prospects estimates of the available engines */
 export function regionDigestOf(prospects: readonly EngineEstimate[], facts: Facts): RegionDigest {
   const common = commonLaw(prospects)
-  // Of several that have shown little, one always seems fast.
+  // Among several engines with few samples, one always seems fast by chance.
   const ranked = prospects
     .map(({ waitS, costModel, confidence }) => ({
       waitS,
@@ -72,7 +72,7 @@ export function regionDigestOf(prospects: readonly EngineEstimate[], facts: Fact
 const doneS = ({ waitS, costModel }: Pick<EngineEstimate, 'waitS' | 'costModel'>): number =>
   waitS + prefillSeconds(costModel, PROBE)
 
-/** Of all, by how well they are known; null: nobody is. */
+/** Mean of all engines, weighted by confidence; null: none. */
 function commonLaw(prospects: readonly EngineEstimate[]): PrefillCostModel | null {
   let common: PrefillCostModel | null = null
   let known = 0
@@ -83,22 +83,23 @@ function commonLaw(prospects: readonly EngineEstimate[]): PrefillCostModel | nul
   return common
 }
 
-/** What one prompt may hope for in one pool. */
+/** Predicted TTFT of one prompt in one pool. */
 export interface TtftEstimate {
-  /** Seconds it waits for others: what changes until it is there. */
+  /** Seconds of waiting, which changes until the prompt arrives. */
   readonly waitS: number
-  /** Seconds of its own prefill. */
+  /** Seconds of its prefill. */
   readonly prefillS: number
-  /** The same, were nothing of it cached. */
+  /** Seconds of its prefill without any cached token. */
   readonly coldS: number
-  /** Tokens of it that it need not compute. */
+  /** Cached tokens. */
   readonly cachedTokens: number
 }
 
 /**
- * Whoever holds the prompt's beginning is as busy as any; if that is too long, another engine computes it all.
- * @param cachedTokens of the prompt that some engine there holds
- * @returns null: nobody there may be given a prompt.
+ * Estimates the TTFT. An engine with the prefix has the median load; if that wait is too long, another engine computes
+ * everything.
+ * @param cachedTokens tokens that some engine of the pool has cached
+ * @returns null if no engine is available
  */
 export function estimateTtft(
   { soonest, usual }: Pick<RegionDigest, 'soonest' | 'usual'>,

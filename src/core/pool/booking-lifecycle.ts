@@ -14,7 +14,7 @@ interface Parts extends PoolAccounts {
   readonly decisions: Decisions
 }
 
-/** What happens to a booking after it was made, told once to everyone who keeps count: the books, the engines' circuits, the decisions. */
+/** Applies each transition of a booking to the ledger, the load statistics, the circuits and the decision log. */
 export class BookingLifecycle {
   readonly #load: LoadStats
   readonly #ledger: PoolLedger
@@ -31,7 +31,7 @@ export class BookingLifecycle {
   legDone(booking: Booking, done: LegDone, now: number): void {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
     booking.legsDone = [...booking.legsDone, done.part]
-    // The next leg goes out only now.
+    // The next leg is sent only now.
     booking.sentAt = now
     this.#load.legDone(booking, done)
     this.#ledger.legDone(booking, done, now)
@@ -47,7 +47,7 @@ export class BookingLifecycle {
     booking.firstTokenSeen = true
     movedOn(booking, now)
     const isFirst = booking.admission.attempt === 0
-    // A request that failed elsewhere before has waited for others too.
+    // The TTFT of a retry includes the time that earlier engines took.
     const own = isFirst ? stages : withoutTtft(stages)
     this.#load.firstToken(booking)
     this.#ledger.firstToken(booking, own, now)
@@ -55,7 +55,7 @@ export class BookingLifecycle {
     const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)
-      // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
+      // Judged now and not at the end: a trial on a two-hour stream would block all others.
       if (!isEarly) this.#judge(engine, 'begun', booking, now)
       else if (!booking.legsDone.includes(part)) this.#judge(engine, 'success', booking, now)
       if (ttftMs !== null && (part === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
@@ -69,7 +69,7 @@ export class BookingLifecycle {
     this.#ledger.progress(booking, outputBlocks)
   }
 
-  /** How far it had come when it was booked again. */
+  /** Restores the progress of a booking that was made again. */
   catchUp(
     booking: Booking,
     { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
@@ -85,9 +85,9 @@ export class BookingLifecycle {
     this.#ledger.release(booking, outcome, now)
     this.#decisions.settle(booking.admission, outcome)
     for (const [at, { engine, part }] of booking.legs.entries()) {
-      // The usage of a split request is the decode engine's, whose hits are what was handed over.
+      // A split request's usage is the decode engine's: its cached tokens are the transferred ones.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
-      // Once, however many items of the request it had to encode.
+      // Once per engine, even if it encoded several items.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
@@ -114,7 +114,7 @@ function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number):
   return { key, elsewhere, now, sentAt, tenant, hasAlternative: isLastResort !== true }
 }
 
-/** Output has come from the engine that answers. */
+/** Records that the answering engine produced output. */
 function movedOn({ legs }: Booking, now: number): void {
   for (const { engine, part } of legs) if (!endsAtFirstToken(part)) engine.movedAt = Math.max(engine.movedAt, now)
 }
@@ -124,7 +124,7 @@ function withoutTtft(stages: StageTimes): StageTimes {
   return own
 }
 
-/** Its engine was judged when it ended: how the answer ended, perhaps hours later, is no news of it. */
+/** Whether the leg ended before: how the response ends later is no evidence about its engine. */
 function isOver({ firstTokenSeen, legsDone }: Booking, part: LegRole): boolean {
   return endsAtFirstToken(part) && (firstTokenSeen || legsDone.includes(part))
 }

@@ -4,11 +4,11 @@ import type { Admission, Placement } from '../contract/contract.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 
-/** The last keys that were put in; older ones are forgotten. */
+/** Set of the last `capacity` keys; adding a key removes the oldest. */
 export class BoundedSet {
   readonly #limit: number
   readonly #keys = new Set<string>()
-  /** A ring: a Set's own first entry is found only past the holes that all before it have left. */
+  /** Ring buffer: the first entry of a Set is found slowly after many deletions. */
   readonly #inOrder: string[] = []
   #next = 0
 
@@ -33,12 +33,12 @@ export class BoundedSet {
   }
 }
 
-/** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
+/** Returns the key of one attempt of a request. Ids are made by the gateway, so clients cannot collide. */
 export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
   return `${admission.id}#${admission.attempt}`
 }
 
-/** Who does what, as far as the engines are still known. */
+/** Returns the legs of a placement whose engines still exist. */
 export function legsOf(placement: Placement, engines: EngineTable): Booking['legs'] {
   const legs: Booking['legs'][number][] = []
   for (const { engine: id, part } of partsOf(placement)) {
@@ -48,26 +48,26 @@ export function legsOf(placement: Placement, engines: EngineTable): Booking['leg
   return legs
 }
 
-/** One live booking. */
+/** Live booking. */
 export interface Booking extends BookingRef {
   readonly placement: Placement
   readonly legs: readonly (Leg & { readonly engine: EngineState })[]
   readonly bookedAt: number
-  /** Others chose its engines, and count it. */
+  /** Another replica made and counts the decision. */
   readonly elsewhere: boolean
-  /** When its last leg so far was sent: not before this moment, milliseconds since the epoch. */
+  /** Lower bound of the time its last leg was sent, milliseconds since the epoch. */
   sentAt: number
-  /** Last sign of life. */
+  /** Time of the last renewal, milliseconds since the epoch. */
   seenAt: number
-  /** Lapses after this moment without a sign of life. */
+  /** Expires after this time unless it is renewed. */
   lapsesAt: number
   firstTokenSeen: boolean
-  /** Parts that ended before the first token. */
+  /** Roles whose legs ended before the first token. */
   legsDone: readonly EarlyLegRole[]
   outputBlocks: number
 }
 
-/** Live bookings by key. Activity keeps one alive; age never ends one. */
+/** Live bookings by key. A booking expires if it is not renewed; its age does not matter. */
 export class Bookings {
   readonly #byKey = new Map<string, Booking>()
 
@@ -97,7 +97,7 @@ export class Bookings {
     return this.#byKey.get(key)
   }
 
-  /** Removes it; undefined when it is unknown or gone already, which is what makes release happen once. */
+  /** Removes and returns a booking. undefined: unknown or already released, so that release has effect once. */
   take(key: string): Booking | undefined {
     const booking = this.#byKey.get(key)
     this.#byKey.delete(key)
@@ -119,7 +119,7 @@ export class Bookings {
     return next
   }
 
-  /** As plain data; `restore` of the state takes it back. */
+  /** Returns plain data for a snapshot. */
   snapshot(): BookingSnapshot[] {
     return Array.from(
       this.#byKey.values(),

@@ -1,23 +1,23 @@
-/** Shrink by this share for each prompt that was gone; grow by this when all was as believed. */
+/** Factor by which the estimate shrinks per evicted prompt, and grows per confirmed one. */
 const SHRINK = 0.08
 const GROW = 0.004
-/** The first word on a capacity nobody has declared may take away this share of what is believed. */
+/** Largest share by which the first observation may reduce an undeclared capacity. */
 const FIRST_LIMIT = 0.5
-/** Full enough that eviction decides what is there. */
+/** Fill level above which eviction determines the content. */
 const BINDING = 0.95
 const LEAST_BLOCKS = 16
 
 /**
- * How many blocks of prompts an engine keeps. Starts from what the engine or the configuration says (unlimited when
- * neither does) and follows what the engine reports: output, other gateways and its own eviction order all take their
- * share of the room.
+ * Estimates how many prompt blocks an engine keeps. It starts from the declared size (unlimited without one) and
+ * follows the reported cache hits: output blocks, other gateways and the engine's eviction order use part of the
+ * cache.
  */
 export class CacheCapacity {
-  /** KV blocks. null: nobody has said. */
+  /** Declared size in KV blocks; null: unknown. */
   #declared: number | null = null
-  /** As the index counts, like all that is believed. */
+  /** Estimated size in blocks of the index. */
   #learned = Infinity
-  /** KV blocks that a block of the index stands for. */
+  /** KV blocks per block of the index. */
   scale = 1
 
   /** KV blocks the engine can hold, live and cached; null: unknown. */
@@ -25,7 +25,7 @@ export class CacheCapacity {
     return this.#declared
   }
 
-  /** Blocks of the index to believe in. */
+  /** Capacity in blocks of the index. */
   get blocks(): number {
     return Math.min(this.#learned, this.#most)
   }
@@ -38,12 +38,12 @@ export class CacheCapacity {
     return Number.isFinite(this.#learned) ? this.#learned : null
   }
 
-  /** KV blocks; null, or less than one: nobody says. */
+  /** Declares the size in KV blocks; null or less than one: unknown. */
   declare(blocks: number | null): void {
     this.#declared = blocks !== null && blocks >= 1 ? Math.floor(blocks) : null
   }
 
-  /** Blocks have another size: so many times as many hold the same. */
+  /** Rescales after a change of the block size by this factor. */
   rescale(factor: number): void {
     if (this.#declared !== null) this.#declared = Math.max(1, Math.floor(this.#declared * factor))
     this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#learned * factor))
@@ -53,14 +53,14 @@ export class CacheCapacity {
     this.#learned = Math.max(LEAST_BLOCKS, learned)
   }
 
-  /** It may be another engine by now. */
+  /** Resets the estimate: the engine may have been replaced. */
   forget(): void {
     this.#learned = Infinity
   }
 
   /**
-   * What it no longer has was last used before all of these blocks were: least recently used out first, it keeps no more
-   * than them. @param believed blocks believed cached in all.
+   * Records an eviction: under LRU, the engine keeps at most the blocks used after the evicted ones.
+   * @param believed estimated cached blocks of the engine
    */
   limit(blocks: number, believed: number): void {
     const from = this.#from(believed)
@@ -68,77 +68,80 @@ export class CacheCapacity {
     this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - most)), Math.min(from, blocks))
   }
 
-  /** @param prompts that were gone though believed there; half of one is 0.5. @param believed blocks believed cached in all. */
+  /**
+   * @param prompts number of prompts that were missing; half of one is 0.5
+   * @param believed estimated cached blocks of the engine
+   */
   shrink(prompts: number, believed: number): void {
     this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#from(believed) * (1 - SHRINK) ** prompts))
   }
 
-  /** All was as believed: if our limit is what evicts, it may be too tight. */
+  /** Records a confirmed prediction: if the limit causes evictions, it may be too low. */
   confirm(believed: number): void {
     if (!Number.isFinite(this.#learned) || believed < BINDING * this.blocks) return
     this.#learned = Math.ceil(this.#learned * (1 + GROW))
     if (this.#learned >= this.#most) this.#learned = Infinity
   }
 
-  /** More than it is believed to hold nobody has claimed. */
+  /** Whether the estimate is unused capacity, which nothing confirms. */
   #from(believed: number): number {
     return Math.min(this.blocks, Math.max(LEAST_BLOCKS, believed))
   }
 }
 
-/** A request's cached tokens as predicted when it was booked and as the engine reported them. */
+/** Cached tokens of a request: as predicted at booking and as reported by the engine. */
 export interface CacheOutcome {
   readonly predictedTokens: number
   readonly actualTokens: number
-  /**
-   * Of the predicted, those that were only about to be cached (a live request ahead may not have prefilled them yet):
-   * their absence says nothing.
-   */
+  /** Part of the prediction that a live request had not yet prefilled. Its absence proves nothing. */
   readonly uncertainTokens: number
-  /** Tokens of one block, which may be computed anew though it is there. */
+  /** Tokens of one block, which some engines recompute although it is cached. */
   readonly blockTokens: number
-  /** How many requests had ended, on any engine, since the predicted was last used. */
+  /** Requests that ended on any engine since the predicted blocks were last used. */
   readonly idleEnds: number
-  /** It was last used before the engine last was away. Of no account until `revived`. */
+  /** Whether the blocks were last used before the engine was unavailable. Ignored before `revived`. */
   readonly beforeAway: boolean
 }
 
 export type CacheVerdict =
-  /** As predicted, or too little to tell. */
+  /** Prediction confirmed, or too small to judge. */
   | { readonly kind: 'fine' }
-  /** Blocks believed there are gone: the engine evicts earlier than we do. `prompts` worth of them (0.5: half of one). */
+  /** Blocks are missing: the engine evicts earlier than estimated. `prompts` is their amount (0.5: half a prompt). */
   | { readonly kind: 'evicted'; readonly prompts: number }
-  /** All that was believed is gone, and had been unused for longer than what is there usually has: evicted, at that age. */
+  /** All predicted blocks are missing, and had been unused for longer than usual: evicted at that age. */
   | { readonly kind: 'outlived' }
-  /** All that was believed is gone, again and again, where there were hits before. `away`: what was there before it was away; what came since is there. */
+  /**
+   * All predicted blocks are missing repeatedly, after earlier hits: restart. `away`: only blocks from before the
+   * engine was unavailable are lost.
+   */
   | { readonly kind: 'restarted'; readonly away: boolean }
 
 const FINE: CacheVerdict = { kind: 'fine' }
 const OUTLIVED: CacheVerdict = { kind: 'outlived' }
 
 export interface CacheReport {
-  /** Has the engine ever reported cached tokens? */
+  /** Whether the engine has ever reported cached tokens. */
   readonly reports: boolean
-  /** Decayed means over requests where something was predicted or reported. */
+  /** Decayed means over requests with a predicted or reported hit, in tokens. */
   readonly predictedTokens: number
   readonly actualTokens: number
   readonly errorTokens: number
-  /** Hits are predicted and never seen. */
+  /** Hits are predicted but never reported. */
   readonly silentMiss: boolean
   readonly restarts: number
 }
 
-/** Below this a prediction is too small to judge by: engines cut blocks differently, lookups in chunks of 256. */
+/** Predictions below this are not judged: engines use other block sizes, lookups have chunks of 256 tokens. */
 const LEAST_TOKENS = 256
-/** A report below this share of the prediction is no hit. */
+/** Reported share of the prediction below which it is a miss. */
 const HIT_SHARE = 0.1
-/** A report above this share is as good as predicted. */
+/** Reported share of the prediction above which it is a hit. */
 const GOOD_SHARE = 0.9
-/** Misses in a row, where hits were the rule and by their age it were hits again, that mean a restart; or losses of what was there before it was away. */
+/** Consecutive misses of recently used blocks, on an engine with earlier hits, that mean a restart. */
 const RESTART_AFTER = 3
-/** Misses in a row, without one hit ever, that raise the alarm. */
+/** Consecutive misses without any hit that raise the alarm. */
 const SILENT_AFTER = 8
-/** Answers in a row without the last block that was there: engines that draft tokens (EAGLE, MTP) compute it anew. */
+/** Consecutive responses without the last cached block. Engines with speculative decoding (EAGLE, MTP) recompute it. */
 const REDONE_AFTER = 8
 const DECAY = 0.05
 
@@ -150,16 +153,16 @@ export const SILENT_MISS_CAUSES = [
   'block_tokens is smaller than the engine’s block size, or the engine’s cache is too small to keep anything',
 ] as const
 
-/** What one engine's reports of cached tokens say about our picture of its cache. */
+/** Compares one engine's reported cached tokens with the predictions. */
 export class CacheFeedback {
   #reports = false
   #predicted = 0
   #actual = 0
   #error = 0
   #missesInARow = 0
-  /** Prompts from before it was away that were lost since; null: it kept one, or never was away. */
+  /** Lost prompts from before the engine was unavailable; null: one was kept, or it always was available. */
   #lostAway: number | null = null
-  /** Decayed mean of `idleEnds` where all was there; null: never. */
+  /** Decayed mean of `idleEnds` of confirmed predictions; null: none. */
   #hitIdleEnds: number | null = null
   #sawHit = false
   #silent = false
@@ -181,7 +184,7 @@ export class CacheFeedback {
     return this.#silent
   }
 
-  /** It computes the last block it finds anew. */
+  /** Whether the engine recomputes the last cached block. */
   get redoesLast(): boolean {
     return this.#redone >= REDONE_AFTER
   }
@@ -193,13 +196,13 @@ export class CacheFeedback {
     else if (actualTokens === tokens - ofBlock) this.#redone++
   }
 
-  /** Some engines leave the count out when it is zero: once it has been seen, its absence is a zero. */
+  /** Some engines omit a zero. Once a count was reported, its absence means zero. */
   actualOf(cachedTokens: number | null): number | null {
     if (cachedTokens !== null) this.#reports = true
     return cachedTokens ?? (this.#reports ? 0 : null)
   }
 
-  /** It had been away, perhaps for a restart. What it had before tells; what came since does not, nor how long ago either was used. */
+  /** The engine answers probes again, possibly after a restart. Only blocks from before are evidence of one. */
   revived(): void {
     this.#lostAway = 0
   }
@@ -226,7 +229,7 @@ export class CacheFeedback {
       if (gone === 0) this.#lostAway = null
       else return ++this.#lostAway < RESTART_AFTER ? FINE : this.#restarted(true)
     }
-    // A restart takes what was used just now as well. Not told apart, whoever keeps less than believed looks restarted.
+    // A restart also loses recently used blocks. Without this check, every overestimate looks like a restart.
     if (judged && miss) return this.#sawHit && idleEnds > (this.#hitIdleEnds ?? Infinity) ? OUTLIVED : this.#miss()
     if (!judged && actualTokens < LEAST_TOKENS) return FINE
     if (judged && gone === 0)
@@ -235,7 +238,7 @@ export class CacheFeedback {
     return this.#hit(gone)
   }
 
-  /** Whole prompts missed before this hit were evicted after all, not lost in a restart. */
+  /** Treats earlier misses as evictions, since this hit excludes a restart. */
   #hit(gone: number): CacheVerdict {
     const prompts = gone + (this.#sawHit ? this.#missesInARow : 0)
     this.#sawHit = true
@@ -256,7 +259,7 @@ export class CacheFeedback {
   #restarted(away: boolean): CacheVerdict {
     this.#restarts++
     this.#missesInARow = 0
-    // It may have come back with another template or without a cache: then no hit follows, and the alarm will.
+    // The engine may have restarted without a cache or with another chat template. Then the alarm follows.
     this.#sawHit = false
     this.#hitIdleEnds = null
     this.#lostAway = null

@@ -2,10 +2,10 @@ import type { Booking } from './bookings.ts'
 import type { Outcome } from '../contract/contract.ts'
 
 /**
- * What the end of a booking says about one of its engines. A client that leaves and an engine that refuses (4xx) or
- * is busy are no failures; an answer of any kind shows that the engine lives. Of several engines only the one that had the
- * last word is judged, unless all went well: the others may never have been asked.
- * @param isMoving the engine has begun or moved other answers since this request was sent: it does not hang
+ * Classifies the end of a booking for the circuit of one of its engines. Client disconnects, 4xx and busy responses
+ * are no failures; any response proves that the engine runs. Of several engines only the one that failed is judged,
+ * unless all succeeded.
+ * @param isMoving the engine sent output of other requests since this request was sent, so it does not hang
  */
 export function circuitSignal(
   engine: string,
@@ -14,13 +14,13 @@ export function circuitSignal(
   isMoving = false,
 ): Verdict {
   const spoke = placement.kind === 'whole' || failedEngine === engine
-  // Else the streams nobody read would hide the cuts of those that are read.
+  // Otherwise streams that are not parsed would hide the cuts of those that are.
   if (result === 'complete' && endUnseen === true && (placement.kind === 'whole' || placement.decode === engine))
     return 'begun'
   if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
   if (!spoke) return 'unclear'
   if (failure === 'busy') return 'success'
-  // The limit bounds the whole answer: how long it is was the client's choice.
+  // The client chooses the length of the response, so its timeout is no failure of the engine.
   if (failure === 'answer_timeout') return 'unclear'
   if (failure === 'first_byte_timeout') return isMoving ? 'unclear' : 'hung'
   if (failure === 'connect_timeout') return isMoving ? 'failure' : 'hung'
@@ -28,8 +28,8 @@ export function circuitSignal(
 }
 
 /**
- * The same of a gateway with engines of its own: what becomes of a request there is theirs. It is ill when nothing comes of
- * it at all, several times in a row; one request that waits too long may wait for one of many engines.
+ * Classifies the end of a booking on another gateway. Single failures belong to the engines behind it; it fails if
+ * nothing arrives, several times in a row.
  */
 export function verdictOnGateway(
   engine: string,
@@ -43,34 +43,31 @@ export function verdictOnGateway(
   return verdict === 'hung' ? 'failure' : verdict
 }
 
-/**
- * One engine's circuit breaker as a union of its states: an open circuit has an end, a closed one cannot. Plain values:
- * they survive a snapshot.
- */
+/** Circuit breaker of one engine, as a union of its states. Plain data, so that a snapshot can store it. */
 export type Circuit = Evidence & (ClosedCircuit | OpenCircuit | ProbingCircuit)
 
 interface Evidence {
-  /** Booking keys of the failures in a row that opened it, or may yet; empty where a time limit opened it. */
+  /** Booking keys of the consecutive failures that opened it or may open it; empty after a timeout. */
   readonly by: readonly string[]
-  /** Streams cut since the last stream that completed; absent: none. */
+  /** Streams cut since the last complete one; absent: none. */
   readonly cuts?: number
-  /** Tenant of all these requests; null: several tenants, or requests without a key. Absent: no failures. */
+  /** Tenant of all these requests; null: several tenants, or no keys. Absent: no failures. */
   readonly client?: string | null
 }
 
 interface ClosedCircuit {
   readonly state: 'closed'
-  /** Times it opened for cuts since a stream completed. */
+  /** How often it opened because of cut streams since the last complete one. */
   readonly openings?: number
 }
 
 interface Opened {
-  /** Only requests sent after this moment say how the engine is now. Milliseconds since the epoch. */
+  /** Results of requests sent before this time are ignored. Milliseconds since the epoch. */
   readonly openedAt: number
-  /** No trial before this moment, milliseconds since the epoch. */
+  /** Earliest time of a trial, milliseconds since the epoch. */
   readonly untilMs: number
   readonly openings: number
-  /** A time limit opened it: a good health check proves nothing, since engines that hang still give it. */
+  /** A timeout opened it. A passing health check is then no proof, because a hanging engine passes it, too. */
   readonly isHung?: true
 }
 
@@ -78,74 +75,74 @@ interface OpenCircuit extends Opened {
   readonly state: 'open'
 }
 
-/** Half-open. */
+/** Half-open state. */
 interface ProbingCircuit extends Opened {
   readonly state: 'probing'
   /** Booking keys of the trial requests in flight. */
   readonly trials: readonly string[]
-  /** Trial requests admitted at once. */
+  /** Maximum number of concurrent trial requests. */
   readonly limit: number
 }
 
 export interface CircuitSettings {
   /** Consecutive failures that open it. */
   readonly failures: number
-  /** How long it stays open the first time; each failed trial doubles it, up to sixteen times. */
+  /** How long it stays open at first, milliseconds. Each failed trial doubles it, up to 16 times. */
   readonly openMs: number
 }
 
 /**
- * What an attempt taught about the engine. `begun`: its first token came, which says nothing of how it will end. `cut`:
- * it broke off after that. `unclear`: nothing was learned, e.g. the client left early. `hung`: a time limit ran out,
- * which opens at once: each further trial would cost a client the whole limit.
+ * Result of an attempt. `begun`: first token, the end is unknown. `cut`: broken after the first token. `unclear`: no
+ * evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
+ * costs a client the whole timeout.
  */
 export type Verdict = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
-/** Trial requests at once while half-open. More are admitted only once the circuit is closed. */
+/** Concurrent trial requests while half-open, before the circuit closes. */
 export const MAX_TRIALS = 8
-/** Trial requests at once of an engine that a health check found back: a long prefill leaves room for short ones. */
+/** Concurrent trial requests after a passing health check, so that a long prefill does not block short ones. */
 const TRIALS_AFTER_RECOVERY = 4
 
 export const closed: Circuit = { state: 'closed', by: [] }
 
-/** May a booking be made? */
+/** Whether the engine may be booked. */
 export function admits(circuit: Circuit, now: number): boolean {
   if (circuit.state === 'closed') return true
   return circuit.state === 'open' ? now >= circuit.untilMs : circuit.trials.length < circuit.limit
 }
 
-/** Milliseconds until it may be tried; null when that depends on the trials now running. */
+/** Milliseconds until the next trial; null: depends on running trials. */
 export function waitMs(circuit: Circuit, now: number): number | null {
   if (circuit.state === 'probing') return circuit.trials.length < circuit.limit ? 0 : null
   return circuit.state === 'closed' ? 0 : Math.max(0, circuit.untilMs - now)
 }
 
-/** A booking was made: unless the circuit is closed, or has all the trials it may have (panic mode), it is a trial. */
+/** Records a booking. It is a trial if the circuit is not closed and has a free trial (panic mode may exceed it). */
 export function booked(circuit: Circuit, key: string): Circuit {
   if (circuit.state === 'open') return { ...circuit, state: 'probing', trials: [key], limit: 1 }
   if (circuit.state === 'closed' || circuit.trials.length >= circuit.limit) return circuit
   return { ...circuit, trials: [...circuit.trials, key] }
 }
 
-/** Is the booking a trial? */
+/** Whether the booking is a trial. */
 const isTrial = (circuit: Circuit, key: string): boolean => circuit.state === 'probing' && circuit.trials.includes(key)
 
 export interface Attempt {
   readonly key: string
   readonly now: number
   readonly settings: CircuitSettings
-  /** When the request was sent, milliseconds since the epoch. Absent: not known, taken for old. */
+  /** When the request was sent, milliseconds since the epoch. Absent: unknown, treated as old. */
   readonly sentAt?: number
-  /** Whose request it is; null: not known. */
+  /** Client of the request; null: unknown. */
   readonly client?: string | null
-  /** May a closed circuit open on the account of this client (null: of several)? Absent: it may. */
+  /** Whether failures of this client alone (null: of several) may open a closed circuit. Default: they may. */
   readonly mayOpen?: (client: string | null) => boolean
 }
 
 /**
- * The circuit after an attempt. Half-open, failures count only of trials. Success counts of every request that was sent
- * after the circuit opened, which panic mode brings about.
+ * Returns the circuit after an attempt. While half-open, only failures of trials count. Successes count for every
+ * request sent after the circuit opened, including those of panic mode.
  */
 export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Circuit {
   if (circuit.state !== 'closed' && !isTrial(circuit, attempt.key)) {
@@ -167,8 +164,8 @@ export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Ci
 }
 
 /**
- * A good health check: half-open admits twice as many trials, and closes beyond the maximum unless a time limit had
- * opened it. Response heads of trials do not count: the checks come every second and need no message from the gateways.
+ * Applies a passing health check: a half-open circuit doubles its trials, and closes beyond the maximum unless a
+ * timeout opened it.
  */
 export function probedHealthy(circuit: Circuit, settings: CircuitSettings): Circuit {
   if (circuit.state !== 'probing') return circuit
@@ -186,7 +183,9 @@ const evidenceOf = ({ by, cuts, client }: Circuit): Evidence => ({
 const openedOf = ({ openedAt, untilMs, openings, isHung }: Opened): Opened =>
   isHung === true ? { openedAt, untilMs, openings, isHung } : { openedAt, untilMs, openings }
 
-/** It can begin again. Whether it can end shows only at the end: after cuts the next one opens it anew. */
+/**
+ * Applies a first token. Whether streams complete is still unknown: after cuts, the next cut opens the circuit again.
+ */
 function begun(circuit: Circuit, { failures }: CircuitSettings): Circuit {
   const { cuts, openings, client } = circuit
   if (cuts === undefined) return closed
@@ -199,7 +198,7 @@ function begun(circuit: Circuit, { failures }: CircuitSettings): Circuit {
   }
 }
 
-/** Without any trial left, it is open again, and due at once. */
+/** Without running trials the circuit is open again, and due at once. */
 function withoutTrial(circuit: Circuit, key: string): Circuit {
   if (circuit.state !== 'probing') return circuit
   const trials = circuit.trials.filter((trial) => trial !== key)
@@ -211,7 +210,7 @@ function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', attempt: 
   const { key, now, settings } = attempt
   const isHung = verdict === 'hung'
   const wasProbing = circuit.state === 'probing'
-  // A time limit opens by itself: no other failure is to be excused for it.
+  // A timeout opens on its own: forgiving other failures does not close it.
   const by = isHung ? [] : verdict === 'cut' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
   const cuts = (circuit.cuts ?? 0) + (verdict === 'cut' ? 1 : 0)
   const client = clientOf(circuit, attempt)
@@ -222,7 +221,7 @@ function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', attempt: 
     if (!isHung && by.length + cuts < settings.failures) return { ...evidence, ...before }
     if (attempt.mayOpen?.(client) === false) return isHung ? circuit : { ...atBrink(evidence, settings), ...before }
   } else if (now < circuit.untilMs) {
-    // Panic mode sent it before its time: that costs no longer wait.
+    // A request of panic mode was sent before the trial time: it does not extend the wait.
     return { ...evidenceOf(circuit), ...openedOf(circuit), state: 'open' }
   }
   return {
@@ -235,12 +234,12 @@ function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', attempt: 
   }
 }
 
-/** The one client of all failures so far, this one included; null: there are several, or it has no name. */
+/** Client of all failures including this one; null: several or unknown. */
 function clientOf(circuit: Circuit, { client = null }: Attempt): string | null {
   return circuit.client === undefined || circuit.client === client ? client : null
 }
 
-/** As much evidence as a closed circuit can have: the next failure is judged again. */
+/** Keeps the maximum evidence of a closed circuit: the next failure is judged again. */
 function atBrink({ by, cuts = 0, client }: Evidence, { failures }: CircuitSettings): Evidence {
   const keptCuts = Math.min(cuts, failures - 1)
   const kept = by.slice(Math.max(0, by.length - (failures - 1 - keptCuts)))
@@ -250,8 +249,8 @@ function atBrink({ by, cuts = 0, client }: Evidence, { failures }: CircuitSettin
 }
 
 /**
- * The booking's failure was its request's: all is as if it had never been, but for the time that has passed.
- * @param isDoubtful it may have been: an engine that was open before stays as it is
+ * Removes a failure that the request caused, as if it had not happened.
+ * @param isDoubtful the cause is uncertain: a circuit that was open before stays open
  */
 export function excused(circuit: Circuit, key: string, now: number, isDoubtful = false): Circuit {
   if (!circuit.by.includes(key) || (isDoubtful && circuit.state !== 'closed' && circuit.openings > 1)) return circuit
@@ -268,7 +267,7 @@ export function excused(circuit: Circuit, key: string, now: number, isDoubtful =
   return { ...kept, ...before, state: 'probing', trials: circuit.trials, limit: circuit.limit }
 }
 
-/** A good health check after a bad one: trials begin at once, several at a time. What was sent before is no trial. */
+/** Applies the first passing health check after a failing one: trials start at once. Earlier requests are no trials. */
 export function revived(circuit: Circuit, now: number): Circuit {
   if (circuit.state === 'closed') return circuit
   const { openings } = circuit
@@ -277,13 +276,13 @@ export function revived(circuit: Circuit, now: number): Circuit {
   return { ...evidenceOf(circuit), ...opened, state: 'probing', trials: [], limit: TRIALS_AFTER_RECOVERY }
 }
 
-/** After a restart: trials whose bookings were lost no longer count. */
+/** After a restart, removes trials whose bookings were lost. */
 export function withTrials(circuit: Circuit, isKnown: (key: string) => boolean): Circuit {
   if (circuit.state !== 'probing') return circuit
   return circuit.trials.filter((key) => !isKnown(key)).reduce(withoutTrial, circuit)
 }
 
-/** A circuit from a snapshot, which an older version may have written. */
+/** Reads a circuit of a snapshot, possibly of an older version. */
 export function restored(circuit: Circuit, now: number): Circuit {
   if (circuit.state === 'closed') return circuit
   const { untilMs = now, openings } = circuit

@@ -1,4 +1,4 @@
-/** One choice, from the engines as they are to a decision. Nothing is booked here. */
+/** Makes one routing decision from the engines' state. Books nothing. */
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/rendezvous.ts'
 import type { Ranking, RankingPool } from '../routing/ranking.ts'
@@ -11,7 +11,7 @@ import type { PolicyChains } from './policy-chain.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type Excluded, refuse } from './refusals.ts'
 
-/** Affinity without an index looks at this many leading blocks. */
+/** Leading blocks that identify a prompt for affinity without an index. */
 export const PREFIX_KEY_BLOCKS = 4
 
 export interface DecisionInput {
@@ -20,14 +20,14 @@ export interface DecisionInput {
   readonly chains: PolicyChains
   readonly reading: SignalReader
   readonly random: Random
-  /** Grows with every choice: where the turn among equals starts. */
+  /** Decision counter: the start of the rotation among equal engines. */
   readonly rotation: number
-  /** Where rankings are written. Whoever gets a choice gives its rankings back. */
+  /** Pool of ranking buffers. The caller returns the rankings of the decision to it. */
   readonly spare: RankingPool
   readonly now: number
 }
 
-/** A decision without its candidates: they are what `ranked` holds, in numbers. */
+/** Decision whose candidates are in `ranked`, as numbers. */
 export interface Choice {
   readonly decision: Decision
   readonly ranked: readonly Ranking[]
@@ -36,7 +36,7 @@ export interface Choice {
 export type DecisionResult = Choice | { readonly refusal: Refusal }
 
 const AS_NUMBERS: Decision['candidates'] = []
-/** What the choice itself needs to know of everyone. */
+/** Signals that every decision reads. */
 const NEEDED = ['requests', 'recentWork'] as const
 
 export function decide(admission: Admission, choosing: DecisionInput): DecisionResult {
@@ -113,7 +113,7 @@ function routeAmong(excluded: readonly Excluded[], admission: Admission, choosin
   return { routed, excluded, inOrder, field, request, unusable }
 }
 
-/** What the shadow policy would have chosen from the same engines. */
+/** Returns what the shadow policy would choose from the same engines. */
 function shadowOf(
   request: RouteRequest,
   choosing: DecisionInput,
@@ -185,7 +185,7 @@ function decisionOf(
   }
 }
 
-/** Everyone who was not ranked, with the reason. */
+/** Engines that were not ranked, each with the reason. */
 function excludedIn(
   ranking: RankResult,
   eligible: readonly EngineState[],
@@ -208,7 +208,7 @@ function excludedIn(
 
 function forecastOf(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
   const engine = engines.get(engineId)
-  // Behind a gateway are many.
+  // A gateway has many engines behind it, so there is no forecast.
   return engine === undefined || engine.spec.isGateway === true
     ? { ttftMs: null, cachedTokens: null }
     : reading.forecast(engine)
@@ -229,7 +229,7 @@ function requestOf(admission: Admission, blockTokens: number): RouteRequest {
   }
 }
 
-/** Block hashes are chained, so one lane of the last leading block stands for all of them. */
+/** Key of the leading blocks. Hashes are chained, so one lane of the last block identifies all. */
 export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {
   const count = Math.min(blocks.length >> 1, PREFIX_KEY_BLOCKS)
   return count === 0 ? hashText(id) : blocks[2 * (count - 1)]!
@@ -238,13 +238,13 @@ export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): num
 interface Roles {
   readonly encodes: boolean
   readonly splits: boolean
-  /** Is there anyone who may not do everything but encode alone? */
+  /** Whether any engine has a role other than `any`. */
   readonly differ: boolean
 }
 
 const roles = new WeakMap<PoolConfig, Roles>()
 
-/** Computed once a configuration, not once a request. */
+/** Roles of a pool, computed once per configuration. */
 function rolesOf(pool: PoolConfig): Roles {
   const known = roles.get(pool)
   if (known !== undefined) return known
@@ -257,7 +257,7 @@ function rolesOf(pool: PoolConfig): Roles {
   return found
 }
 
-/** A pool splits when someone was given a part of the work and someone else can do the other. */
+/** Whether the pool has dedicated prefill or decode engines, and different engines for both. */
 function splits({ engines }: PoolConfig): boolean {
   const prefillers = engines.filter(({ role }) => supportsRole(role, 'prefill'))
   const decoders = engines.filter(({ role }) => supportsRole(role, 'decode'))

@@ -2,33 +2,33 @@ import type { RankingPool } from '../routing/ranking.ts'
 import type { Choice, DecisionResult } from './decide.ts'
 import type { Decision, Outcome, RefusalReason, StageTimes } from '../contract/contract.ts'
 
-/** Choices of one kind since the object began, as its digest tells them. Every label is of a closed list. */
+/** Number of decisions of one kind since the object started. Every label is of a closed list. */
 export interface DecisionCount {
-  /** '': refused. */
+  /** Policy; '' if refused. */
   readonly policy: string
-  /** The policy that could not be used; '': none. */
+  /** Policy that could not be used; '': none. */
   readonly fallback: string
-  /** Not the first attempt of its request. */
+  /** Whether it was a retry. */
   readonly retry: boolean
-  /** Kind of the placement; '': refused. */
+  /** Kind of the placement; '' if refused. */
   readonly placement: string
-  /** Why nobody was chosen; '': somebody was. */
+  /** Reason of the refusal; '' if placed. */
   readonly refused: string
   readonly count: number
-  /** Did the shadow policy choose the same? '': there is none. Absent from older objects, as is the next. */
+  /** Whether the shadow policy chose the same; '': no shadow. Absent from older objects, as is the next. */
   readonly shadow?: '' | 'agrees' | 'differs'
-  /** Seconds by which the shadow's first tokens were expected sooner, summed; negative: later. */
+  /** Sum of the predicted gains of the shadow policy, seconds; negative: losses. */
   readonly shadowGainS?: number
-  /** Circuits were ignored. Absent: they were respected, or the object is older. */
+  /** Circuits were ignored (panic mode). Absent: they were respected, or the object is older. */
   readonly panic?: boolean
 }
 
 type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
 type Kind = Omit<DecisionCount, 'count' | 'shadowGainS'>
 
-/** How often each policy chose, in whose place, and how often nobody was chosen. */
+/** Counts decisions by policy, fallback and refusal. */
 export class DecisionCounts {
-  /** Few: looked through one by one. */
+  /** A short list, searched linearly. */
   readonly #counts: Count[] = []
 
   add(chosen: DecisionResult, attempt: number): void {
@@ -80,18 +80,18 @@ function isKind(one: Kind, of: Kind): boolean {
 
 interface Kept extends Choice {
   decision: Decision
-  /** The same request's attempt before, while that is kept. */
+  /** Previous attempt of the same request, if stored. */
   earlier: Kept | null
 }
 
 /** Decisions kept for the dashboard by their first token or end, while newer requests start. */
 const MEASURED_KEPT = 64
 
-/** The last decisions, for `explain`: bounded, the oldest goes first. Found by booking key (`id#attempt`) or by id, which means the last attempt. */
+/** Log of the last decisions: a ring buffer, indexed by booking key (`id#attempt`) and by id (the last attempt). */
 export class Decisions {
   readonly #limit: number
   readonly #spare: RankingPool
-  /** A ring: once full, the oldest is at `#next`. */
+  /** Ring buffer: once full, the oldest decision is at `#next`. */
   readonly #kept: Kept[] = []
   #next = 0
   /** Those with the latest first tokens and ends, the latest last. */
@@ -122,7 +122,7 @@ export class Decisions {
     this.#remember(kept)
   }
 
-  /** What came of it. */
+  /** Stores the outcome of a decision. */
   settle({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, outcome: Outcome): void {
     const kept = this.#attempt(id, attempt)
     if (kept === null) return
@@ -136,13 +136,13 @@ export class Decisions {
     this.#remember(kept)
   }
 
-  /** Notes why the request's last attempt was not followed by another. */
+  /** Stores why the last attempt was not retried. */
   retryRefused(id: string, reason: RefusalReason): void {
     const kept = this.#byId.get(id)
     if (kept !== undefined) kept.decision = { ...kept.decision, retryRefused: reason }
   }
 
-  /** The last ones, newest first, without their candidates. */
+  /** Returns the last decisions, newest first, without candidates. */
   latest(limit: number): Decision[] {
     const newest = [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)]
     return newest
@@ -187,7 +187,7 @@ export class Decisions {
   }
 }
 
-/** A choice for whoever asks why: with its candidates as objects. */
+/** Converts a choice to a decision with its candidates as objects. */
 export function toDecision({ decision, ranked }: Choice): Decision {
   return { ...decision, candidates: ranked.flatMap((one) => one.candidates()) }
 }

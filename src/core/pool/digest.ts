@@ -3,7 +3,7 @@ import { unavailability } from './eligible.ts'
 import type { EngineState } from './engine-state.ts'
 import type { PoolAccounts } from './fleet.ts'
 
-/** One engine's line of the digest. */
+/** Returns one engine's entry of the digest. */
 export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts, now: number): EngineDigest {
   const { spec, stats } = engine
   const kept = { ...load.digest(engine), ...ledger.digest(engine, now) }
@@ -31,7 +31,7 @@ export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts
   }
 }
 
-/** What an object that was never configured says of itself. */
+/** Returns the digest of an object without configuration. */
 export function emptyDigest(facts: Pick<ClusterDigest, 'version' | 'epoch' | 'seq' | 'at'>): ClusterDigest {
   return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
 }

@@ -8,7 +8,7 @@ import type { SignalReader } from './signal-reader.ts'
 import type { Excluded } from './refusals.ts'
 
 const PARTS_OF_ROLE: Readonly<Record<Role, readonly LegRole[]>> = {
-  // It encodes too, but as part of serving whole: sending it the items alone would move them twice.
+  // An `any` engine encodes as part of a whole request: sending only the items would transfer them twice.
   any: ['whole', 'prefill', 'decode'],
   prefill: ['prefill'],
   // A decode engine can prefill for itself: that is what serving without a split means.
@@ -20,7 +20,7 @@ export function supportsRole(role: Role, part: LegRole): boolean {
   return PARTS_OF_ROLE[role].includes(part)
 }
 
-/** Does it serve the model or the adapter that was asked for? */
+/** Whether the engine serves the requested model or adapter. */
 export function serves({ models }: Pick<EngineSpec, 'models'>, admission: Admission): boolean {
   return (
     models === null ||
@@ -29,7 +29,7 @@ export function serves({ models }: Pick<EngineSpec, 'models'>, admission: Admiss
   )
 }
 
-/** Why the engine may not be given this request now; null: it may. Permanent reasons come before passing ones. */
+/** Returns why the engine cannot serve this request now; null: it can. Permanent reasons come first. */
 export function exclusion(
   engine: EngineState,
   admission: Admission,
@@ -43,7 +43,7 @@ export function exclusion(
 const avoidance = ({ spec }: EngineState, { avoid }: Admission): ExclusionReason | null =>
   avoid.includes(spec.id) ? 'avoided' : null
 
-/** The same of an engine whose circuit is open and is to be ignored. */
+/** Returns why the engine cannot serve this request if its circuit is ignored; null: it can. */
 export function exclusionInPanic(engine: EngineState, admission: Admission, requests: number): ExclusionReason | null {
   return isFull(engine, requests) ? 'full' : avoidance(engine, admission)
 }
@@ -51,20 +51,20 @@ export function exclusionInPanic(engine: EngineState, admission: Admission, requ
 const isFull = ({ spec: { maxInFlight } }: EngineState, requests: number): boolean =>
   maxInFlight !== null && requests >= maxInFlight
 
-/** Do engines of these roles stand in for each other in some part of the work? */
+/** Whether engines of these roles can replace each other for some leg. */
 export function overlaps(one: Role, other: Role): boolean {
   return PARTS_OF_ROLE[one].some((part) => PARTS_OF_ROLE[other].includes(part))
 }
 
-/** Prompts that a trial may have where another engine could take a longer one: its outcome is known soon. */
+/** Maximum prompt length of a trial if a longer one has an alternative: its result is known soon. */
 const TRIAL_TOKENS = 2048
 
-/** Is the request one to try an engine with: short, and with a first token that is seen? */
+/** Whether the request suits a trial: short, with a visible first token. */
 export function suitsTrial({ promptTokens, streams }: Admission): boolean {
   return promptTokens <= TRIAL_TOKENS && streams !== false
 }
 
-/** Why the engine, with so many requests, may be given nothing now, whatever is asked; null: it may. */
+/** Returns why an engine with this many requests accepts no new ones; null: it does. */
 export function unavailability(engine: EngineState, requests: number, now: number): ExclusionReason | null {
   if (engine.isLeaving) return 'draining'
   if (!engine.healthy) return 'unhealthy'
@@ -76,7 +76,7 @@ export function unavailability(engine: EngineState, requests: number, now: numbe
 let places = new Int32Array(64)
 let works = new Float64Array(64)
 
-/** Least `recentWork` first; equal ones in a rotating order, so that an idle fleet is used in turn. */
+/** Sorts by `recentWork`; equal engines in rotating order, so that an idle fleet is used evenly. */
 export function tieOrder(engines: readonly EngineState[], rotation: number): EngineState[] {
   const count = engines.length
   if (places.length < count) {
@@ -93,10 +93,10 @@ export function tieOrder(engines: readonly EngineState[], rotation: number): Eng
   return inOrder
 }
 
-/** The signals that are not known of every engine at all times. */
+/** Signals that may be missing for an engine. */
 const MAY_BE_MISSING = ['lookupTokens', 'reportedQueue'] as const
 
-/** What the router may know of the engines: the signals a policy names and no others. */
+/** Candidate set for the router: fills the signals that a policy needs. */
 export function fieldOf(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
   const rows = engines.map(({ signals, spec }) => {
     signals.weight = spec.weight
@@ -114,7 +114,7 @@ export function fieldOf(engines: readonly EngineState[], reading: SignalReader):
   }
 }
 
-/* What circuits mean for one choice: which engines they exclude, and when they are ignored (panic mode, as in Envoy). */
+/* Exclusions by circuits for one decision, and panic mode, as in Envoy. */
 
 interface Facts {
   readonly engines: readonly EngineState[]
@@ -123,7 +123,7 @@ interface Facts {
   readonly now: number
 }
 
-/** Engines that may not be given the request, circuits respected. */
+/** Engines excluded from the request, with circuits respected. */
 export function excludedFrom({ engines, admission, pool, now }: Facts): Excluded[] {
   const excluded: Excluded[] = []
   const trials: EngineState[] = []
@@ -143,25 +143,25 @@ export function excludedFrom({ engines, admission, pool, now }: Facts): Excluded
   return excluded
 }
 
-/** A short request is a better trial, but where none comes, any will do. */
+/** A short request is the better trial; without one, any request is admitted. */
 function waitsForShort({ circuit }: EngineState, openMs: number, now: number): boolean {
   if (circuit.state === 'probing') return circuit.trials.length > 0
   return circuit.state === 'open' && now < circuit.untilMs + openMs
 }
 
-/** Without these nobody serves at all. */
+/** Roles without which no request can be served. */
 const SERVING: readonly LegRole[] = ['whole']
-/** Where these are missing, requests are served without a split, unless the pool is configured otherwise. */
+/** Roles without which requests are served unsplit, unless the pool is configured otherwise. */
 const PREPARING: readonly LegRole[] = ['prefill', 'encode']
 
 export interface Panic {
-  /** Engines that may not be given the request although panic mode ignores circuits. */
+  /** Engines excluded although panic mode ignores circuits. */
   readonly excluded: readonly Excluded[]
-  /** Circuits of prefill and encode engines besides: for a request that cannot be served without. */
+  /** Also ignores circuits of prefill and encode engines, for a request that needs them. */
   readonly excludedAtLast: readonly Excluded[]
 }
 
-/** null: enough engines are available, or circuits exclude none. */
+/** Returns null if enough engines are available or circuits exclude none. */
 export function panicOf(excluded: readonly Excluded[], facts: Facts): Panic | null {
   if (!((facts.pool.circuit.panicShare ?? 0) > 0) || !excluded.some(isByCircuit)) return null
   const serving = SERVING.filter((part) => isShort(part, facts))
@@ -175,7 +175,7 @@ export function panicOf(excluded: readonly Excluded[], facts: Facts): Panic | nu
 
 const isByCircuit = ({ reason }: Excluded): boolean => reason === 'circuit_open'
 
-/** Is a smaller share of the engines available than `panicShare`? Full engines are available: they are well. */
+/** Whether fewer than `panicShare` of the engines are available. Full engines count as available. */
 function isShort(part: LegRole, { engines, admission, pool, now }: Facts): boolean {
   const hosts = engines.filter(
     (one) => !one.isLeaving && serves(one.spec, admission) && supportsRole(one.spec.role, part),

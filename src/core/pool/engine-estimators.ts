@@ -6,13 +6,13 @@ import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
 import { PrefillQueue } from './prefill-queue.ts'
 
-/** Which adapters an engine has loaded, as far as can be known: its own report, and what we have sent it since. */
+/** LoRA adapters that an engine probably has loaded: from its own report and from the requests sent since. */
 export class LoadedAdapters {
   #reported: ReadonlySet<string> = new Set()
   #max: number | null = null
   /** Live requests by adapter. */
   readonly #live = new Map<string, number>()
-  /** Adapters sent, least recently first: what it holds as long as there is room. */
+  /** Adapters sent, least recently used first; the engine keeps them while it has room. */
   readonly #sent = new Set<string>()
 
   observed(adapters: NonNullable<EngineStats['adapters']>): void {
@@ -37,32 +37,38 @@ export class LoadedAdapters {
     else this.#live.set(adapter, left)
   }
 
-  /** 1: loaded, or none is asked for. 0: must be loaded. -1: as many as the engine may run at once are running. */
+  /** Affinity: 1 loaded or none needed, 0 must be loaded, -1 no room, because the maximum is running. */
   fit(adapter: string | null): 1 | 0 | -1 {
     if (adapter === null || this.#reported.has(adapter) || this.#sent.has(adapter)) return 1
     return this.#max !== null && this.#live.size >= this.#max ? -1 : 0
   }
 }
 
-/** Adapters remembered of an engine that does not say how many it holds. */
+/** Adapters remembered for an engine that does not report its maximum. */
 const SENT_KEPT = 64
 
-/** How long a new or restarted engine is spared: CUDA graphs, caches and clocks take their time. */
+/** Warm-up time of a new or restarted engine, milliseconds: CUDA graphs, caches, clocks. */
 const WARM_AFTER_MS = 30_000
 const ERROR_DECAY = 0.05
-/** How often laws are mixed anew: what an engine showed fades within seconds, and a mix costs as much as a dozen engines' prices. */
+/**
+ * Interval at which cost models are blended again, milliseconds. Confidence decays within seconds, and a blend costs
+ * as much as the prices of a dozen engines.
+ */
 const TICK_MS = 100
-/** Unseen output is taken to end here, however long its request lives. */
+/** Maximum estimated output tokens of a response that is not parsed. */
 const MOST_UNSEEN_TOKENS = 4096
 
-/** What engines of one hardware profile have in common: where a new one starts, and what one that is unsure of itself goes by. */
+/**
+ * Estimators shared by engines of one hardware profile: the start for new engines, and the fallback for uncertain
+ * ones.
+ */
 export class HardwareClass {
-  /** Whose law is surest. */
+  /** Engine with the highest confidence. */
   surest: EngineEstimators | null = null
-  /** Learns from all of them. */
+  /** Fits decode times of all its engines. */
   readonly decode = new DecodeLearner()
 
-  /** It has learned something: is it the surest now? */
+  /** Records that an engine's fit changed: it may now have the highest confidence. */
   learned(book: EngineEstimators): void {
     if (book.learner.samples === 0) return
     if (this.surest === null || book.learner.confidence > this.surest.learner.confidence) this.surest = book
@@ -73,7 +79,7 @@ export class HardwareClass {
   }
 }
 
-/** What is known and learned of one engine, but for the blocks it holds. */
+/** Estimators of one engine: everything learned except its blocks. */
 export class EngineEstimators {
   /** Its number in the prefix index. */
   readonly number: number
@@ -88,16 +94,16 @@ export class EngineEstimators {
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
   readonly handOver = new KvTransferModel()
-  /** Its KV events, where a bridge passes them on. */
+  /** Cursor of its KV events, if a bridge sends them. */
   readonly feed = new KvEventCursor()
-  /** Tokens a block as the engine cuts them: it reuses no part of one. 1: it has not said. */
+  /** Block size of the engine in tokens; it reuses whole blocks only. 1: unknown. */
   engineBlockTokens = 1
   /** Live requests. */
   requests = 0
   #warmSince: number
-  /** When it last came back, by the index's stamp. */
+  /** Stamp of the index at its last recovery. */
   revivedStamp = 0
-  // Every choice asks for the laws of all engines, and how they mix changes slowly.
+  // Every decision reads the models of all engines, and blends change slowly.
   #costModel: PrefillCostModel
   #lawTick = NaN
   #lawSamples = 0
@@ -105,12 +111,12 @@ export class EngineEstimators {
   #decodeCostModel: DecodeLaw | null = null
   #decodeLawTick = NaN
   #reportsCaching: boolean | null = null
-  /** KV blocks of the pool's size that it says it can hold; null: it has not said. */
+  /** Reported capacity in blocks of the pool's size; null: unknown. */
   #reportedBlocks: number | null = null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   #ttftError: number | null = null
-  // Output of requests whose stream nobody reads grows unseen: their number and the sum of their first tokens' times
-  // give what they have produced in all.
+  // Output of streams that are not parsed is estimated: their number and the sum of their first-token times give the
+  // total.
   #unseen = 0
   #unseenSince = 0
 
@@ -129,7 +135,10 @@ export class EngineEstimators {
     this.#costModel = prior
   }
 
-  /** What its prefills are expected to take. As of a moment ago, but what has just been learned counts at once. */
+  /**
+   * Returns the prefill cost model, blended with the profile's by confidence. Cached for a moment, except after new
+   * samples.
+   */
   costModel(now: number): PrefillCostModel {
     const tick = Math.floor(now / TICK_MS)
     const { surest } = this.kind
@@ -143,7 +152,7 @@ export class EngineEstimators {
     return this.#costModel
   }
 
-  /** How fast it decodes, as of a moment ago. */
+  /** Returns the decode cost model, cached for a moment. */
   decodeCostModel(blockTokens: number, now: number): DecodeLaw {
     const tick = Math.floor(now / TICK_MS)
     if (this.#decodeCostModel === null || this.#decodeLawTick !== tick) {
@@ -164,8 +173,8 @@ export class EngineEstimators {
   }
 
   /**
-   * The configuration describes it anew. What it has shown itself stays, also where its profile is another.
-   * @param factor so many times as many blocks of the pool's new size hold the same
+   * Applies a new configuration. Learned values stay, even with another profile.
+   * @param factor ratio of the old block size to the new one
    */
   described(
     spec: EngineSpec,
@@ -187,12 +196,12 @@ export class EngineEstimators {
     this.#decodeLawTick = NaN
   }
 
-  /** Does the engine share equal blocks? `auto` believes what it reports, and yes until it has. */
+  /** Whether the engine caches prefixes. `auto`: as reported, and yes until then. */
   caches(spec: EngineSpec): boolean {
     return spec.prefixCaching === 'auto' ? this.#reportsCaching !== false : spec.prefixCaching === 'on'
   }
 
-  /** Of so many tokens, those in whole blocks of the engine, as it cuts them. */
+  /** Returns the tokens in whole blocks of the engine. */
   wholeBlocks(tokens: number): number {
     return tokens - (tokens % this.engineBlockTokens)
   }
@@ -201,7 +210,10 @@ export class EngineEstimators {
     this.#warmSince = now
   }
 
-  /** It answers probes again. @param stamp the index's, of now */
+  /**
+   * Records the recovery of the engine.
+   * @param stamp current stamp of the index
+   */
   revived(stamp: number): void {
     this.revivedStamp = stamp
     this.feedback.revived()
@@ -219,7 +231,7 @@ export class EngineEstimators {
     return this.#unseen > 0
   }
 
-  /** @param sequences answers that have begun */
+  /** @param sequences responses that have started */
   unseenFrom(firstTokenAt: number, sequences = 1): void {
     this.#unseen += sequences
     this.#unseenSince += sequences * firstTokenAt
@@ -229,7 +241,7 @@ export class EngineEstimators {
     this.unseenFrom(firstTokenAt, -sequences)
   }
 
-  /** Blocks of output that unread streams are believed to have produced. */
+  /** Estimated output blocks of streams that are not parsed. */
   unseenBlocks(now: number, blockTokens: number, tokenS: number): number {
     if (this.#unseen === 0) return 0
     const tokens = Math.max(0, this.#unseen * now - this.#unseenSince) / 1000 / tokenS

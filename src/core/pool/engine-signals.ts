@@ -7,13 +7,13 @@ const NO_DECODE_COST_MODEL: Signals['decodeCostModel'] = { baseS: NaN, perReques
 export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
 
 /**
- * An engine as the policies see it: a row of numbers that stays from choice to choice, in which the books fill in what
- * the next policy needs. The rest of it is old. NaN: missing.
+ * Row of signals of one engine, reused by all decisions. Only signals that the current policy needs are up to date.
+ * NaN: missing.
  */
 export class EngineSignals implements Mutable<Signals> {
   readonly id: string
   weight = NaN
-  // All fields from the start, and no whole numbers: what begins as one has to be made anew for its first fraction.
+  // All fields are initialised with doubles, so that V8 does not change the object's shape later.
   requests = NaN
   arrivals = NaN
   turn = NaN

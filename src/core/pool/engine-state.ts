@@ -5,39 +5,39 @@ import { EngineSignals } from './engine-signals.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
-/** TTFTs kept for the eye. */
+/** Number of TTFTs kept for the dashboard. */
 const TTFTS_KEPT = 40
 /** A request's share in the decayed sums behind the hit rate. */
 const HIT_SHARE = 0.03
 
-/** Everything the cluster knows of one engine but its books. */
+/** State of one engine except the ledger. */
 export class EngineState implements EngineRef {
   readonly slot: number
   readonly signals: EngineSignals
   spec: EngineSpec
   circuit: Circuit = closed
-  /** What the last probe said; engines are taken for healthy until one says otherwise. */
+  /** Result of the last probe; engines count as healthy until a probe fails. */
   healthy = true
   asleep = false
   draining = false
-  /** Gone from the configuration; kept until its last booking ends. */
+  /** Removed from the configuration; kept until its last booking ends. */
   removed = false
   stats: { readonly value: EngineStats; readonly at: number } | null = null
   probedAt = 0
-  /** When output of any of its answers came last, milliseconds since the epoch. */
+  /** When any of its responses last produced output, milliseconds since the epoch. */
   movedAt = -Infinity
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
-  /** Failures that would have opened its circuit but for a limit of ejection. */
+  /** Failures that did not open the circuit because of a limit of ejection. */
   ejectionsWithheld = 0
-  /** Of the totals, what came from a snapshot. */
+  /** Part of the totals that came from a snapshot. */
   countedBefore = { requests: 0, failures: 0 }
   readonly recentTtftMs: number[] = []
-  /** Decayed sums: a ratio of sums weighs long prompts as much as they cost. */
+  /** Decayed sums. Their ratio weights prompts by length. */
   #promptTokens = 0
   #cachedTokens = 0
-  /** Bookings that name it, whatever part they are in. */
+  /** Bookings with the engine in any role. */
   bookings = 0
 
   constructor(slot: number, spec: EngineSpec) {
@@ -46,7 +46,7 @@ export class EngineState implements EngineRef {
     this.signals = new EngineSignals(spec.id)
   }
 
-  /** It is given no new requests: by an operator's word, or by its configuration. */
+  /** Whether it gets no new requests: removed, draining, or weight 0. */
   get isLeaving(): boolean {
     return this.removed || this.draining || this.spec.weight === 0
   }
@@ -57,20 +57,20 @@ export class EngineState implements EngineRef {
     if (this.recentTtftMs.length > TTFTS_KEPT) this.recentTtftMs.shift()
   }
 
-  /** What the engine said its cache saved of a prompt. */
+  /** Records the cached tokens that the engine reported. */
   sawUsage({ promptTokens, cachedTokens }: Usage): void {
     if (cachedTokens === null) return
     this.#promptTokens += promptTokens - HIT_SHARE * this.#promptTokens
     this.#cachedTokens += Math.min(cachedTokens, promptTokens) - HIT_SHARE * this.#cachedTokens
   }
 
-  /** Share of prompt tokens found in its cache, 0..1; null: it never said. */
+  /** Share of prompt tokens that were cached, 0..1; null: never reported. */
   get hitRate(): number | null {
     return this.#promptTokens > 0 ? this.#cachedTokens / this.#promptTokens : null
   }
 }
 
-/** The engines of a pool by id, each with a slot that nobody else has. */
+/** Engines of a pool by id, each with a unique slot. */
 export class EngineTable {
   readonly #byId = new Map<string, EngineState>()
   readonly #freeSlots: number[] = []
@@ -94,7 +94,7 @@ export class EngineTable {
     return this.#byId.get(id)
   }
 
-  /** In the order they were added, removed ones that still drain included. A list once given out does not change. */
+  /** Returns the engines in the order of addition, including removed ones that drain. The array is never modified. */
   all(): readonly EngineState[] {
     return this.#all
   }

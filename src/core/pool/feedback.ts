@@ -9,7 +9,7 @@ import type { EngineEstimators } from './engine-estimators.ts'
 
 export const LEARNED_VERSION = 1
 
-/** What is worth keeping of an engine over an eviction of the object. Small, structured-cloneable. */
+/** Learned values of an engine that survive an eviction. Small and structured-cloneable. */
 export interface LearnedEngine {
   readonly costModel: PrefillCostModel | null
   readonly decodeLogPace: number
@@ -25,14 +25,14 @@ export function learnedOf(book: EngineEstimators): LearnedEngine {
   }
 }
 
-/** The learned law comes back as a prior: the next answers confirm or replace it. */
+/** Restores learned values as a prior, which new samples confirm or replace. */
 export function relearn(book: EngineEstimators, learned: LearnedEngine): void {
   if (learned.costModel !== null) book.learner.restore(learned.costModel)
   book.decode.restore(learned.decodeLogPace)
   if (learned.capacityBlocks !== null) book.capacity.restore(learned.capacityBlocks)
 }
 
-/** A snapshot is read with suspicion: another version may have written it. null: not ours. */
+/** Validates a snapshot, which may be of another version. null: unusable. */
 export function readLearned(data: unknown): ReadonlyMap<string, LearnedEngine> | null {
   if (typeof data !== 'object' || data === null || !('version' in data) || data.version !== LEARNED_VERSION) return null
   if (!('engines' in data) || typeof data.engines !== 'object' || data.engines === null) return null
@@ -90,7 +90,7 @@ export function engineDigestOf(
   }
 }
 
-/** So short that most of the time to the answer was its prefill. */
+/** Output tokens up to which a non-streaming response time is mostly prefill. */
 const SHORT_ANSWER_TOKENS = 16
 
 export interface LearningContext {
@@ -99,24 +99,24 @@ export interface LearningContext {
   readonly blockTokens: number
 }
 
-/** Compares the TTFT that was predicted with the one that came; nothing without either. */
+/** Compares the predicted TTFT with the measured one; no effect if either is missing. */
 export function judgeForecast({ isResumed, estimate, estimators }: LegEntry, { ttft }: StageTimes): void {
   if (!isResumed && estimate.ttftMs !== null && ttft !== undefined) estimators.judgeTtft(estimate.ttftMs, ttft)
 }
 
-/** A prefill's first token, or the end of a leg that does nothing else. */
+/** Records the end of a prefill: its first token, or the end of a prefill leg. */
 export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): void {
   if (leg.queued === null) return
-  // It ended some time before it was booked again, which says nothing of those that wait.
+  // It ended before it was booked again, which is no evidence about the queue.
   if (leg.isResumed && leg.queued.bookedAt === now) return leg.estimators.queue.abandon(leg.queued, now)
   judgeForecast(leg, stages)
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
-  // Without its own end, a prefill leg's first token is the answer's, which came later.
+  // Without an end of its own, the prefill leg's time is the response's first token, which is later.
   leg.firstTokenInexact = leg.part === 'prefill' && stages.prefill_leg === undefined
 }
 
-/** An answer that is no stream shows no first token; a short one ended soon after it. */
+/** Estimates the prefill end of a short response that does not stream. */
 export function endUnstreamed(
   request: LedgerEntry,
   { result, usage }: Outcome,
@@ -134,7 +134,7 @@ export function endUnstreamed(
   }
 }
 
-/** What an ended request teaches about the engines it was on. */
+/** Updates the estimators of its engines from a completed request. */
 export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
   const { now, index } = context
   for (const leg of request.legs) {
@@ -156,18 +156,18 @@ export function learn(request: LedgerEntry, admission: Admission, outcome: Outco
 
 interface CacheContext extends LearningContext {
   readonly promptBlocks: number
-  /** Does what was cached tell of what is kept? */
+  /** Whether the cached tokens are evidence about the engine's cache. */
   readonly judges: boolean
 }
 
-/** Returns the tokens that were cached; null when the engine did not say. */
+/** Returns the cached tokens; null: not reported. */
 function learnCache(
   leg: LegEntry,
   outcome: Outcome,
   { now, index, blockTokens, promptBlocks, judges }: CacheContext,
 ): number | null {
-  // A split's answer comes from its decode engine, which reports what it was sent, not what it had: the prefill leg's own
-  // answer tells.
+  // A split request's response is from the decode engine, which reports the transferred tokens. The prefill leg's
+  // response is the evidence.
   const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
   if (usage === null) return null
   const { estimators, estimate } = leg
@@ -192,7 +192,7 @@ function learnCache(
     idleEnds: (estimate.stamp - estimate.usedStamp) | 0,
     beforeAway: estimators.wasAwayAfter(estimate.usedStamp),
   })
-  // Its events tell of restarts and evictions themselves.
+  // KV events report restarts and evictions directly.
   if (estimators.feed.isExact(now)) return actualTokens
   if (verdict.kind === 'restarted') {
     if (verdict.away) index.sweep(engine, estimators.revivedStamp)
@@ -221,7 +221,7 @@ function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }
     cachedTokens: actual ?? cached.total,
   }
   const size = { newTokens: newTokens(length), pairs: attentionPairs(length) }
-  // Time spent fetching from slower tiers or loading an adapter is not the law's.
+  // Time to load from slower tiers or to load an adapter is not part of the cost model.
   const usual = adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
   const reportedMs = outcome.stages.prefill ?? leg.prefillMs
   if (usual && reportedMs !== null)

@@ -11,20 +11,20 @@ import type { PoolLedger } from './ledger.ts'
 import type { LoadStats } from './load-stats.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
-/** Whose request taught something about an engine. */
+/** Origin of a result for a circuit. */
 export interface Attempt {
   /** Booking key. */
   readonly key: string
   readonly now: number
-  /** When its request was sent, milliseconds since the epoch. */
+  /** When the request was sent, milliseconds since the epoch. */
   readonly sentAt: number
-  /** Whose request it is; empty: there are no keys. */
+  /** Client of the request; empty: no keys are configured. */
   readonly tenant: string
   /** Other clusters could serve the request. */
   readonly hasAlternative: boolean
-  /** The engine refused or did not take the connection, which no request can bring about. */
+  /** The connection failed, which no request can cause. */
   readonly isUnreachable?: boolean
-  /** Others count it. */
+  /** Another replica counts it. */
   readonly elsewhere?: boolean
 }
 
@@ -34,7 +34,7 @@ export interface PoolAccounts {
   readonly ledger: PoolLedger
 }
 
-/** The engines of a pool: who there is, how they are, and when one that was removed may be forgotten. */
+/** Engines of a pool: membership, health and circuits. A removed engine stays until its last booking ends. */
 export class Fleet {
   readonly engines = new EngineTable()
   readonly #accounts: PoolAccounts
@@ -46,7 +46,7 @@ export class Fleet {
     this.#events = events
   }
 
-  /** New engines join, known ones get their new description and keep their books, missing ones drain. */
+  /** Applies a configuration: new engines join, known ones get their new spec, missing ones drain. */
   adopt(pool: PoolConfig, now: number): void {
     this.#circuit = pool.circuit
     for (const spec of pool.engines) {
@@ -63,7 +63,9 @@ export class Fleet {
     for (const spec of pool.engines) if (this.engines.get(spec.id) === undefined) this.#add(spec, now)
   }
 
-  /** Never touches the books of live requests: an engine's health says nothing about what it still holds. */
+  /**
+   * Applies a probe or an operator's action. It does not change bookings: health is no evidence about live requests.
+   */
   observe(signal: EngineSignal, now: number): void {
     const engine = this.engines.get(signal.engine)
     if (engine === undefined) return
@@ -80,7 +82,7 @@ export class Fleet {
   }
 
   #probed(engine: EngineState, signal: Extract<EngineSignal, { kind: 'probe' }>, now: number): void {
-    // A clock ahead of ours must not make everybody else's news look old.
+    // A clock that is ahead must not make later reports look old.
     const at = Math.min(signal.at, now)
     if (at < engine.probedAt) return
     engine.probedAt = at
@@ -103,13 +105,13 @@ export class Fleet {
     })
   }
 
-  /** The engine was chosen: unless its circuit is closed, this booking may be a trial. */
+  /** Records a decision for the engine: unless the circuit is closed, the booking may be a trial. */
   chosen(engine: EngineState, key: string): void {
     engine.requestsTotal += 1
     engine.circuit = circuits.booked(engine.circuit, key)
   }
 
-  /** A booking names the engine, chosen now or taken up again. */
+  /** Counts a booking of the engine. */
   joined(engine: EngineState): void {
     engine.bookings += 1
   }
@@ -121,14 +123,17 @@ export class Fleet {
       key,
       now,
       sentAt,
-      // Without keys nobody can be told from others.
+      // Without keys, clients cannot be distinguished.
       client: tenant === '' ? null : tenant,
       settings: this.#circuit,
       mayOpen: (client) => attempt.isUnreachable === true || this.#mayOpen(engine, client, attempt),
     })
   }
 
-  /** Not on one client's account where the engine is the last available one, and no more than a share of the pool. */
+  /**
+   * Whether the circuit may open: not for one client's failures on the last available engine, and not beyond the
+   * maximum share.
+   */
   #mayOpen(engine: EngineState, client: string | null, attempt: Attempt): boolean {
     const limit = this.#limitOfEjection(engine, client, attempt)
     if (limit === null) return true
@@ -153,13 +158,13 @@ export class Fleet {
     return hasAlternative || ejected < limit ? null : 'max_ejected_share'
   }
 
-  /** A booking that named the engine is over. */
+  /** Counts the end of a booking of the engine. */
   left(engine: EngineState): void {
     engine.bookings -= 1
     this.#forgetIfGone(engine)
   }
 
-  /** A digest for the eye: with the last TTFTs. */
+  /** Digest with the last TTFTs, for the dashboard. */
   glance(now: number): EngineDigest[] {
     return this.engines
       .all()
@@ -170,7 +175,7 @@ export class Fleet {
     return this.engines.all().map((engine) => engineDigest(engine, this.#accounts, now))
   }
 
-  /** What a new prompt meets on each engine that it may be given to now. */
+  /** Estimates for a new prompt, of each engine that is available for prefill. */
   estimates(now: number): EngineEstimate[] {
     const { load, ledger } = this.#accounts
     return this.engines
@@ -199,7 +204,7 @@ export class Fleet {
       }))
   }
 
-  /** After `adopt`, before the bookings come back. */
+  /** Restores a snapshot. Call after `adopt` and before the bookings are restored. */
   restore(snapshots: readonly EngineSnapshot[], now: number): void {
     for (const { spec, ...kept } of snapshots) {
       const engine = this.engines.get(spec.id) ?? this.#add(spec, now)
@@ -211,7 +216,10 @@ export class Fleet {
     }
   }
 
-  /** After the bookings came back: trials that were lost no longer count, and removed engines without bookings go. */
+  /**
+   * Call after the bookings were restored: lost trials no longer count, and removed engines without bookings are
+   * deleted.
+   */
   settle(known: (key: string) => boolean): void {
     for (const engine of this.engines.all()) {
       engine.circuit = circuits.withTrials(engine.circuit, known)

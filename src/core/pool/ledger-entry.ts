@@ -7,55 +7,55 @@ import type { BusyPeriod } from '../latency/busy-period.ts'
 import type { QueuedPrefill } from './prefill-queue.ts'
 import type { CachedTokens } from './signal-reader.ts'
 
-/** What one leg of a booking occupies, and what was believed when it was booked. */
+/** Ledger entry of one leg: what it occupies and what was estimated at booking. */
 export interface LegEntry {
   readonly engine: EngineRef
   readonly estimators: EngineEstimators
   readonly part: LegRole
-  /** Booked again for an edge that lives on: when it began, and what was known then, is forgotten. */
+  /** Booked again after an eviction: its start and the estimates are unknown. */
   readonly isResumed: boolean
-  /** null once its blocks are free. */
+  /** null after its blocks were released. */
   live: LiveRequest | null
   /** null: the leg prefills nothing. */
   readonly queued: QueuedPrefill | null
   readonly estimate: CacheEstimate
-  /** Teaches the engine's pace when all of it have ended; null: the first token has not come. */
+  /** Busy period of its prefill, which yields a sample when all of it have ended; null: no first token yet. */
   busyPeriod: BusyPeriod | null
-  /** Is the time of its first token not that of its prefill's end? */
+  /** Whether the first token's time differs from the prefill's end. */
   firstTokenInexact: boolean
-  /** How long its engine says the prefill took; null: it says nothing. */
+  /** Prefill time that the engine reported, milliseconds; null: none. */
   prefillMs: number | null
-  /** What a prefill leg's own answer counted; null: nothing, or no such leg. */
+  /** Token counts of a prefill leg's response; null: none. */
   usage: Usage | null
 }
 
 export interface CacheEstimate {
   readonly cached: CachedTokens
-  /** Leading blocks by the index alone, credited or not. */
+  /** Leading blocks in the index, trusted or not. */
   readonly indexBlocks: number
-  /** Of those, tokens held by live requests while others were still waiting for their first token. */
+  /** Tokens of it held by live requests before their first token. */
   readonly uncertainTokens: number
-  /** The index's stamps: of that moment, and of the last use of what was found cached. */
+  /** Stamps of the index: at booking, and at the last use of the cached blocks. */
   readonly stamp: number
   readonly usedStamp: number
   readonly ttftMs: number | null
-  /** 1 when the adapter was there already. */
+  /** Adapter affinity at booking, see `adapterFit`. */
   readonly adapterFit: number
 }
 
-/** A booking in the routing books. */
+/** Ledger entry of a booking. */
 export interface LedgerEntry {
   readonly legs: readonly LegEntry[]
-  /** Answers made side by side; undefined: one. */
+  /** Parallel responses (`n`); undefined: one. */
   readonly sequences: number | undefined
   firstTokenAt: number | null
-  /** Has its output been reported? Until then it is estimated. */
+  /** Whether output was reported. Until then it is estimated. */
   seen: boolean
-  /** Live requests on the decoding engine at the first token: what its pace is judged by. */
+  /** Live requests on the decode engine at the first token, for the decode fit. */
   running: number
 }
 
-/** Its output need not be estimated from when its prefill was taken for done. */
+/** Ends the estimate of output since the assumed end of the prefill. */
 export function endPresumed({ queued, estimators }: LegEntry): void {
   if (queued === null || queued.presumedAt === null) return
   estimators.seen(queued.presumedAt, queued.sequences)

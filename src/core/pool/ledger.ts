@@ -33,8 +33,8 @@ import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
 import { SignalReader, type Sources, tokensOfBlock } from './signal-reader.ts'
 
 /**
- * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
- * taught about its pace and its cache. Everything is booked at the moment of choice.
+ * Ledger of a pool: live and cached blocks, queued prefill work, and estimators per engine. Everything is booked at
+ * the time of the decision.
  */
 export class PoolLedger {
   readonly #load: LoadStats
@@ -42,10 +42,10 @@ export class PoolLedger {
   readonly #active = new ActiveBlocks(this.#index)
   readonly #engines: (LedgerEngine | undefined)[] = []
   readonly #requests = new Map<string, LedgerEntry>()
-  /** By hardware profile. */
+  /** Shared estimators by hardware profile. */
   readonly #kinds = new Map<string, HardwareClass>()
   #blockTokens = 0
-  /** What readings read from; made anew when the block size changes. */
+  /** Data of the signal readers; replaced when the block size changes. */
   #sources: Sources
   #firstAddedAt: number | null = null
 
@@ -69,7 +69,7 @@ export class PoolLedger {
 
   engineAdded(engine: EngineRef, now: number): void {
     this.#firstAddedAt ??= now
-    // A fleet that starts together is compared with nobody.
+    // Engines that start together have no warm engine to compare with.
     const warmSince = now === this.#firstAddedAt ? -Infinity : now
     const book = new EngineEstimators(this.#index.addEngine(), {
       kind: this.#kindOf(engine.spec),
@@ -181,7 +181,7 @@ export class PoolLedger {
     const request = this.#requests.get(booking.key)
     if (request === undefined) return
     this.#requests.delete(booking.key)
-    // Who never got to prefill leaves no new blocks behind. A lapsed request's engine has most likely gone on.
+    // A request that was never prefilled leaves no new blocks. The engine of an expired one has probably continued.
     const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
     this.#markSeen(request)
     const context = { now, index: this.#index, blockTokens: this.#blockTokens }
@@ -246,13 +246,13 @@ export class PoolLedger {
   }
 
   #reconfigure({ engine: { spec }, book }: LedgerEngine, blockTokens: number): void {
-    // Blocks of another size have other hashes: nothing known will ever match again.
+    // Blocks of another size have other hashes, so nothing in the index matches again.
     if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
     book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
     this.#limit(book)
   }
 
-  /** How much of the index is to be the engine's. */
+  /** Sets the engine's capacity in the index. */
   #limit(book: EngineEstimators): void {
     book.capacity.scale = this.#active.scale
     this.#index.setCapacity(book.number, book.capacity.blocks)
@@ -305,7 +305,7 @@ export class PoolLedger {
   #endLeg(leg: LegEntry, admission: Admission, keepBlocks = Infinity): void {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
-    // Decode engines keep what they were given, though nobody shares it while it lives.
+    // Decode engines cache transferred blocks, although live requests do not share them.
     if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }
@@ -315,7 +315,7 @@ export class PoolLedger {
     if (admission.adapter !== null) leg.estimators.adapters.end(admission.adapter)
   }
 
-  /** Its output need not be estimated any more. */
+  /** Ends the estimate of a request's output. */
   #markSeen(request: LedgerEntry): void {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
@@ -355,7 +355,7 @@ interface LedgerEngine {
 interface LegStart {
   readonly reading: SignalReader
   readonly isResumed: boolean
-  /** From a prefill's end elsewhere to the first token; 0: it is not split. */
+  /** From the prefill's end on another engine to the first token, milliseconds; 0: not split. */
   readonly handOverMs: number
   readonly now: number
 }

@@ -5,9 +5,9 @@ import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig, Role
 import { SlidingCount } from './sliding-count.ts'
 
 const ARRIVALS_WINDOW_MS = 60_000
-/** Long enough that requests minutes apart still take turns, short enough that yesterday's burst is forgotten. */
+/** Half-life of recent work, milliseconds: requests minutes apart still rotate, and old bursts do not matter. */
 const RECENT_WORK_HALF_LIFE_MS = 30_000
-/** A scrape is good for this many intervals. */
+/** Probe intervals after which a scrape is stale. */
 const STALE_AFTER_INTERVALS = 3
 
 interface EngineLoad {
@@ -15,7 +15,7 @@ interface EngineLoad {
   work: Work
   requests: number
   readonly arrivals: SlidingCount
-  /** As of `recentAt`. */
+  /** Value at `recentAt`. */
   recentWork: number
   recentAt: number
   turn: number
@@ -34,18 +34,18 @@ export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
   /** Keys of bookings whose first token has not come. */
   readonly #unprefilled = new Set<string>()
-  /** Of those, the parts that ended early. */
+  /** Roles of them that ended early. */
   readonly #doneParts = new Map<string, ReadonlySet<EarlyLegRole>>()
   #staleAfterMs = 0
   /**
-   * The turn of whoever went last: newcomers start here instead of catching up. One for each kind of work, or the turns
-   * of a single prefill engine would wear down the weights of those that decode.
+   * Virtual time of the last served engine: new engines start here instead of catching up. One per kind of work, so
+   * that the turns of a prefill engine do not affect the weights of decode engines.
    */
   readonly #turnNow = { encode: 0, prefill: 0, answer: 0 }
 
   configure(pool: PoolConfig): void {
     this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
-    // In another role it begins where those who do that work are, not where its old work had brought it.
+    // After a change of role, the engine starts at the virtual time of its new role.
     for (const load of this.#loads)
       if (load !== undefined && load.work !== workFor(load.engine.spec.role)) this.#takeTurn(load)
   }
@@ -151,7 +151,7 @@ function workFor(partOrRole: LegRole | Role): Work {
   return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
 }
 
-/** A request is work even when its prompt is empty. */
+/** Work of a request; an empty prompt counts 1. */
 function workOf(admission: Admission): number {
   return 1 + admission.promptTokens
 }

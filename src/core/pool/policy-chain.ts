@@ -3,19 +3,19 @@ import { session, qps } from '../routing/policies/simple.ts'
 import type { Policy } from '../routing/policy.ts'
 import type { Admission, PolicyConfig, PoolConfig } from '../contract/contract.ts'
 
-/** The configured policy with what follows when it cannot rank: session where there is one, then qps. */
+/** Configured policy and its fallbacks for missing signals: `session` if there is one, then `qps`. */
 export interface PolicyChain {
   readonly chain: readonly Policy[]
-  /** The policy asked for, when it could not even be made. */
+  /** Requested policy that could not be created. */
   readonly unusable: { readonly from: string; readonly reason: string } | null
 }
 
-/** Policies made once per configuration; a request's overrides make their own. */
+/** Policies of a configuration. Overrides of a request create their own. */
 export class PolicyChains {
   readonly #pool: PoolConfig
-  /** For requests with a session and for those without. */
+  /** Chains for requests with and without a session. */
   readonly #configured: { readonly session: PolicyChain; readonly none: PolicyChain }
-  /** The shadow policy; null without one, or when this version has no such policy. */
+  /** Shadow policy; null: none, or unknown to this version. */
   readonly shadow: Policy | null
 
   constructor(pool: PoolConfig) {
@@ -40,7 +40,7 @@ function chainOf(config: PolicyConfig, fallbacks: readonly Policy[]): PolicyChai
   return { chain: fallbacks, unusable: { from: config.name, reason: made.problem } }
 }
 
-/** The policy a request asks for itself; null: the pool's. Options a policy does not have are left out. */
+/** Returns the policy of a request's overrides; null: the pool's. Unknown options are ignored. */
 function overridden(configured: PolicyConfig, { overrides }: Admission): PolicyConfig | null {
   if (overrides === null) return null
   const name = overrides.policy ?? configured.name

@@ -1,21 +1,21 @@
-/** Something for the gateway's log: a pool has no log of its own. */
+/** Event for the gateway's log, since a pool has none. */
 export interface PoolEvent {
   /**
-   * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: an engine failed often
-   * enough for an open circuit, and a limit of ejection kept it closed.
+   * `panic_mode`: a request was placed although circuits exclude its engine. `ejection_withheld`: a circuit stayed
+   * closed because of a limit of ejection.
    */
   readonly event: 'panic_mode' | 'ejection_withheld'
   readonly engine: string
-  /** The limit: `max_ejected_share`, or `last_engine` (not on one client's account). Only of `ejection_withheld`. */
+  /** Limit of `ejection_withheld`: `max_ejected_share`, or `last_engine` (failures of one client only). */
   readonly limit?: 'max_ejected_share' | 'last_engine'
 }
 
-/** The same event again within this time is counted in a metric only. */
+/** Minimum interval of equal events in the log, milliseconds. The metrics count all. */
 const REPEAT_MS = 60_000
-/** More is a burst that the metrics show; names of engines are few. */
+/** Maximum number of pending events. */
 const KEPT = 16
 
-/** Events since the last placement, which takes them to the gateway that logs them. */
+/** Events since the last placement, whose response carries them to the gateway's log. */
 export class PoolEvents {
   #waiting: PoolEvent[] = []
   readonly #raisedAt = new Map<string, number>()
@@ -27,7 +27,7 @@ export class PoolEvents {
     this.#waiting.push(event)
   }
 
-  /** Empties the list. */
+  /** Returns and clears the events. */
   take(): readonly PoolEvent[] {
     const taken = this.#waiting
     if (taken.length > 0) this.#waiting = []

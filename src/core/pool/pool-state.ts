@@ -35,18 +35,18 @@ import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
-/** Depths of prompts that an outlook tells of: some 20 KB of text. */
+/** Number of block hashes in a region digest: about 20 KB of text. */
 const DIGEST_PREFIXES = 8192
-/** However many ask. */
+/** Minimum interval of prefix samples, milliseconds, for any number of readers. */
 const PREFIX_SAMPLE_TTL_MS = 1_000
-/** Enough that a renewal under way when its booking ended does not bring the booking back. */
+/** Released keys remembered, so that a late renewal does not restore the booking. */
 const ENDED_KEYS_KEPT = 4096
-/** A live edge renews every third of a lease, so half a lease without a word after an eviction means it is gone. */
+/** Grace period after an eviction, as a share of the lease. Live edges renew every third of a lease. */
 const GRACE_SHARE = 0.5
-/** A booking put down longer ago than this many leases gets no grace when it is taken up again. */
+/** Maximum age of a snapshot's booking with grace, in leases. */
 const GRACE_LEASES = 3
 
-/** What a holder of a booking needs to speak of it. */
+/** Handle of a booking. */
 export interface BookingHandle {
   readonly key: string
 }
@@ -55,31 +55,31 @@ export interface Admitted extends BookingHandle {
   readonly placement: Placement
   readonly policy: string
   readonly predictedTtftMs: number | null
-  /** For the log. Absent: none. */
+  /** Events for the log. Absent: none. */
   readonly events?: readonly PoolEvent[]
 }
 
 interface BookingTerms {
   readonly now: number
   readonly leaseMs: number
-  /** Of the choice that is booked; absent: chosen long ago. */
+  /** Reader of the decision that is booked; absent: an earlier decision. */
   readonly reading?: SignalReader
   readonly elsewhere?: boolean
 }
 
 export interface ClusterStateParts {
   readonly random: Random
-  /** Names this incarnation in digests. */
+  /** Id of this incarnation, part of every digest. */
   readonly epoch: string
 }
 
 /**
- * The state machine of one cluster's pool; Durable Object and Node wrap it and add clock, wire and storage. Every
- * method is synchronous and `now` is milliseconds since the epoch: ranking and booking in one step is what makes
- * concurrent requests see each other.
+ * State machine of one pool of one cluster. The Durable Object and Node add clock, transport and storage. Every method
+ * is synchronous; `now` is milliseconds since the epoch. Ranking and booking in one step makes concurrent requests see
+ * each other.
  */
 export class ClusterState {
-  /** Where LMCache servers report to, in pools that have it so. */
+  /** LMCache registry, for pools that use the gateway as one. */
   readonly registry = new CacheRegistry()
   readonly #random: Random
   readonly #epoch: string
@@ -107,7 +107,7 @@ export class ClusterState {
     this.#lifecycle = new BookingLifecycle({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
   }
 
-  /** null: never configured. */
+  /** Configured pool; null: none yet. */
   get pool(): PoolConfig | null {
     return this.#configured?.pool ?? null
   }
@@ -121,12 +121,12 @@ export class ClusterState {
     return this.#ledger.indexSize
   }
 
-  /** When the next booking lapses unless someone speaks of it; null: there is none. */
+  /** When the next booking expires unless it is renewed; null: none. */
   get nextLapseAt(): number | null {
     return this.#bookings.nextLapseAt()
   }
 
-  /** false: not newer than what it has. */
+  /** Applies a configuration. false: not newer than the current one. */
   configure(version: number, pool: PoolConfig, now: number): boolean {
     if (this.#configured !== null && version <= this.#configured.version) return false
     this.#configured = { version, pool, chains: new PolicyChains(pool) }
@@ -135,7 +135,7 @@ export class ClusterState {
     return true
   }
 
-  /** Ranks and books. Asked again for a booking it holds (an answer was lost on the wire), it answers the same again. */
+  /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
   admit(asked: Admission, now: number): Admitted | { readonly refusal: Refusal } {
     const key = bookingKey(asked)
     const held = this.#bookings.get(key)
@@ -156,7 +156,7 @@ export class ClusterState {
     const { decision } = chosen
     this.#decisions.add(chosen)
     const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
-    // An edge that did not know the first choice asks again under the same name.
+    // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
     const { placement, policy, predictedTtftMs } = decision
@@ -165,7 +165,7 @@ export class ClusterState {
     return { key, placement, policy, predictedTtftMs, ...(events.length === 0 ? {} : { events }) }
   }
 
-  /** Ranks without booking and leaves no trace. */
+  /** Ranks without booking or any other effect. */
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     const hinted = this.registry.hinted(admission, now)
@@ -176,12 +176,12 @@ export class ClusterState {
     return { decision }
   }
 
-  /** Every method that speaks of a booking answers whether it is known, and counts as a sign of life. */
+  /** Renews a lease. This and every other method with a key returns whether the booking exists, and renews it. */
   renew(key: string, now: number): boolean {
     return this.#alive(key, now) !== undefined
   }
 
-  /** Legs of a split answered: their engines are free, the decode engine goes on. */
+  /** Ends early legs of a split request: their engines are free, the decode leg continues. */
   legDone(key: string, done: LegDone, now: number): boolean {
     return this.#withBooking(key, now, (booking) => this.#lifecycle.legDone(booking, done, now))
   }
@@ -190,12 +190,12 @@ export class ClusterState {
     return this.#withBooking(key, now, (booking) => this.#lifecycle.firstToken(booking, stages, now))
   }
 
-  /** `outputBlocks` is the total so far. */
+  /** Records output. `outputBlocks` is the total so far. */
   progress(key: string, outputBlocks: number, now: number): boolean {
     return this.#withBooking(key, now, (booking) => this.#lifecycle.progress(booking, outputBlocks, now))
   }
 
-  /** Has effect once; false for a booking that is unknown or was released. */
+  /** Releases a booking once. false: unknown or already released. */
   release(key: string, outcome: Outcome, now: number): boolean {
     const booking = this.#bookings.take(key)
     if (booking === undefined) return false
@@ -204,7 +204,7 @@ export class ClusterState {
     return true
   }
 
-  /** Books again, without ranking, what was forgotten; harmless for what is known or was released. */
+  /** Books again without ranking, after an eviction. No effect for live or released bookings. */
   resume(
     { admission, placement, firstTokenSeen, legsDone = [], outputBlocks, elsewhere }: Resume,
     now: number,
@@ -212,7 +212,7 @@ export class ClusterState {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
-    // What others tell comes in order; what an edge tells may have been overtaken by its end.
+    // Events of replicas arrive in order; those of an edge may arrive after the release.
     if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
     const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
     const booking =
@@ -226,7 +226,7 @@ export class ClusterState {
     for (const signal of signals) this.#fleet.observe(signal, now)
   }
 
-  /** What engines' own events say of their caches; one answer each. */
+  /** Applies KV events of engines; returns one result each. */
   feed(...[feeds, now]: Parameters<Fleet['feed']>): ReturnType<Fleet['feed']> {
     return this.#fleet.feed(feeds, now)
   }
@@ -235,7 +235,7 @@ export class ClusterState {
     return this.#digestOf(() => this.#fleet.digest(now), now)
   }
 
-  /** What a new prompt may expect here. */
+  /** Returns the region digest: expected TTFT and known prefixes. */
   regionDigest(now: number): RegionDigest {
     if (!(now - this.#prefixes.at < PREFIX_SAMPLE_TTL_MS))
       this.#prefixes = { at: now, text: packFilter(this.#ledger.sample(DIGEST_PREFIXES)) }
@@ -250,7 +250,10 @@ export class ClusterState {
     return regionDigestOf(this.#fleet.estimates(now), facts)
   }
 
-  /** @param decisions how many of the last ones */
+  /**
+   * Returns a digest with the last decisions.
+   * @param decisions maximum number of decisions
+   */
   glance(decisions: number, now: number): ClusterGlance {
     return {
       digest: this.#digestOf(() => this.#fleet.glance(now), now),
@@ -259,12 +262,12 @@ export class ClusterState {
     }
   }
 
-  /** By the request's id (its last attempt) or by booking key. */
+  /** Finds a decision by request id (its last attempt) or by booking key. */
   explain(id: string): Decision | null {
     return this.#decisions.find(id)
   }
 
-  /** Ends the bookings nobody has spoken of for a lease; how many. Their edges may yet resume them. */
+  /** Releases bookings that were not renewed for a lease; returns their number. Their edges may resume them. */
   expire(now: number): number {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
@@ -274,7 +277,7 @@ export class ClusterState {
     return lapsed.length
   }
 
-  /** null: never configured, nothing to keep. */
+  /** Returns the state as plain data; null: never configured. */
   snapshot(now: number): ClusterSnapshot | null {
     if (this.#configured === null) return null
     const { version: configVersion, pool } = this.#configured
@@ -289,7 +292,7 @@ export class ClusterState {
     }
   }
 
-  /** Into a fresh state. Live edges get half a lease to speak up; what they do not claim lapses. */
+  /** Restores a snapshot into a new state. Edges have half a lease to renew their bookings; others expire. */
   restore(snapshot: ClusterSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
     this.#fleet.restore(snapshot.engines, now)
@@ -318,7 +321,7 @@ export class ClusterState {
     }
   }
 
-  /** The edge knows a newer configuration: it will send it and ask again. */
+  /** Whether the edge has a newer configuration, which it sends before it asks again. */
   #lacksConfiguration(admission: Admission): boolean {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }
@@ -327,7 +330,7 @@ export class ClusterState {
     return this.#ledger.read(admission, now, this.#fleet.engines.all())
   }
 
-  /** Once the retry budget is spent, a request does without the legs that failed, as far as its pool allows that. */
+  /** Decides. If the retry budget is spent, legs that failed are skipped where the pool allows it. */
   #chooseWithinBudget(admission: Admission, reading: SignalReader, now: number): DecisionResult {
     const { retry, split } = this.#configured!.pool
     const isGranted = !isRetry(admission) || this.#budget.allows(now, retry)
@@ -394,6 +397,6 @@ export class ClusterState {
   }
 }
 
-/** The engine that answers. */
+/** Returns the engine that sends the response. */
 const servingEngine = (placement: Placement): string =>
   placement.kind === 'whole' ? placement.engine : placement.decode

@@ -1,14 +1,14 @@
 import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
 
 /**
- * Sums up to any place of a row of whole numbers, in steps that grow with the logarithm of its length (a Fenwick tree).
- * As long as all of it is below 2^53, nothing drifts. Places begin at 1: the row is as long as it has them, and one longer.
+ * Adds to one place of a Fenwick tree of whole numbers (prefix sums in O(log n)). Exact while the total is below 2^53.
+ * Places start at 1; the array is one longer.
  */
 export function addAt(place: number, by: number, sums: Float64Array): void {
   for (let at = place; at < sums.length; at += at & -at) sums[at]! += by
 }
 
-/** With that at `place`. */
+/** Returns the sum up to and including `place`. */
 export function sumTo(place: number, sums: Float64Array): number {
   let sum = 0
   for (let at = place; at > 0; at &= at - 1) sum += sums[at]!
@@ -16,89 +16,86 @@ export function sumTo(place: number, sums: Float64Array): number {
 }
 
 /**
- * Attention work of a prompt's prefill, in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670).
- * The cached count is clamped to the prompt: there, 20 cached of 10 gave -155 and won every comparison.
+ * Attention work of a prefill in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670). Cached
+ * tokens are clamped to the prompt; without the clamp, 20 cached of 10 gave -155.
  */
 export function prefillWork(promptTokens: number, cachedTokens: number): number {
   const cached = Math.min(Math.max(0, cachedTokens), promptTokens)
   return ((cached + 1 + promptTokens) * (promptTokens - cached)) / 2
 }
 
-/** A prefill as booked. */
+/** Prefill to book. */
 export interface Prefill {
   readonly newTokens: number
   /** `prefillWork` of it. */
   readonly work: number
-  /** Expected duration when the engine does nothing else. */
+  /** Expected duration on an idle engine, seconds. */
   readonly seconds: number
-  /** Will its first token be seen, or does its answer come as a whole? Absent: not known. */
+  /** Whether its first token is visible, or the response does not stream. Absent: unknown. */
   readonly streams?: boolean | undefined
-  /** Answers that begin with it. Absent: one. */
+  /** Parallel responses. Absent: one. */
   readonly sequences?: number | undefined
 }
 
-/** A booked prefill without a first token. Made by `add`; ended once, by `firstToken` or `abandon`. */
+/** Booked prefill without a first token. Made by `add`; ended once by `firstToken` or `abandon`. */
 export interface QueuedPrefill extends Prefill {
   readonly bookedAt: number
   readonly micros: number
-  /** Grows with every booking on the engine. */
+  /** Booking order on the engine. */
   readonly order: number
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
-  /** Its place in the queue's sums. */
+  /** Place in the prefix sums. */
   place: number
-  /** It is still waited for: neither ended nor, where it shows no first token, taken for prefilled by now. */
+  /** Whether it counts as queued: neither ended nor assumed complete. */
   counts: boolean
-  /** When it was taken for prefilled; null: it was not. */
+  /** When it was assumed complete; null: never. */
   presumedAt: number | null
   ended: boolean
 }
 
-/** First tokens this close together came out of one step of the engine. */
+/** First tokens within this time are of one engine step, milliseconds. */
 const SAME_STEP_MS = 3
-/** Under load a busyPeriod is cut when it holds this many new tokens: what it shares with its neighbours is then little. */
+/** New tokens after which a busy period is divided under load, so that its overlap with its neighbours is small. */
 const BUSY_PERIOD_TOKENS = 8192
 /**
- * A first token is overdue at so many times what all prompts of its step were expected to take, and this much later. Under load many
- * are twice as late as was believed: to shun their engines for that costs more (agentic trace at 95 %: 4.96 s in the mean, not 4.46).
+ * A first token is overdue after this multiple of its step's expected time plus `OVERDUE_MICROS`. Under load many are
+ * twice as late as predicted, and avoiding their engines costs more (agentic trace at 95 % load: mean TTFT 4.96 s
+ * instead of 4.46 s).
  */
 const OVERDUE_TIMES = 4
 const OVERDUE_MICROS = 5e6
-/** So many are booked at least before the others' places are given out anew. */
+/** Minimum bookings before places of ended prefills are reused. */
 const FREE_PLACES = 64
 
 /**
- * Prefill work booked on one engine whose first token has not come. Sums are whole numbers, so that adding and
- * subtracting never drifts and an empty queue is exactly zero.
- *
- * Engines prefill first come first served, so a first token says more than its own end: nobody before it is still in
- * the way, and whoever comes next has just begun. That keeps `seconds` right where a prediction was wrong.
- *
- * Tens of thousands may wait, and end together when their engine dies, so nobody's end looks at all others.
+ * FIFO queue of booked prefills of one engine (model: README.md). Sums are whole microseconds, so an empty queue is
+ * exactly zero. A first token completes all earlier prompts and starts the next one, which corrects wrong predictions.
+ * Tens of thousands may end together when an engine dies, so ending one costs O(log n).
  */
 export class PrefillQueue {
   #length = 0
   #newTokens = 0
   #work = 0
-  /** What was left to do at `#asOf`, in microseconds. */
+  /** Work left at `#asOf`, microseconds. */
   #leftMicros = 0
   #asOf = 0
-  /** Micros of all that count. */
+  /** Microseconds of all queued prefills. */
   #pendingMicros = 0
-  /** The same up to each, by `place`, and how many places are taken. */
+  /** Prefix sums of microseconds by `place`, and the number of places in use. */
   #micros = new Float64Array(1)
   #placed = 0
-  /** The first that counts, and since when the engine is believed to be at it. */
+  /** Head of the queue, and when the engine started it. */
   #head: QueuedPrefill | null = null
   #headSince = 0
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
   /**
-   * Nothing was believed left to do when they came: those before them had been prefilled, unless one of them shows
-   * otherwise. In the order in which they came.
+   * Prefills booked on an empty queue, in order of booking. Earlier ones were complete, unless one of them produces a
+   * first token later.
    */
   readonly #fresh: QueuedPrefill[] = []
-  /** Whoever was booked before this and shows no first token is taken for prefilled. */
+  /** Prefills before this order without a visible first token are assumed complete. */
   #presumedBefore = 0
   #lastFirstTokenAt = 0
   #booked = 0
@@ -107,8 +104,8 @@ export class PrefillQueue {
   #busyPeriod: BusyPeriod
 
   /**
-   * @param teach told how long prompts took, once that is known.
-   * @param presumed told when one that shows no first token is taken for prefilled: from then on it produces output.
+   * @param teach called with samples of prefill time
+   * @param presumed called when a prefill without a visible first token is assumed complete and produces output
    */
   constructor(teach: OnSample, presumed: (at: number, prefill: Prefill) => void = () => {}) {
     this.#teach = teach
@@ -120,7 +117,10 @@ export class PrefillQueue {
     return this.#head === null
   }
 
-  /** Call it before the counts below are read: who shows no first token counts until its time has passed. */
+  /**
+   * Assumes prefills without a visible first token complete when their time has passed. Call it before reading the
+   * counts.
+   */
   settle(now: number): void {
     for (let head = this.#head; head !== null && head.streams === false; head = this.#head) {
       if (this.#left(now) > this.#pendingMicros - head.micros) return
@@ -128,7 +128,7 @@ export class PrefillQueue {
     }
   }
 
-  /** Engines prefill in order: whoever before it shows none has been prefilled. */
+  /** Assumes earlier prefills without a visible first token complete: engines prefill in order. */
   #presumeBefore(queued: QueuedPrefill, now: number): void {
     for (
       let earlier = queued.previous;
@@ -147,7 +147,7 @@ export class PrefillQueue {
     this.#presumed(now, silent)
   }
 
-  /** Prompts without a first token. */
+  /** Number of prompts without a first token. */
   get length(): number {
     return this.#length
   }
@@ -160,14 +160,14 @@ export class PrefillQueue {
     return this.#work
   }
 
-  /** Seconds until the engine would begin a prefill booked now. `now` in milliseconds. */
+  /** Seconds until the engine would start a new prefill. `now` in milliseconds. */
   seconds(now: number): number {
     return Math.max(this.#left(now), this.#leftOverdue(now)) / 1e6
   }
 
   /**
-   * Where the first token that is waited for does not come, nobody behind it was prefilled either, and the engine is at
-   * least so many times slower than believed as it is late. How much longer it takes nobody knows: as much as it is late.
+   * Work left while the head is overdue: the prompts behind it are not prefilled either. The remaining time of the
+   * head is estimated as its delay, and that of the others grows in proportion, microseconds.
    */
   #leftOverdue(now: number): number {
     const head = this.#head
@@ -214,7 +214,7 @@ export class PrefillQueue {
     return queued
   }
 
-  /** The first token came. Returns the busyPeriod it belongs to, to be told when the request has ended; null: the prefill had ended before. */
+  /** Records a first token. Returns its busy period, to be closed when the request ends; null: already ended. */
   firstToken(queued: QueuedPrefill, now: number): BusyPeriod | null {
     if (queued.ended) return null
     this.#leaveSilent(queued)
@@ -233,28 +233,25 @@ export class PrefillQueue {
     return busyPeriod
   }
 
-  /** It ended without a first token we saw, prefilled or not. Harmless after `firstToken`. */
+  /** Records an end without a visible first token. No effect after `firstToken`. */
   abandon(queued: QueuedPrefill, now: number, wasPrefilled = false): void {
     if (queued.ended) return
     if (!wasPrefilled) this.#setStale(queued, now)
     const left = this.#left(now)
-    // Of what is left, those behind it come last and it comes just before them.
+    // Of the remaining work, the prompts behind it come last.
     const own = queued.counts ? Math.min(queued.micros, Math.max(0, left - this.#microsAfter(queued))) : 0
     this.#setLeft(left - own, now)
     this.#remove(queued, now)
   }
 
-  /**
-   * Before a first token: where the engine had begun anew for it, with silent ones before it (answers that are no streams)
-   * long prefilled, so begins a busyPeriod. That the engine is slower than believed looks the same while they are booked.
-   */
+  /** Starts a busy period at a booking on an idle engine if all earlier prefills were assumed complete. */
   #leaveSilent(queued: QueuedPrefill): void {
     const fresh = this.#fresh.findLast(({ order }) => order <= queued.order)
     if (fresh !== undefined && fresh.order > this.#busyPeriod.from)
       this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
   }
 
-  /** Whoever has shown a first token by now belongs to the busyPeriod before. */
+  /** Prefills with a first token belong to the previous busy period. */
   #begin(start: BusyPeriodStart): void {
     if (this.#busyPeriod.prompts > 0) this.#busyPeriod.end(this.#lastFirstTokenAt)
     this.#busyPeriod = new BusyPeriod(start, this.#teach)
@@ -278,12 +275,12 @@ export class PrefillQueue {
     else queued.previous.next = queued.next
     if (queued.next === null) this.#last = queued.previous
     else queued.next.previous = queued.previous
-    // Who asked for it keeps it until its request ends, and would keep everyone after it.
+    // References are cleared: a caller that keeps this entry would otherwise keep all later ones alive.
     queued.previous = null
     queued.next = null
   }
 
-  /** It is waited for no more. */
+  /** Removes it from the counts. */
   #uncount(queued: QueuedPrefill, now: number): void {
     if (!queued.counts) return
     queued.counts = false
@@ -304,7 +301,7 @@ export class PrefillQueue {
     this.#headSince = now
   }
 
-  /** It has the place after the last one; where none is left, those who have ended give up theirs. */
+  /** Appends it to the prefix sums; if they are full, places of ended prefills are reused. */
   #place(queued: QueuedPrefill): void {
     if (this.#placed + 1 === this.#micros.length) {
       let length = FREE_PLACES
@@ -317,19 +314,19 @@ export class PrefillQueue {
     if (queued.counts) addAt(queued.place, queued.micros, this.#micros)
   }
 
-  /** Of all that count and come after it. */
+  /** Microseconds of all queued prefills after it. */
   #microsAfter(queued: QueuedPrefill): number {
     return this.#pendingMicros - sumTo(queued.place, this.#micros)
   }
 
-  /** It was not prefilled before this moment: those who came after it, until then, found the engine at work. */
+  /** It was not complete before this time, so prefills booked until then found a busy engine. */
   #setStale(queued: QueuedPrefill, now: number): void {
     const later = this.#fresh.splice(this.#fresh.findLastIndex(({ order }) => order <= queued.order) + 1)
     for (const one of later) if (one.bookedAt >= now) this.#fresh.push(one)
   }
 }
 
-/** Of the first that counts, and of those that may come out of the same step of the engine. */
+/** Microseconds of the head and of the prefills that may share its engine step. */
 function stepMicros(head: QueuedPrefill): number {
   let micros = 0
   let tokens = 0

@@ -3,11 +3,11 @@ import type { Admission, ExclusionReason, Refusal } from '../contract/contract.t
 import { supportsRole, serves } from './eligible.ts'
 import type { EngineState } from './engine-state.ts'
 
-/** Requests end all the time: a full fleet is worth asking again soon. */
+/** Retry-After of a full pool, milliseconds: requests end continually. */
 const FULL_RETRY_MS = 1000
 const MIN_RETRY_MS = 1000
 const MAX_RETRY_MS = 30_000
-/** Only a new configuration can help; ask again at a leisurely pace. */
+/** Retry-After if only a new configuration helps, milliseconds. */
 const CONFIG_RETRY_MS = 10_000
 
 export const unconfigured: Refusal = {
@@ -27,7 +27,7 @@ export interface Excluded {
   readonly reason: ExclusionReason
 }
 
-/** Names the reason nobody could be chosen, and when asking again makes sense. */
+/** Builds the refusal: reason, detail, and when a retry makes sense. */
 export function refuse(
   engines: Iterable<EngineState>,
   admission: Admission,

@@ -5,8 +5,8 @@ import { SlidingCount } from './sliding-count.ts'
 const WINDOW_MS = 10_000
 
 /**
- * Retries as a share of recent requests plus a floor, over ten seconds: a broken fleet is not hit twice as hard, and
- * a quiet pool can retry at all. After tower's retry budget (tower/src/retry/budget).
+ * Retry budget: a share of recent requests plus a minimum per second, over ten seconds. It limits the load on a
+ * failing fleet, and a quiet pool can still retry. After tower's retry budget (tower/src/retry/budget).
  */
 export class RetryBudget {
   readonly #requests = new SlidingCount(WINDOW_MS)
@@ -20,17 +20,17 @@ export class RetryBudget {
     this.#retries.add(now)
   }
 
-  /** May one more retry be made? `share` is of first attempts; `minPerS` is per second. */
+  /** Whether one more retry is allowed. `share` is of first attempts; `minPerS` is per second. */
   allows(now: number, settings: { readonly share: number; readonly minPerS: number }): boolean {
     const allowed = settings.share * this.#requests.count(now) + (settings.minPerS * WINDOW_MS) / 1000
     return this.#retries.count(now) + 1 <= allowed
   }
 }
 
-/** An earlier attempt has cost an engine work. */
+/** Whether an earlier attempt caused work on an engine. */
 export const isRetry = ({ attempt, moved }: Admission): boolean => attempt > 0 && moved !== true
 
-/** The placement repeats work on which an earlier attempt failed: a retry. Without a failed leg it needs no failed engine. */
+/** Whether the placement repeats work of a failed attempt. */
 export function repeats(admission: Admission, placement: Placement): boolean {
   const { failedLegs } = admission
   return isRetry(admission) && (failedLegs === undefined || legsOf(placement).some((leg) => failedLegs.includes(leg)))
@@ -42,7 +42,7 @@ function legsOf(placement: Placement): readonly EarlyLegRole[] {
   return placement.prefill === null ? ['encode'] : ['encode', 'prefill']
 }
 
-/** The same request without the legs that failed; null: every placement of it would be a retry. */
+/** Returns the request without the legs that failed; null: every placement would be a retry. */
 export function withoutFailedLegs(admission: Admission, { fallback }: SplitConfig): Admission | null {
   const { failedLegs } = admission
   if (failedLegs === undefined || (failedLegs.includes('prefill') && fallback === 'fail')) return null

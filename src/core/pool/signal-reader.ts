@@ -10,7 +10,7 @@ import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { NO_SLOW_TOKENS } from './engine-signals.ts'
 
-/** What a reading reads from. */
+/** Data from which a `SignalReader` reads. */
 export interface Sources {
   readonly index: PrefixIndex
   readonly active: ActiveBlocks
@@ -19,11 +19,11 @@ export interface Sources {
   readonly book: (engine: EngineRef) => EngineEstimators
 }
 
-/** Leading tokens of a prompt believed cached on an engine, and where. */
+/** Leading tokens of a prompt estimated as cached on an engine, by tier. */
 export interface CachedTokens {
-  /** In all. */
+  /** Total of all tiers. */
   readonly total: number
-  /** Those of `total` that lie beyond what the faster tiers have. */
+  /** Tokens of `total` beyond those in faster tiers. */
   readonly host: number
   readonly disk: number
   readonly remote: number
@@ -35,7 +35,7 @@ const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 
 const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens']
 
-/** Signals for one request at one moment. The prompt is looked up once, for all engines. */
+/** Signals for one request at one time. The prompt is looked up once for all engines. */
 export class SignalReader {
   readonly #sources: Sources
   readonly #admission: Admission
@@ -86,7 +86,7 @@ export class SignalReader {
 
   forecast(engine: EngineRef): Forecast {
     const book = this.#sources.book(engine)
-    // Of decode engines too: what they already hold decides whether a split is worth it.
+    // Decode engines included: their cached tokens decide whether a split is worthwhile.
     const cached = this.#cached(engine, this.#indexTokens(book))
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     const loadS =
@@ -100,26 +100,29 @@ export class SignalReader {
     }
   }
 
-  /** What routing counts on. */
+  /** Returns the cached tokens that routing assumes. */
   cached(engine: EngineRef): CachedTokens {
-    // Two signals come from here, and the booking.
+    // Memoised: used by two signals and by the booking.
     return (this.#known[engine.slot] ??= this.#cached(engine, this.#creditedTokens(engine)))
   }
 
-  /** What of the index it is trusted with. */
+  /** Tokens of the index that are trusted for the engine. */
   #creditedTokens(engine: EngineRef): number {
     const book = this.#sources.book(engine)
     return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
   }
 
-  /** Would it share blocks with others on the engine? Decode engines get theirs by transfer, each its own. */
+  /**
+   * Whether the request shares blocks with others on the engine. Decode engines receive blocks by transfer, one copy
+   * per request.
+   */
   shares(engine: EngineRef): boolean {
     return (
       !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
     )
   }
 
-  /** What the index says, whether it is trusted or not. */
+  /** Returns the blocks in the index, trusted or not. */
   indexBlocks(engine: EngineRef): number {
     this.#match()
     return this.#sources.index.cached[this.#sources.book(engine).number]!
@@ -129,7 +132,7 @@ export class SignalReader {
     return this.#shape
   }
 
-  /** What depends on the prompt and its blocks. */
+  /** Writes the signals that depend on the prompt. */
   #fillPrompt(): void {
     const engines = this.#engines
     const { active, index, book: of } = this.#sources
@@ -151,7 +154,7 @@ export class SignalReader {
     }
   }
 
-  /** How the engines are, whatever the prompt. */
+  /** Writes the signals that do not depend on the prompt. */
   #fillState(): void {
     const engines = this.#engines
     const { active, blockTokens, book: of } = this.#sources
@@ -190,17 +193,17 @@ export class SignalReader {
     return this.tokensOf(this.#sources.index.cached[book.number]!)
   }
 
-  /** Tokens of the prompt in so many of its blocks. Whole, for sums that must not drift. */
+  /** Returns the prompt tokens in this many blocks, as a whole number so that sums do not drift. */
   tokensOf(blocks: number): number {
     return Math.floor(blocks * this.#blockTokens)
   }
 
-  /** An engine computes at least the last token of a prompt, whatever is cached. */
+  /** Maximum reusable tokens: an engine always computes the last token of a prompt. */
   get #mostTokens(): number {
     return Math.max(0, this.#admission.promptTokens - 1)
   }
 
-  /** Of what it holds itself it reuses whole blocks only. */
+  /** Reusable tokens of the engine's own cache: whole blocks only. */
   #reused(engine: EngineRef, tokens: number): number {
     const book = this.#sources.book(engine)
     const whole = book.wholeBlocks(Math.min(this.#mostTokens, tokens))
@@ -226,8 +229,8 @@ export class SignalReader {
 }
 
 /**
- * Tokens a block of the prompt stands for: the pool's number where it is made of ids. Chunks of bytes hold as many as
- * the text has in them, of which this much is known: together, they are the prompt but for less than one more.
+ * Tokens per prompt block: the pool's `blockTokens` for token ids. Byte chunks hold a varying number; together they
+ * are the prompt except for less than one chunk.
  */
 export function tokensOfBlock(
   { tokenSource, promptTokens, blocks }: Pick<Admission, 'tokenSource' | 'promptTokens' | 'blocks'>,
@@ -238,7 +241,7 @@ export function tokensOfBlock(
   return Math.min(promptTokens / count, Math.max(blockTokens, promptTokens / (count + 1)))
 }
 
-/** The longest match of each tier. Engines a lookup names and the pool does not know are simply never asked for. */
+/** Longest match per engine and tier. Engines that the pool does not have are never read. */
 function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeof NO_HINT> {
   const found = new Map<string, typeof NO_HINT>()
   for (const { engine, tier, matchedTokens } of hints) {

@@ -1,4 +1,4 @@
-/** How many events happened in the last `windowMs`: exact, in a ring that grows with the busiest window seen. */
+/** Exact count of events in the last `windowMs`, in a ring buffer that grows with the busiest window. */
 export class SlidingCount {
   readonly #windowMs: number
   #times = new Float64Array(16)
@@ -9,7 +9,7 @@ export class SlidingCount {
     this.#windowMs = windowMs
   }
 
-  /** `now` never goes back by more than it is worth: an earlier time counts as the latest one seen. */
+  /** Counts an event. An earlier `now` is treated as the latest one. */
   add(now: number): void {
     this.count(now)
     if (this.#size === this.#times.length) this.#grow()

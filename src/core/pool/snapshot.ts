@@ -2,10 +2,10 @@ import type { EarlyLegRole } from '../contract/legs.ts'
 import type { Circuit } from './circuit.ts'
 import type { Admission, EngineSpec, Placement, PoolConfig } from '../contract/contract.ts'
 
-/** Raise it when the meaning of a field changes; a snapshot of another version is not read. */
+/** Version of the snapshot. Raise it if the meaning of a field changes; other versions are not read. */
 export const SNAPSHOT_VERSION = 3
 
-/** A ClusterState put down as plain data. */
+/** `ClusterState` as plain data. */
 export interface ClusterSnapshot {
   readonly version: number
   readonly at: number
@@ -18,7 +18,7 @@ export interface ClusterSnapshot {
 }
 
 export interface EngineSnapshot {
-  /** Whole, because a removed engine that drains is no longer in the pool. */
+  /** Complete spec, because a removed engine that drains is no longer in the pool. */
   readonly spec: EngineSpec
   readonly removed: boolean
   readonly circuit: Circuit
@@ -36,7 +36,7 @@ export interface BookingSnapshot {
   readonly bookedAt: number
   readonly seenAt: number
   readonly firstTokenSeen: boolean
-  /** Parts that ended before the first token; absent in older snapshots. */
+  /** Roles whose legs ended before the first token; absent in older snapshots. */
   readonly legsDone?: readonly EarlyLegRole[]
   readonly outputBlocks: number
 }

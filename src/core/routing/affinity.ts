@@ -3,23 +3,22 @@ import type { Admission } from '../contract/contract.ts'
 import { placementKey } from './fallback.ts'
 import { nextDepth } from './prefix-filter.ts'
 
-/** A beginning that so large a share of prompts has is everybody's, and says nothing of where one belongs. */
+/** Share of prompts above which a prefix is ubiquitous and no affinity key. */
 const CROWD_SHARE = 1 / 8
-/** So many prompts are taken to have come before, none alike: who begins has no crowds. */
+/** Prompts assumed before the first one, all different. */
 const BEFORE = 64
-/** Then all that was counted counts half. */
+/** Count at which all counters are halved. */
 const HALVED_AFTER = 512
 
 /**
- * What a prompt has in common with those whose cache it can use: its session, or its first blocks, but no beginning that
- * all have. Prompts of one key prefer one cluster wherever clusters are alike: were it the key of a system prompt that
- * every client sends, they would all run there.
+ * Affinity keys: the session, or the first blocks that are not shared by most prompts. Prompts with one key prefer one
+ * cluster if clusters are equal. A system prompt sent by every client as key would route all to one cluster.
  */
 export class AffinityKeys {
   readonly #counts = new Map<number, number>()
   #seen = 0
 
-  /** Counts the prompt. null: everybody sends it, and it belongs nowhere. */
+  /** Counts the prompt and returns its key. null: its prefix is ubiquitous. */
   keyOf(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number | null {
     const first = placementKey(admission)
     const { blocks, session } = admission

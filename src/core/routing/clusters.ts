@@ -1,6 +1,6 @@
 /**
- * Which cluster to ask first, from what was heard of them and with no remote call. Pure: the same views, key and draws give
- * the same order.
+ * Order of clusters, from cached digests and without remote calls. Pure: equal views, key and draws give an equal
+ * order.
  */
 import type { ClusterDigest } from '../contract/contract.ts'
 import { hashPair, hashText } from './rendezvous.ts'
@@ -8,58 +8,61 @@ import type { Random } from './policy.ts'
 
 export interface ClusterView {
   readonly id: string
-  /** Share of traffic as configured. */
+  /** Configured share of traffic. */
   readonly weight: number
-  /** Last digest of the pool; null: none came yet. */
+  /** Last digest of the pool; null: none. */
   readonly digest: ClusterDigest | null
-  /** What this prompt may expect there; absent: nothing is known of that. */
+  /** Expected TTFT of this prompt; absent: unknown. */
   readonly expected?: Expected | null
-  /** Age of what was heard, milliseconds. */
+  /** Age of the digest, milliseconds. */
   readonly ageMs: number
-  /** It could not be reached when last asked, or nobody there may be given a prompt. */
+  /** Unreachable at the last attempt, or without available engines. */
   readonly unreachable: boolean
 }
 
-/** Seconds, of one prompt in one cluster. */
+/** Expected times of one prompt in one cluster, seconds. */
 export interface Expected {
-  /** It waits for others: old news are half believed. */
+  /** Waiting time; discounted with the age of the digest. */
   readonly waitS: number
-  /** The way there and back. */
+  /** Network round trip. */
   readonly wayS: number
-  /** Its own prefill, and what that costs those behind it. */
+  /** Prefill, and the delay of later prompts. */
   readonly workS: number
-  /** The same, were nothing of it cached. */
+  /** Prefill without any cached token. */
   readonly coldS: number
-  /** How far these two were learned, 0..1. */
+  /** Confidence of the two, 0..1. */
   readonly confidence: number
 }
 
 export interface ClusterRank {
   readonly id: string
-  /** Nobody there can serve, as far as is known: tried only when all others have refused. */
+  /** Unavailable: tried only after all others refused. */
   readonly dark: boolean
-  /** What it is compared by: seconds where any cluster says what to expect, else load per unit of available engine weight. null: unknown, taken for the mean of the others. */
+  /**
+   * Sort value: seconds if any cluster has an estimate, else load per unit of available engine weight. null: unknown,
+   * replaced by the mean of the others.
+   */
   readonly cost: number | null
-  /** Share of traffic after cost and age. */
+  /** Share of traffic after cost and age of the digest. */
   readonly appeal: number
 }
 
-/** A second of queued prefill keeps a newcomer waiting like this many running requests. */
+/** Number of running requests that delay a new one like a second of queued prefill. */
 const REQUESTS_PER_QUEUED_S = 4
-/** News this old are half believed. */
+/** Age at which a digest has half its weight, milliseconds. */
 const HALF_TRUST_MS = 10_000
-/** Two requests an engine leave a ninth of an idle cluster's appeal: load beats affinity, noise does not. */
+/** Load scale: two requests per engine reduce the score of a cluster to a ninth of an idle one. */
 const LOAD_POWER = 2
-/** Where a first token is expected later by this much, and by this share of the least, the appeal is e times less. */
+/** TTFT difference, absolute and as a share of the lowest, that reduces the score by a factor of e. */
 const SLACK_S = 0.01
 const SLACK_SHARE = 0.2
 
 const TWO_TO_32 = 2 ** 32
 
 /**
- * Clusters in the order they are to be tried. Among the bright ones each comes first in proportion to its weight and its
- * appeal: by rendezvous on `key`, so one prompt's followers meet their cache again while clusters stay alike, or by
- * chance when `key` is null. All edges lean away from a wait smoothly instead of rushing to the same best.
+ * Orders clusters. Available clusters are drawn with probability proportional to weight and score: by rendezvous
+ * hashing of `key`, so that a conversation finds its cache again while clusters are equal, or at random if `key` is
+ * null. The smooth score avoids that all edges rush to the same best cluster.
  */
 export function rankClusters(views: readonly ClusterView[], key: number | null, random: Random): ClusterRank[] {
   const dark = views.map(isDark)
@@ -71,14 +74,14 @@ export function rankClusters(views: readonly ClusterView[], key: number | null, 
   const ranked = views.map((view, at) => {
     const cost = costs[at]!
     const believed = cost ?? mean
-    // Its logarithm, that is: of two that are far behind, one is still ahead.
+    // As a logarithm, so that two very low scores remain distinct.
     const appeal =
       Math.log(view.weight) +
       (isExpecting
         ? (least - believed) / (SLACK_S + SLACK_SHARE * least)
         : -LOAD_POWER * Math.log(1 + mean + (believed - mean) * trustIn(view)))
     const uniform = key === null ? random() : (hashPair(key, hashText(view.id)) + 0.5) / TWO_TO_32
-    // Exponential races: the first to arrive wins in proportion to its appeal.
+    // Exponential race: the first arrival is distributed in proportion to the score.
     return {
       rank: { id: view.id, dark: dark[at]!, cost, appeal: Math.exp(appeal) },
       lead: appeal - Math.log(-Math.log(1 - uniform)),
@@ -97,14 +100,14 @@ const trustIn = ({ ageMs }: ClusterView): number => 2 ** (-Math.max(0, ageMs) / 
 const meanOf = (numbers: readonly number[]): number =>
   numbers.length === 0 ? 0 : numbers.reduce((sum, one) => sum + one, 0) / numbers.length
 
-/** Unknown is not dark: a cluster nobody has asked yet must get its first request. */
+/** Unknown is not unavailable: a new cluster must get its first request. */
 function isDark({ digest, unreachable }: ClusterView): boolean {
   return (
     unreachable || (digest !== null && digest.engines.length > 0 && digest.engines.every(({ available }) => !available))
   )
 }
 
-/** Seconds to the first token; null: it is not known. */
+/** Seconds to the first token; null: unknown. */
 function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] {
   const bright = views.flatMap(({ expected }, at) => (expected && !dark[at] ? [expected] : []))
   const meanWaitS = meanOf(bright.map(({ waitS }) => waitS))
@@ -116,7 +119,7 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
   return views.map((view) => {
     if (!view.expected) return null
     const { waitS, wayS, workS, coldS, confidence } = view.expected
-    // What it never showed is taken for what the others showed: or it would never be asked to show it.
+    // Unknown values are replaced by those of the others. Otherwise the cluster would get no request that reveals them.
     const pace = coldS > 0 ? (meanAnewS + (coldS - meanAnewS) * confidence) / coldS : 1
     return wayS + workS * pace + meanWaitS + (waitS - meanWaitS) * trustIn(view)
   })
@@ -125,7 +128,7 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
 const loadsOf = (views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] =>
   views.map(({ digest }, at) => (dark[at] ? null : loadOf(digest)))
 
-/** Requests and queued prefill per unit of available engine weight; null: no engine to divide by, or no digest. */
+/** Load: requests and queued prefill per unit of available engine weight; null: no digest, or no available engine. */
 function loadOf(digest: ClusterDigest | null): number | null {
   if (digest === null) return null
   let weight = 0

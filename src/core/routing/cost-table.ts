@@ -1,9 +1,9 @@
-/** Up to so many, insertion beats merging. */
+/** Length up to which insertion sort is faster than merging. */
 const RUN = 16
 
 let spare = new Int32Array(64)
 
-/** Sorts places `from` up to `to` by their keys, smallest first; equal ones keep their order. Leaves no garbage, as sorting objects does. */
+/** Sorts the places `from` to `to` by their keys, ascending and stable. Allocates nothing, unlike sorting objects. */
 export function sortPlaces(places: Int32Array, keys: Float64Array, from: number, to: number): void {
   for (let start = from; start < to; start += RUN) insertAll(places, keys, start, Math.min(start + RUN, to))
   if (spare.length < to) spare = new Int32Array(to)
@@ -23,7 +23,7 @@ function insertAll(places: Int32Array, keys: Float64Array, from: number, to: num
   }
 }
 
-/** Makes one sorted stretch of the two that meet at `middle`. */
+/** Merges two sorted ranges that meet at `middle`. */
 function merge(
   places: Int32Array,
   keys: Float64Array,
@@ -40,13 +40,16 @@ function merge(
 }
 
 export interface TieBand {
-  /** Costs no further than this above the best are as good as it. */
+  /** Costs within this distance of the best are tied. */
   readonly within: number
-  /** …where this holds of the two places as well. */
+  /** Additional condition for a tie of two places. */
   readonly alike: (place: number, best: number) => boolean
 }
 
-/** Cheapest first, with a tie for all that are as good as the best: what nobody feels must not leave an engine out for good. */
+/**
+ * Sorts by cost, with all ties of the best first, so that an imperceptible difference does not exclude an engine for
+ * good.
+ */
 export function sortWithinTolerance(costTable: CostTable, { within, alike }: TieBand): CostTable {
   const { costs, order, ranked } = costTable
   if (within <= 0 || ranked < 2) return costTable.byCost()
@@ -64,23 +67,23 @@ export function sortWithinTolerance(costTable: CostTable, { within, alike }: Tie
   return costTable
 }
 
-/** Rows are made by so many: an engine that joins is no reason for a new table each time. */
+/** Growth step of the table: one more engine must not replace it each time. */
 const STEP = 8
 
 /**
- * Where a policy writes what it makes of the candidates: a row of numbers for each, by its place in the list it was
- * given. One sheet a policy, overwritten by its next ranking: as objects, 64 engines are 64 costs with a dozen terms
- * each for every request, and collecting that garbage takes longer than choosing.
+ * Cost table of a policy: one row per candidate, in their order. Each policy has one table, which its next ranking
+ * overwrites. As objects, 64 engines with a dozen terms would be garbage of every request, and collecting it takes
+ * longer than choosing.
  */
 export class CostTable<Term extends string = string> {
-  /** What a cost is made of, for `explain`, in the order to be shown. */
+  /** Names of the terms, in the order shown by `explain`. */
   readonly names: readonly Term[]
-  /** All of it: a column of costs, then one for each term. */
+  /** Column of costs, then one column per term. */
   table!: Float64Array
   /** Lower is better; the unit is the policy's own. */
   costs!: Float64Array
   terms!: Readonly<Record<Term, Float64Array>>
-  /** Places, best first. Only the first `ranked` count. */
+  /** Places, best first. Only the first `ranked` are valid. */
   order!: Int32Array
   ranked = 0
 
@@ -89,7 +92,7 @@ export class CostTable<Term extends string = string> {
     this.#make(STEP)
   }
 
-  /** Makes room for so many candidates, in the order they come. What the rows hold is of another ranking. */
+  /** Prepares rows for this many candidates. The rows contain values of the previous ranking. */
   reset(count: number): this {
     if (count > this.order.length) this.#make(Math.ceil(count / STEP) * STEP)
     for (let place = 0; place < count; place++) this.order[place] = place
@@ -97,7 +100,7 @@ export class CostTable<Term extends string = string> {
     return this
   }
 
-  /** Prices candidates by what is shown of them: the terms are signals of theirs, under their own names. */
+  /** Fills costs from signals; the terms are signals under their own names. */
   fill<One extends Readonly<Record<Term, number>>>(candidates: readonly One[], cost: (one: One) => number): this {
     this.reset(candidates.length)
     for (let place = 0; place < candidates.length; place++) {
@@ -108,7 +111,7 @@ export class CostTable<Term extends string = string> {
     return this
   }
 
-  /** Cheapest first; equal costs keep the order they came in, which is the tie order. */
+  /** Ranks by cost; ties keep the order of the candidates. */
   byCost(): this {
     sortPlaces(this.order, this.costs, 0, this.ranked)
     return this

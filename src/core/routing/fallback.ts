@@ -7,9 +7,9 @@ import { rendezvous, withinBound, hashText } from './rendezvous.ts'
 const MAX_RUNNERS_UP = 4
 
 /**
- * A choice without the cluster object: rendezvous hash of the session, or of the first blocks, with bounded load from
- * the last digest. Every edge chooses alike, so prompts meet their caches again.
- * @returns null when no engine that serves the model is left.
+ * Chooses without the cluster object: rendezvous hash of the session or the first blocks, with bounded load from the
+ * last digest. All edges choose alike, so prompts find their caches.
+ * @returns null if no engine serves the model
  */
 export function fallbackPlacement(
   admission: Admission,
@@ -20,7 +20,7 @@ export function fallbackPlacement(
     (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
   )
   const told = new Map(digest?.engines.map((engine) => [engine.id, engine]))
-  // The digest is old news: it may push an engine behind others, but not leave nobody to ask.
+  // The digest is stale: it may reorder engines, but not exclude all.
   const isUp = ({ id }: { readonly id: string }) => told.get(id)?.available ?? true
   const order = rendezvous(placementKey(admission), able).map((engine) => ({
     ...engine,
@@ -31,7 +31,7 @@ export function fallbackPlacement(
   return first === undefined ? null : { kind: 'whole', engine: first, runnersUp: others.slice(0, MAX_RUNNERS_UP) }
 }
 
-/** What a request has in common with those whose cache it can use: its session, or else its first blocks. */
+/** Affinity key of a request: its session, else its first blocks. */
 export function placementKey(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number {
   return admission.session === null ? prefixKey(admission) : hashText(admission.session)
 }

@@ -1,15 +1,15 @@
 import type { PolicyConfig } from '../contract/contract.ts'
 import type { Policy, Signal } from './policy.ts'
 
-/** One option of a policy: enough for the config schema to check it and for the docs to print it. */
+/** Option of a policy, for the config schema and the docs. */
 export interface OptionSpec<Value extends number | string | boolean = number | string | boolean> {
   readonly default: Value
-  /** Numbers only: the range, both ends included. */
+  /** Numbers only: inclusive range. */
   readonly min?: number
   readonly max?: number
-  /** Strings only: what it may be. */
+  /** Strings only: allowed values. */
   readonly values?: readonly string[]
-  /** One line for people. */
+  /** Description, one line. */
   readonly doc: string
 }
 
@@ -27,19 +27,22 @@ export type OptionValues<Table extends OptionTable> = {
   readonly [Name in keyof Table]: Widened<Table[Name]['default']>
 }
 
-/** A policy with its options: what the list of policies holds, and what schema and docs are made from. */
+/** Policy with its options, for the list of policies, the schema and the docs. */
 export interface PolicyKind {
   readonly name: string
-  /** One line for people. */
+  /** Description, one line. */
   readonly doc: string
-  /** Where the rule comes from. */
+  /** Source of the rule. */
   readonly source: string
   readonly options: OptionTable
-  /** Throws a RangeError for an unknown option or a value out of range. */
+  /** Creates the policy. Throws a RangeError for an unknown option or a value out of range. */
   create(options: PolicyConfig['options']): Policy<Signal>
 }
 
-/** Fills in defaults. The schema has checked the values before; a wrong one here is a bug or a request's override. */
+/**
+ * Returns the options with defaults. The schema has validated configured values; a request's overrides may be invalid.
+ * Throws a RangeError.
+ */
 export function readOptions<const Table extends OptionTable>(
   table: Table,
   given: PolicyConfig['options'],
@@ -57,7 +60,7 @@ export function readOptions<const Table extends OptionTable>(
   return values as OptionValues<Table>
 }
 
-/** What the value should have been; null when it is fine. */
+/** Returns the rule that the value violates; null: valid. */
 export function problemOf(spec: OptionSpec, value: unknown): string | null {
   if (typeof value !== typeof spec.default) return `a ${typeof spec.default}`
   if (typeof value === 'string') {

@@ -1,17 +1,17 @@
 /**
- * Which prompts a region has the beginnings of, as a text small enough to be told often: hashes of their blocks at
- * some depths, cut short. Hashes are chained, so one block's stands for all before it, and no other need be told.
+ * Filter of prefixes that a region has cached: truncated block hashes at certain depths, as a short text. Hashes are
+ * chained, so one block hash stands for all blocks before it.
  */
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-/** The last digit in first place: so many hashes are skipped, and more digits follow. */
+/** Escape digit: this many hashes are skipped, and more digits follow. */
 const SKIP = 63 * 64
-/** Beyond the bits that number the entries: of 2^11 prompts that are not there, at most one is taken for one that is. */
+/** Additional bits per entry: at most one of 2^11 absent prompts is a false positive. */
 const SPARE_BITS = 11
-/** Of some 30,000 entries: a text from elsewhere that is longer is not read. */
+/** Maximum length of a text, about 30,000 entries. Longer texts are rejected. */
 const MOST_DIGITS = 65_536
 
-/** The next depth that is told: 1, 2, 3, 4, 6, 8, 12, 16, 24, … without an end. */
+/** Returns the next sampled depth: 1, 2, 3, 4, 6, 8, 12, 16, 24, … */
 export function nextDepth(depth: number): number {
   if (depth < 1) return 1
   const power = 2 ** (31 - Math.clz32(depth))
@@ -20,8 +20,8 @@ export function nextDepth(depth: number): number {
 }
 
 /**
- * Low lanes of block hashes as a text: how many of their first bits count, then the gaps between them, two digits each
- * but where they are wide. 2.2 to 2.6 bytes an entry: 18 KB for 8192.
+ * Packs low lanes of block hashes: number of bits, then gaps of two digits each unless they are wide. 2.2 to 2.6 bytes
+ * per entry: 18 KB for 8192.
  */
 export function packFilter(sample: Uint32Array): string {
   const bits = Math.min(32, SPARE_BITS + Math.ceil(Math.log2(sample.length || 1)))
@@ -38,7 +38,7 @@ export function packFilter(sample: Uint32Array): string {
   return text
 }
 
-/** null: it is no such text. */
+/** Parses a text; null: invalid. */
 export function openFilter(text: string): PrefixFilter | null {
   const bits = text.length > MOST_DIGITS ? -1 : digitAt(text, 0)
   if (bits < SPARE_BITS || bits > 32) return null
@@ -56,14 +56,14 @@ export function openFilter(text: string): PrefixFilter | null {
   return new PrefixFilter(keys.subarray(0, size), 32 - bits)
 }
 
-/** -1: there is none. */
+/** Index of the key; -1: absent. */
 const digitAt = (text: string, at: number): number => DIGITS.indexOf(text[at] ?? ' ')
 
 export class PrefixFilter {
   readonly #keys: Uint32Array
   readonly #shift: number
 
-  /** @param keys ascending */
+  /** @param keys in ascending order */
   constructor(keys: Uint32Array, shift: number) {
     this.#keys = keys
     this.#shift = shift
@@ -74,7 +74,8 @@ export class PrefixFilter {
   }
 
   /**
-   * The deepest told depth of a prompt: all told ones before it are there, too, or its block is there by accident.
+   * Returns the deepest sampled depth of a prompt that the filter contains. All sampled depths before it must be
+   * contained, too.
    * @param blocks two lanes each, as in an admission
    */
   blocksOf(blocks: Uint32Array): number {

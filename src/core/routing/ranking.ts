@@ -6,18 +6,18 @@ interface Named {
 }
 
 /**
- * One ranking in numbers: what is left of it when its sheet is used again. As objects, a thousand decisions over 64
- * engines would be a million of them, made while requests wait and collected while others do.
+ * Copy of one ranking in numbers, since the cost table is overwritten. As objects, a thousand decisions over 64
+ * engines would be a million of them.
  */
 export class Ranking {
   count = 0
   #candidates: readonly Named[] = []
   #names: readonly string[] = []
-  // Copies of the sheet's, as they lie.
+  // Copies of the table's columns.
   #order = new Int32Array(0)
   #table = new Float64Array(0)
 
-  /** Takes over what a policy wrote about these candidates, who stay as they are. */
+  /** Copies a policy's table. The candidates must not change afterwards. */
   take(costTable: CostTable, candidates: readonly Named[]): this {
     if (this.#table.length !== costTable.table.length) this.#table = new Float64Array(costTable.table.length)
     if (this.#order.length !== costTable.order.length) this.#order = new Int32Array(costTable.order.length)
@@ -29,7 +29,7 @@ export class Ranking {
     return this
   }
 
-  /** Id of the one at that rank, 0 the best; undefined: nobody is. */
+  /** Id of the engine at that rank, 0 is the best; undefined: none. */
   engine(rank: number): string | undefined {
     return rank < this.count ? this.#candidates[this.#order[rank]!]!.id : undefined
   }
@@ -39,7 +39,7 @@ export class Ranking {
     return Array.from({ length: this.count }, (_, rank) => this.engine(rank)!)
   }
 
-  /** As objects, for whoever asks why. */
+  /** Candidates as objects, for `explain`. */
   candidates(): RankedCandidate[] {
     const rows = this.#order.length
     return this.engines().map((engine, rank) => {
@@ -50,7 +50,7 @@ export class Ranking {
   }
 }
 
-/** Rankings that nobody needs any more, for the next ones to be written into. */
+/** Pool of unused rankings. */
 export class RankingPool {
   readonly #spare: Ranking[] = []
 

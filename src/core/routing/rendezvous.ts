@@ -5,7 +5,7 @@ export function hashText(text: string): number {
   return mix(hash)
 }
 
-/** One hash of two, order matters. */
+/** Combines two hashes; the order matters. */
 export function hashPair(one: number, other: number): number {
   return mix(Math.imul(one, 0x9e3779b1) ^ other)
 }
@@ -26,8 +26,8 @@ export interface Weighted {
 }
 
 /**
- * Highest-random-weight order of the engines for a key: every holder of the same list agrees on it, and a change of
- * the list moves only the keys of the engine that came or went. Weights by -w/ln(u) (Schindelhauer and Schomaker 2005).
+ * Highest-random-weight order of the engines for a key: equal lists give equal orders, and a change of the list moves
+ * only the keys of that engine. Weights by -w/ln(u) (Schindelhauer and Schomaker 2005).
  */
 export function rendezvous<E extends Weighted>(key: number, engines: readonly E[]): E[] {
   const scored = engines.map((engine) => ({ engine, score: share(engine.weight, unit(key, engine.id)) }))
@@ -37,8 +37,8 @@ export function rendezvous<E extends Weighted>(key: number, engines: readonly E[
 }
 
 /**
- * Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): nobody takes more than `bound` times its fair share of all
- * requests, the new one included. In the order given; those over their share follow behind.
+ * Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): engines with more than `bound` times their fair share of all
+ * requests, including the new one, move to the end. Keeps the order otherwise.
  */
 export function withinBound<E extends Weighted & { readonly requests: number }>(
   order: readonly E[],

@@ -1,15 +1,15 @@
-/** From a policy and the engines that may be chosen to a placement with its runners-up. Pure, synchronous, no booking. */
+/** Placement and runners-up from a policy and the candidates. Pure, synchronous, books nothing. */
 import type { Placement, SplitConfig } from '../contract/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
 import type { Ranking, RankingPool } from './ranking.ts'
 import { splitVerdict, type SplitVerdict } from './split.ts'
 
-/* Which encoder takes which item of a request. */
+/* Assigns the items of a request to encode engines. */
 
-/** Bookings of one request on encoders; items beyond share them. */
+/** Maximum encode bookings of one request; further items share them. */
 const MOST_LEGS = 32
 
-/** One entry per item, each the encoder with the least to do, counting the items given before. Empty: there is no encoder. */
+/** Returns one engine per item, each the least loaded including earlier items. Empty: no encode engine. */
 export function assignEncoders(field: CandidateSet, items: number): readonly string[] {
   const loads = field
     .candidates(['requests'])
@@ -25,27 +25,27 @@ export function assignEncoders(field: CandidateSet, items: number): readonly str
   return chosen
 }
 
-/** The engines that may do one part, in tie order. */
+/** Candidates for one role, in tie order. */
 export interface CandidateSet {
   readonly engines: readonly { readonly id: string }[]
-  /** Those whose needed signals are all there; what else they carry is old. Good until the next call. */
+  /** Engines with all needed signals. Other signals may be outdated. Valid until the next call. */
   candidates(needs: readonly Signal[]): readonly Candidate[]
 }
 
 export interface RouteInput {
   readonly request: RouteRequest
-  /** The first that can rank decides; the others are its fallbacks. Not empty. */
+  /** Policies: the first that can rank decides. Not empty. */
   readonly chain: readonly Policy[]
   readonly random: Random
   readonly split: SplitConfig
   /** Why the request cannot be split; null: it can. */
   readonly unsplittable: string | null
   readonly encodeItems: number
-  /** Prompt length as the split's threshold counts it. */
+  /** Prompt length for the split's threshold. */
   readonly splitTokens: number
-  /** Does the pool have engines for split serving at all, available or not? */
+  /** Whether the pool has engines for split serving, available or not. */
   readonly splits: boolean
-  /** Where rankings are written. */
+  /** Pool of ranking buffers. */
   readonly spare: RankingPool
   field(part: 'whole' | 'prefill' | 'decode' | 'encode'): CandidateSet
   forecast(engine: string): {
@@ -58,9 +58,9 @@ export interface RouteInput {
 export interface RankResult {
   readonly policy: string
   readonly fallback: { readonly from: string; readonly reason: string } | null
-  /** One, or those of both halves of a split. */
+  /** One ranking, or one per leg of a split. */
   readonly ranked: readonly Ranking[]
-  /** Engines that could have been chosen, had the policy not lacked a signal of theirs. */
+  /** Eligible engines for which a signal of the policy is missing. */
   readonly unranked: readonly string[]
 }
 
@@ -68,7 +68,7 @@ export type Routed =
   | {
       readonly placement: Placement
       readonly ranking: RankResult
-      /** Engine whose prefill the first token waits for. */
+      /** Engine of the prefill. */
       readonly prefiller: string
       /** Why it was split or not; null: the pool never splits. */
       readonly why: string | null
@@ -77,7 +77,7 @@ export type Routed =
 
 const MAX_RUNNERS_UP = 4
 
-/** Ranks by the first policy of the chain that can rank anyone. */
+/** Ranks with the first policy of the chain that can rank an engine. */
 export function rankField(
   input: Pick<RouteInput, 'request' | 'chain' | 'random' | 'spare'>,
   field: CandidateSet,
@@ -135,7 +135,7 @@ function routeWhole(input: RouteInput, why: string | null): Routed {
   }
 }
 
-/** Decode is chosen first: it keeps the request longest, and its cache decides whether to split. */
+/** Chooses decode first: it lasts longest, and its cache decides about the split. */
 function routeSplit(input: RouteInput): Routed {
   const prefillField = input.field('prefill')
   const decoders = rankField(input, decodersBeside(prefillField, input.field('decode')))
@@ -143,7 +143,7 @@ function routeSplit(input: RouteInput): Routed {
   const prefillers = decode === null ? null : rankField(input, excluding(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
   const verdict = decode === null ? null : verdictOn(input, prefill, decode)
-  // What is not to be split misses nobody.
+  // Unsplit requests need no prefill engine.
   if (verdict?.split === false) {
     input.spare.give([...decoders.ranked, ...(prefillers?.ranked ?? [])])
     return routeWhole(input, verdict.why)
@@ -161,7 +161,7 @@ function routeSplit(input: RouteInput): Routed {
   }
 }
 
-/** @param prefill null: nobody can be had, so nothing is predicted of a split */
+/** @param prefill null: no engine available, so no prediction for a split */
 function verdictOn(input: RouteInput, prefill: string | null, decode: string): SplitVerdict {
   const whole = input.forecast(decode)
   const split = input.split.mode === 'adaptive' && prefill !== null ? input.forecast(prefill).ttftMs : null
@@ -195,7 +195,7 @@ function runnersUp(ranking: RankResult, chosen: readonly string[]): string[] {
   return others
 }
 
-/** Who alone can prefill is left to it, though it could decode as well. */
+/** Keeps engines that alone can prefill out of decode. */
 function decodersBeside({ engines }: CandidateSet, decoders: CandidateSet): CandidateSet {
   const [only, ...others] = engines
   return only === undefined || others.length > 0 || decoders.engines.length < 2

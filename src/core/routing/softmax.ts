@@ -1,12 +1,12 @@
 import type { Random } from './policy.ts'
 import type { CostTable } from './cost-table.ts'
 
-/** What costs are divided by before the temperature: the largest (dynamo#1731) or the spread (Dynamo today). */
+/** Scale of the costs: the largest (dynamo#1731) or the range (Dynamo today). */
 export type Scale = 'max' | 'range'
 
 /**
  * Draws the winner with probability proportional to exp(-cost / (scale * temperature)); the others follow by cost.
- * Temperature 0 keeps the order. The sheet is ordered by cost.
+ * Temperature 0 keeps the order. The table must be sorted by cost.
  */
 export function softmax(costTable: CostTable, temperature: number, scale: Scale, random: Random): CostTable {
   const { costs, order, ranked } = costTable
@@ -14,7 +14,7 @@ export function softmax(costTable: CostTable, temperature: number, scale: Scale,
   const least = costs[order[0]!]!
   const most = costs[order[ranked - 1]!]!
   const unit = (scale === 'max' ? most : most - least) * temperature
-  // Relative to the best, so that no exponent is positive; all equal: uniform.
+  // Relative to the best, so that no exponent is positive. Equal costs: uniform.
   const weights = Array.from(order.subarray(0, ranked), (place) =>
     unit > 0 ? Math.exp(-(costs[place]! - least) / unit) : 1,
   )

@@ -1,22 +1,22 @@
 import type { SplitConfig } from '../contract/contract.ts'
 
 export interface SplitFacts {
-  /** Prompt length as the threshold counts it. */
+  /** Prompt length for the threshold. */
   readonly promptTokens: number
-  /** Leading tokens believed cached on the best decode engine. */
+  /** Cached leading tokens on the best decode engine. */
   readonly cachedTokens: number
-  /** Predicted TTFT of both ways, milliseconds; null: not predicted. That of the split has the hand-over in it. */
+  /** Predicted TTFT unsplit and split, milliseconds; null: unknown. The split includes the KV transfer. */
   readonly splitTtftMs: number | null
   readonly wholeTtftMs: number | null
 }
 
 export interface SplitVerdict {
   readonly split: boolean
-  /** For the decision: the comparison that was made. */
+  /** Comparison for the decision log. */
   readonly why: string
 }
 
-/** Is prefilling elsewhere worth the transfer of the KV cache? Only asked where both ways are possible. */
+/** Decides whether prefill on another engine is worth the KV transfer. Called only if both are possible. */
 export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdict {
   const { promptTokens, cachedTokens, splitTtftMs, wholeTtftMs } = facts
   switch (config.mode) {
@@ -29,7 +29,7 @@ export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdi
     case 'uncached':
       return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
     case 'adaptive':
-      // Without both predictions there is nothing to compare: the uncached rest decides.
+      // Without both predictions, the uncached tokens decide.
       if (splitTtftMs === null || wholeTtftMs === null)
         return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
       return {
@@ -43,7 +43,7 @@ export function shouldSplit(facts: SplitFacts, config: SplitConfig): boolean {
   return splitVerdict(facts, config).split
 }
 
-/** At the threshold it is split (production-stack#890; its own unit test says otherwise, and fails). */
+/** A prompt of exactly the threshold is split (production-stack#890; its own unit test expects otherwise and fails). */
 function from(what: string, tokens: number, threshold: number): SplitVerdict {
   const split = tokens >= threshold
   return { split, why: `${tokens} ${what} tokens ${split ? '>=' : '<'} ${threshold}` }

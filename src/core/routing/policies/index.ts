@@ -8,7 +8,7 @@ import { prefix, kvAware } from './prefix.ts'
 import { simplePolicies } from './simple.ts'
 import { ttft } from './ttft.ts'
 
-/** The policies a config may name. */
+/** Policies that a configuration may name. */
 export const policyKinds: readonly PolicyKind[] = [
   predicted,
   activeBlocks,
@@ -21,14 +21,14 @@ export const policyKinds: readonly PolicyKind[] = [
 
 const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))
 
-/** null: this version has no such policy. */
+/** Returns the policy; null: unknown to this version. */
 export function policyKind(name: string): PolicyKind | null {
   return byName.get(name) ?? null
 }
 
 export type MadePolicy = { readonly policy: Policy } | { readonly problem: string }
 
-/** The policy, or why there is none: a newer edge may name what this version does not know. */
+/** Creates the policy, or returns why it cannot be created: a newer edge may name an unknown one. */
 export function makePolicy(config: PolicyConfig): MadePolicy {
   const kind = policyKind(config.name)
   if (kind === null) return { problem: `unknown policy "${config.name}"; known: ${[...byName.keys()].join(', ')}` }
