@@ -198,7 +198,7 @@ clusters:
       'metrics  with their key',
       'bridge   with its key',
       '60000 ms',
-      'also at 127.0.0.1:9999, from anybody',
+      'also at 127.0.0.1:9999 from anybody',
       'http://collector as firstlight, 50 %',
       'traffic.jsonl, 7 files',
       'weight      0',
