@@ -1,6 +1,7 @@
 /** Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
+import { isJsonObject } from './core/json.ts'
 import { piecesLeft } from './api/json-complexity.ts'
-import { isFields, type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
+import { type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
 import type { ChatTemplate } from './core/tokens/prompt-analyzer.ts'
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 
@@ -143,7 +144,7 @@ function callReader(): (call: unknown) => unknown {
   let left = MOST_ARGUMENT_CHARS
   let pieces = MOST_ARGUMENT_PIECES
   return (call) => {
-    if (!isFields(call) || !isFields(call['function'])) return call
+    if (!isJsonObject(call) || !isJsonObject(call['function'])) return call
     let args: unknown = call['function']['arguments'] ?? ''
     if (typeof args === 'string') {
       left -= args.length

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../core/json.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
 import { scanObjectMembers, skipBlank, type Member } from './json-scan.ts'
 
@@ -37,20 +38,19 @@ const USAGE_IN_FRONT = encoder.encode(`${USAGE},`)
 const NO_KEYS: readonly string[] = []
 const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value))
 
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 export const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
 const removes = ({ leg }: Edits): ((key: string) => boolean) =>
   leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key)
 const holdsForbidden = (value: unknown): boolean =>
-  isObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
+  isJsonObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
 
 /** Would the usage record of a stream have to be asked for, and can it be, without changing what else the client sees? */
 export function canRequestUsage(body: Json): boolean {
   const options = body['stream_options']
   if (options === undefined || options === null) return true
   // continuous_usage_stats adds usage to every chunk as soon as include_usage is on: not ours to switch on.
-  return isObject(options) && options['include_usage'] !== true && !options['continuous_usage_stats']
+  return isJsonObject(options) && options['include_usage'] !== true && !options['continuous_usage_stats']
 }
 
 /** The body for an engine, in pieces; `bytes` and `body` are the same document. Never changes `bytes`. */
@@ -143,7 +143,7 @@ function askForUsage(
     out.front.push(USAGE)
     return true
   }
-  if (!isObject(body['stream_options'])) {
+  if (!isJsonObject(body['stream_options'])) {
     out.splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode('{"include_usage":true}') })
     return true
   }
@@ -191,12 +191,13 @@ export function reserialize(body: Json, edits: Edits): Json {
   const kept = Object.entries(body).filter(([key]) => !unwanted(key))
   const out = new Map<string, unknown>(kept)
   const xargs = body[XARGS]
-  if (isObject(xargs)) out.set(XARGS, Object.fromEntries(Object.entries(xargs).filter(([key]) => !isForbidden(key))))
+  if (isJsonObject(xargs))
+    out.set(XARGS, Object.fromEntries(Object.entries(xargs).filter(([key]) => !isForbidden(key))))
   if (edits.model !== null) out.set('model', edits.model)
   if (edits.cacheSalt !== null) out.set('cache_salt', edits.cacheSalt)
   if (edits.includeUsage) {
     const options = body['stream_options']
-    out.set('stream_options', { ...(isObject(options) ? options : {}), include_usage: true })
+    out.set('stream_options', { ...(isJsonObject(options) ? options : {}), include_usage: true })
   }
   for (const [name, value] of Object.entries(edits.leg?.set ?? {})) out.set(name, JSON.parse(value))
   return Object.fromEntries(out)

@@ -1,3 +1,4 @@
+import { withDeadline } from '../timeout.ts'
 import type { ClusterDigest, EngineDigest, ClusterGlance, Decision } from '../core/contract/contract.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
@@ -188,7 +189,8 @@ function distinct(decisions: readonly Decision[]): Decision[] {
 async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
   const object = ports.cluster(cluster.id, pool.model)
   try {
-    return await inTime(
+    return await withDeadline(
+      ANSWER_MS,
       object.glance === undefined
         ? object.digest().then((digest) => ({ digest, decisions: [] }))
         : object.glance(DECISIONS),
@@ -196,18 +198,6 @@ async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promi
   } catch (error) {
     ports.log.warn('glance_failed', { cluster: cluster.id, pool: pool.model, error })
     return null
-  }
-}
-
-async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
-  })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -1,4 +1,5 @@
 /** Fields of a body that need permission or that no client may send, and caps on what a request asks for. */
+import { isJsonObject } from '../core/json.ts'
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { Utf8Text } from '../core/tokens/utf8-text.ts'
@@ -8,8 +9,6 @@ import { foreignMedia } from './media-hosts.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type RequestLimits = Pick<LimitsConfig, 'maxN' | 'maxOutputTokens' | 'maxJsonDepth' | 'mediaHosts' | 'deniedFields'>
-
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Engines that are gateways themselves (LiteLLM) read the members of this object as members of the body. */
 const EXTRA_BODY = 'extra_body'
@@ -26,7 +25,7 @@ export function authorizePriority(json: Json, caller: Caller, isForm: boolean): 
   const isReplaced = caller.priority !== null && !isForm
   if (!isReplaced && Object.hasOwn(json, 'priority')) throw priorityFailure('priority')
   const extra = json[EXTRA_BODY]
-  if (isObject(extra) && Object.hasOwn(extra, 'priority')) throw priorityFailure(`${EXTRA_BODY}.priority`)
+  if (isJsonObject(extra) && Object.hasOwn(extra, 'priority')) throw priorityFailure(`${EXTRA_BODY}.priority`)
 }
 
 const priorityFailure = (param: string): Failure =>
@@ -40,7 +39,7 @@ const priorityFailure = (param: string): Failure =>
 export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits): void {
   enforceFields(json, '', limits)
   const extra = json[EXTRA_BODY]
-  if (isObject(extra)) enforceFields(extra, `${EXTRA_BODY}.`, limits)
+  if (isJsonObject(extra)) enforceFields(extra, `${EXTRA_BODY}.`, limits)
   const { maxJsonDepth, mediaHosts } = limits
   // A level takes two bytes at least.
   if (bytes.length > 2 * maxJsonDepth && isDeeper(json, maxJsonDepth))

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../core/bounded-map.ts'
 import type { StoredResponse, StoredResponses } from '../ports.ts'
 
 /**
@@ -5,17 +6,15 @@ import type { StoredResponse, StoredResponses } from '../ports.ts'
  * engines forget their responses at a restart, so there is nothing to gain from a store that does not.
  */
 export class ResponseAffinity implements StoredResponses {
-  readonly #holdings = new Map<string, StoredResponse>()
-  readonly #limit: number
+  readonly #holdings: BoundedMap<string, StoredResponse>
 
   constructor(limit: number) {
-    this.#limit = limit
+    this.#holdings = new BoundedMap(limit)
   }
 
   find(id: string, tenant: string): StoredResponse | null {
     const holding = this.#holdings.get(id)
     if (holding === undefined || holding.tenant !== tenant) return null
-    this.#holdings.delete(id)
     this.#holdings.set(id, holding)
     return holding
   }
@@ -23,11 +22,7 @@ export class ResponseAffinity implements StoredResponses {
   keep(id: string, holding: StoredResponse): void {
     const known = this.#holdings.get(id)
     if (known !== undefined && known.tenant !== holding.tenant) return
-    this.#holdings.delete(id)
     this.#holdings.set(id, holding)
-    if (this.#holdings.size <= this.#limit) return
-    const oldest = this.#holdings.keys().next()
-    if (!oldest.done) this.#holdings.delete(oldest.value)
   }
 
   forget(id: string): void {

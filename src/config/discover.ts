@@ -1,6 +1,6 @@
 /** Engines that are found by name: what stands in the document is the pattern of as many as the name has addresses. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
-import { urlHost, hostPort } from '../url.ts'
+import { hostOf, hostPort } from '../url.ts'
 
 /** Longest id of a pattern: an address is put behind it, and ids have 63 characters. */
 export const LONGEST_PATTERN_ID = 23
@@ -88,5 +88,3 @@ function engineAt(pattern: EngineConfig, address: string): EngineConfig {
           },
   }
 }
-
-const hostOf = (url: string): string => urlHost(new URL(url))

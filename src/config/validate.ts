@@ -1,5 +1,5 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
-import { urlHost, hostPort } from '../url.ts'
+import { hostOf, urlHost, hostPort } from '../url.ts'
 import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
 import { LONGEST_PATTERN_ID } from './discover.ts'
 import { isLoopback, isServerUrl } from './fields.ts'
@@ -351,8 +351,6 @@ function checkPattern(found: Finding[], engine: EngineConfig, at: Path, listens:
       )
   }
 }
-
-const hostOf = (url: string): string => urlHost(new URL(url))
 
 const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)
 

@@ -8,7 +8,7 @@ import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { InFlightPrompt } from './regions/estimator.ts'
 import type { StageTimer } from './stage-timer.ts'
-import { defaultTimers } from './timers.ts'
+import { DeadlineError, withDeadline } from '../timeout.ts'
 
 /** What is known of clusters without asking them. */
 export interface Digests {
@@ -174,7 +174,7 @@ async function admitOn(
 ): Promise<Found | { readonly refusal: Refusal }> {
   const { cluster, admission } = parts
   try {
-    return foundIn(await withinBudget(cluster.admit(admission, parts.scope), parts.alarms), parts)
+    return foundIn(await admitInTime(cluster.admit(admission, parts.scope), parts.alarms), parts)
   } catch (error) {
     ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     const placement = digests.fallback(admission, route)
@@ -214,27 +214,18 @@ function foundIn(
 
 const none: readonly string[] = []
 
-/** A lease that comes too late is given back at once. */
-function withinBudget(admitting: Promise<Admitted>, alarms: Timers = defaultTimers): Promise<Admitted> {
-  return new Promise((resolve, reject) => {
-    let late = false
-    const alarm = alarms.set(ADMIT_MS, () => {
-      late = true
-      reject(new Error(`no answer to admit within ${ADMIT_MS} ms`))
-    })
-    admitting.then(
-      (admitted) => {
-        alarm.cancel()
-        if (!late) return resolve(admitted)
-        if ('refusal' in admitted) return
-        admitted.lease.release(endedAs('abandoned')).catch(() => {})
-      },
-      (error: unknown) => {
-        alarm.cancel()
-        reject(error as Error)
-      },
-    )
-  })
+/** Releases a lease that comes after the limit. */
+async function admitInTime(admitting: Promise<Admitted>, timers: Timers | undefined): Promise<Admitted> {
+  try {
+    return await withDeadline(ADMIT_MS, admitting, { timers })
+  } catch (error) {
+    if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
+    throw error
+  }
+}
+
+async function abandon(admitted: Admitted): Promise<void> {
+  if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
 }
 
 function admissionFor(

@@ -2,6 +2,7 @@
  * Chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
  * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined.
  */
+import { isJsonObject } from '../json.ts'
 import { chainText } from './block-hash.ts'
 import { isText, type Text } from './utf8-text.ts'
 
@@ -60,9 +61,6 @@ export interface ChatPrompt {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** null: `messages` is no list of messages. */
 export function readChat(body: Fields): ChatPrompt | null {
   const list = body['messages']
@@ -70,7 +68,7 @@ export function readChat(body: Fields): ChatPrompt | null {
   const messages: ChatMessage[] = []
   let items = 0
   for (const entry of list) {
-    if (!isFields(entry) || typeof entry['role'] !== 'string') return null
+    if (!isJsonObject(entry) || typeof entry['role'] !== 'string') return null
     const content = readContent(entry['content'])
     items += content.items
     messages.push({ role: entry['role'], parts: content.parts, extra: extraOf(entry, entry['role']) })
@@ -86,7 +84,7 @@ export function chatPrompt(
   tools: readonly unknown[] | null,
 ): ChatPrompt {
   const continued = body['continue_final_message'] === true
-  const kwargs = isFields(body['chat_template_kwargs']) ? body['chat_template_kwargs'] : {}
+  const kwargs = isJsonObject(body['chat_template_kwargs']) ? body['chat_template_kwargs'] : {}
   return {
     form: 'chat',
     messages,
@@ -113,7 +111,7 @@ export function readContent(content: unknown): { readonly parts: readonly Text[]
   for (const part of content) {
     const text = textOf(part)
     if (text !== null) parts.push(text)
-    else if (isFields(part)) {
+    else if (isJsonObject(part)) {
       items++
       parts.push(itemMarker(part))
     }
@@ -125,7 +123,7 @@ const textTypes: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_t
 
 function textOf(part: unknown): Text | null {
   if (isText(part)) return part
-  if (!isFields(part) || !textTypes.has(part['type'])) return null
+  if (!isJsonObject(part) || !textTypes.has(part['type'])) return null
   const text = part['text'] ?? part['refusal'] ?? part['thinking']
   return isText(text) ? text : null
 }
@@ -161,7 +159,7 @@ function hashText(state: { lo: number; hi: number }, text: string): void {
 
 function hashValue(state: { lo: number; hi: number }, value: unknown, depth: number): void {
   if (isText(value)) hashText(state, String(value))
-  else if (isFields(value) && depth < MAX_DEPTH) {
+  else if (isJsonObject(value) && depth < MAX_DEPTH) {
     for (const key of Object.keys(value).sort()) {
       chainText(state, key)
       hashValue(state, value[key], depth + 1)
@@ -188,7 +186,7 @@ function extraOf(message: Fields, role: string): Fields {
 export function functionTools(tools: unknown): readonly unknown[] | null {
   if (!Array.isArray(tools) || tools.length === 0) return null
   return tools.map((tool: unknown) => {
-    if (!isFields(tool) || !isFields(tool['function'])) return tool
+    if (!isJsonObject(tool) || !isJsonObject(tool['function'])) return tool
     const { name, description, parameters, ...rest } = tool['function']
     return {
       type: tool['type'] ?? 'function',
@@ -231,7 +229,7 @@ export function chatOfResponses(body: Fields): ChatPrompt | null {
 }
 
 function responsesItem(transcript: Transcript, item: unknown): void {
-  if (!isFields(item)) return
+  if (!isJsonObject(item)) return
   switch (item['type']) {
     case 'function_call':
       transcript.add('assistant', null, { tool_calls: [callOf(item['call_id'], item['name'], item['arguments'])] })
@@ -254,7 +252,7 @@ function responsesItem(transcript: Transcript, item: unknown): void {
 }
 
 function responsesTool(tool: unknown): unknown {
-  if (!isFields(tool) || tool['type'] !== 'function' || isFields(tool['function'])) return tool
+  if (!isJsonObject(tool) || tool['type'] !== 'function' || isJsonObject(tool['function'])) return tool
   const { type, ...named } = tool
   return { type, function: named }
 }
@@ -265,7 +263,7 @@ export function chatOfMessages(body: Fields): ChatPrompt | null {
   const transcript = new Transcript()
   if (body['system'] !== undefined) transcript.add('system', [readContent(body['system']).parts.join('')])
   for (const message of body['messages']) {
-    if (!isFields(message) || typeof message['role'] !== 'string') return null
+    if (!isJsonObject(message) || typeof message['role'] !== 'string') return null
     if (Array.isArray(message['content'])) messagesTurn(transcript, message['role'], message['content'])
     else transcript.add(message['role'], message['content'])
   }
@@ -277,7 +275,7 @@ function messagesTurn(transcript: Transcript, role: string, blocks: readonly unk
   const content: unknown[] = []
   const calls: unknown[] = []
   for (const block of blocks) {
-    if (!isFields(block)) continue
+    if (!isJsonObject(block)) continue
     if (block['type'] === 'tool_use') calls.push(callOf(block['id'], block['name'], block['input'] ?? {}))
     else if (block['type'] === 'tool_result') {
       transcript.add(
@@ -292,7 +290,7 @@ function messagesTurn(transcript: Transcript, role: string, blocks: readonly unk
 }
 
 function messagesTool(tool: unknown): unknown {
-  if (!isFields(tool) || tool['input_schema'] === undefined) return tool
+  if (!isJsonObject(tool) || tool['input_schema'] === undefined) return tool
   return {
     type: 'function',
     function: { name: tool['name'], description: tool['description'], parameters: tool['input_schema'] },

@@ -1,4 +1,5 @@
 /** tokenizer.json → the compact vocabulary. Refuses whatever this tokenizer could not follow exactly. */
+import { isJsonObject } from '../json.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { BpeMerger } from './bpe-merge.ts'
 import { unicodeClasses } from './unicode.ts'
@@ -40,7 +41,8 @@ function refuse(what: string): never {
 
 /** Throws a VocabularyError naming the first setting that does not fit. */
 export function readTokenizerJson(json: unknown): TokenizerParts {
-  if (!isFields(json) || !isFields(json['model'])) throw new VocabularyError('not a tokenizer.json: it has no `model`')
+  if (!isJsonObject(json) || !isJsonObject(json['model']))
+    throw new VocabularyError('not a tokenizer.json: it has no `model`')
   const model = json['model']
   checkModel(model)
   const added = readAdded(json['added_tokens'])
@@ -68,8 +70,8 @@ function checkModel(model: Fields): void {
 
 function readNormalizer(value: unknown): boolean {
   if (value === undefined || value === null) return false
-  if (isFields(value) && value['type'] === 'NFC') return true
-  if (isFields(value) && value['type'] === 'Sequence' && Array.isArray(value['normalizers'])) {
+  if (isJsonObject(value) && value['type'] === 'NFC') return true
+  if (isJsonObject(value) && value['type'] === 'Sequence' && Array.isArray(value['normalizers'])) {
     return value['normalizers'].map(readNormalizer).includes(true)
   }
   return refuse(`the normalizer is ${show(value)}, neither NFC nor none`)
@@ -77,18 +79,18 @@ function readNormalizer(value: unknown): boolean {
 
 function readPreTokenizer(value: unknown): PreTokenizer {
   const steps =
-    isFields(value) && value['type'] === 'Sequence' && Array.isArray(value['pretokenizers'])
+    isJsonObject(value) && value['type'] === 'Sequence' && Array.isArray(value['pretokenizers'])
       ? value['pretokenizers']
       : [value]
   const last: unknown = steps.at(-1)
-  if (!isFields(last) || last['type'] !== 'ByteLevel' || last['add_prefix_space'] === true)
+  if (!isJsonObject(last) || last['type'] !== 'ByteLevel' || last['add_prefix_space'] === true)
     return refuse(`the pre-tokenizer is ${show(value)}`)
   const ownRegex = last['use_regex'] !== false
   if (steps.length === 1 && ownRegex) return 'gpt2'
   const split: unknown = steps[0]
-  if (steps.length !== 2 || ownRegex || !isFields(split) || split['type'] !== 'Split')
+  if (steps.length !== 2 || ownRegex || !isJsonObject(split) || split['type'] !== 'Split')
     return refuse(`the pre-tokenizer is ${show(value)}`)
-  const regex = isFields(split['pattern']) ? split['pattern']['Regex'] : undefined
+  const regex = isJsonObject(split['pattern']) ? split['pattern']['Regex'] : undefined
   const known = typeof regex === 'string' && Object.hasOwn(patterns, regex) ? patterns[regex] : undefined
   // With this pattern every character is in a match, so removing what lies between matches changes nothing.
   const isolated = split['invert'] === true ? split['behavior'] === 'Removed' : split['behavior'] === 'Isolated'
@@ -99,7 +101,7 @@ function readPreTokenizer(value: unknown): PreTokenizer {
 function readAdded(value: unknown): AddedToken[] {
   if (!Array.isArray(value)) return []
   return value.map((token: unknown) => {
-    if (!isFields(token) || typeof token['content'] !== 'string' || !isId(token['id']))
+    if (!isJsonObject(token) || typeof token['content'] !== 'string' || !isId(token['id']))
       return refuse(`an added token is ${show(token)}`)
     if (token['single_word'] === true) refuse(`the added token ${show(token['content'])} matches whole words only`)
     return {
@@ -113,7 +115,7 @@ function readAdded(value: unknown): AddedToken[] {
 }
 
 function readVocab(value: unknown): ReadonlyMap<string, number> {
-  if (!isFields(value)) return refuse('`model.vocab` is no object')
+  if (!isJsonObject(value)) return refuse('`model.vocab` is no object')
   const entries = Object.entries(value)
   for (const [token, id] of entries) {
     if (!isId(id)) refuse(`the id of ${show(token)} is ${show(id)}, not in 0..${MAX_IDS - 1}`)
@@ -175,7 +177,7 @@ function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): Tokeniz
 function readPostProcessor(value: unknown): { prefix: number[]; suffix: number[] } {
   const none = { prefix: [], suffix: [] }
   if (value === undefined || value === null) return none
-  if (!isFields(value)) return refuse(`the post-processor is ${show(value)}`)
+  if (!isJsonObject(value)) return refuse(`the post-processor is ${show(value)}`)
   if (value['type'] === 'ByteLevel') return none
   if (value['type'] === 'Sequence' && Array.isArray(value['processors'])) {
     const found = value['processors'].map(readPostProcessor)
@@ -190,10 +192,10 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
   const sides = { prefix: [] as number[], suffix: [] as number[] }
   let side: keyof typeof sides = 'prefix'
   for (const step of single) {
-    if (isFields(step) && isFields(step['Sequence'])) side = 'suffix'
-    else if (isFields(step) && isFields(step['SpecialToken']) && isFields(specials)) {
+    if (isJsonObject(step) && isJsonObject(step['Sequence'])) side = 'suffix'
+    else if (isJsonObject(step) && isJsonObject(step['SpecialToken']) && isJsonObject(specials)) {
       const special = specials[String(step['SpecialToken']['id'])]
-      if (!isFields(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId))
+      if (!isJsonObject(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId))
         return refuse(`the post-processor names ${show(step)}, which it does not define`)
       sides[side].push(...(special['ids'] as number[]))
     } else return refuse(`the post-processor has the step ${show(step)}`)
@@ -204,8 +206,6 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
 /* What tokenizer_config.json says that a chat template needs. */
 
 type Fields = Readonly<Record<string, unknown>>
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const specialNames = [
   'bos_token',
@@ -222,11 +222,11 @@ export function readTokenizerConfig(config: unknown): {
   template: string | null
   specials: Readonly<Record<string, string>>
 } {
-  if (!isFields(config)) throw new VocabularyError('tokenizer_config.json is no object')
+  if (!isJsonObject(config)) throw new VocabularyError('tokenizer_config.json is no object')
   const specials: Record<string, string> = {}
   for (const name of specialNames) {
     const value = config[name]
-    const text = isFields(value) ? value['content'] : value
+    const text = isJsonObject(value) ? value['content'] : value
     if (typeof text === 'string') specials[name] = text
   }
   return { template: readTemplate(config['chat_template']), specials }
@@ -236,8 +236,10 @@ export function readTokenizerConfig(config: unknown): {
 function readTemplate(value: unknown): string | null {
   if (value === undefined || value === null) return null
   if (typeof value === 'string') return value
-  const named = Array.isArray(value) ? value.find((entry) => isFields(entry) && entry['name'] === 'default') : undefined
-  if (isFields(named) && typeof named['template'] === 'string') return named['template']
+  const named = Array.isArray(value)
+    ? value.find((entry) => isJsonObject(entry) && entry['name'] === 'default')
+    : undefined
+  if (isJsonObject(named) && typeof named['template'] === 'string') return named['template']
   throw new VocabularyError(
     '`chat_template` is neither a text nor a list with one named `default`: give the right one with --template FILE',
   )

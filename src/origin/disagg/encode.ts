@@ -1,4 +1,5 @@
 /** The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when the prefill asks for it. */
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
@@ -64,26 +65,21 @@ function keyOf(part: Json): string | null {
 
 /** Items an encoder is believed to hold, and which: bounded, least recently used goes first. */
 export class EncodedItems {
-  readonly #limit: number
-  readonly #engineOf = new Map<string, string>()
+  readonly #engineOf: BoundedMap<string, string>
 
   constructor(limit: number) {
-    this.#limit = limit
+    this.#engineOf = new BoundedMap(limit)
   }
 
   has(key: string): boolean {
     const engine = this.#engineOf.get(key)
     if (engine === undefined) return false
-    this.#engineOf.delete(key)
     this.#engineOf.set(key, engine)
     return true
   }
 
   add(key: string, engine: string): void {
-    if (this.#limit === 0) return
-    this.#engineOf.delete(key)
     this.#engineOf.set(key, engine)
-    if (this.#engineOf.size > this.#limit) this.#engineOf.delete(this.#engineOf.keys().next().value!)
   }
 
   /** The engine failed: what it held is not counted on. */

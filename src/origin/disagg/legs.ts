@@ -1,4 +1,5 @@
 /** One leg of a split request: a question to an engine whose whole answer the gateway reads itself. */
+import { isJsonObject } from '../../core/json.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import { OriginError, type EngineTarget, type AbortSignalLike, type OriginAnswer } from '../../ports.ts'
 import { classifyStatus, type AttemptFailed, type AttemptContext } from '../classify.ts'
@@ -117,9 +118,7 @@ function usageOf(bytes: Uint8Array): Usage | null {
 function objectOf(bytes: Uint8Array): Readonly<Record<string, unknown>> | null {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null
+    return isJsonObject(value) ? value : null
   } catch {
     return null
   }

@@ -1,4 +1,5 @@
 /** vLLM's NixlConnector in pull mode: the prefill's answer names its blocks, the decode engine fetches them. */
+import { hostOf } from '../../url.ts'
 import type { EngineTarget } from '../../ports.ts'
 
 /** Asks a prefill engine to hold its blocks. All six are said: older versions look some up without a default. */
@@ -50,6 +51,5 @@ function hostFor(said: unknown, prefill: EngineTarget, decode: EngineTarget): st
   return own === hostOf(decode.url) || isLoopback(own) ? null : own
 }
 
-const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)

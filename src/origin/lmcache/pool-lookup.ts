@@ -1,3 +1,4 @@
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { CacheHint } from '../../core/contract/contract.ts'
 import { type Holders, hintsOf } from '../../core/lmcache/prefix-match.ts'
 import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
@@ -76,7 +77,7 @@ export class PoolLookup implements CacheLookup {
   readonly #alarm = new TimeoutRateMonitor()
   readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
   /** First chunk of a prompt → until when nobody holds it. */
-  readonly #empty = new Map<string, number>()
+  readonly #empty = new BoundedMap<string, number>(EMPTY_KEPT)
   readonly #counts = { found: 0, empty: 0, late: 0, failed: 0 }
 
   constructor(options: PoolLookupOptions) {
@@ -170,9 +171,7 @@ export class PoolLookup implements CacheLookup {
 
   #rememberEmpty(question: CacheQuestion): void {
     const key = this.#firstKey(question)
-    this.#empty.delete(key)
     this.#empty.set(key, this.#now + EMPTY_MS)
-    if (this.#empty.size > EMPTY_KEPT) this.#empty.delete(this.#empty.keys().next().value!)
   }
 
   /** Chunks are found in order: a prompt whose first chunk nobody holds is not held at all. */

@@ -1,4 +1,5 @@
 /** What another Firstlight says of the prompts it might be given: `GET /v1/firstlight/digest`. */
+import { isJsonObject } from '../../core/json.ts'
 import {
   type RegionDigest,
   OUTLOOK_VERSION,
@@ -134,11 +135,9 @@ const NEXT: Readonly<Record<number, string>> = {
   508: 'Its address leads back to this gateway.',
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
 /** null: it cannot be believed. What comes from another gateway is checked like anything else from outside. */
 export function readTold(given: unknown): RegionDigestReply | null {
-  if (!isFields(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MOST_OUTLOOKS)
+  if (!isJsonObject(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MOST_OUTLOOKS)
     return null
   const { cut } = given
   const regionDigests = given['region_digests'].map(readOutlook)
@@ -148,7 +147,7 @@ export function readTold(given: unknown): RegionDigestReply | null {
 }
 
 function readOutlook(given: unknown): RegionDigest | null {
-  if (!isFields(given) || given['version'] !== OUTLOOK_VERSION) return null
+  if (!isJsonObject(given) || given['version'] !== OUTLOOK_VERSION) return null
   const { cluster, pool, engines, requests, queued, confidence, prefixes, soonest, usual, via } = given
   if (typeof cluster !== 'string' || typeof pool !== 'string' || typeof prefixes !== 'string' || !isNames(via))
     return null
@@ -174,7 +173,7 @@ function readOutlook(given: unknown): RegionDigest | null {
 }
 
 function readProspect(given: unknown): Pick<EngineEstimate, 'waitS' | 'costModel'> | null {
-  if (!isFields(given) || !isFields(given['cost_model'])) return null
+  if (!isJsonObject(given) || !isJsonObject(given['cost_model'])) return null
   const { wait_s: waitS } = given
   const { fixed_s: fixedS, per_token_s: perTokenS, per_pair_s: perPairS } = given['cost_model']
   return isAmount(waitS) && isAmount(fixedS) && isAmount(perTokenS) && isAmount(perPairS)
@@ -182,8 +181,6 @@ function readProspect(given: unknown): Pick<EngineEstimate, 'waitS' | 'costModel
     : null
 }
 
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isNames = (value: unknown): value is readonly string[] | undefined =>
   value === undefined ||
   (Array.isArray(value) &&

@@ -6,7 +6,7 @@ import type { Config } from '../../config.ts'
 import { namesIn, withFound } from '../../config/discover.ts'
 import { ownEngines } from '../../config/validate.ts'
 import type { Log } from '../../ports.ts'
-import { withTimeout } from './with-timeout.ts'
+import { withTimeout } from '../../timeout.ts'
 
 /** Addresses of a name. Rejects with the system's error; with code ENOTFOUND where it has none. */
 export type Lookup = (name: string) => Promise<readonly string[]>

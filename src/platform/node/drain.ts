@@ -1,6 +1,7 @@
 /** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
 import type { Server } from 'node:http'
 import type { Http1Server } from './http1/server.ts'
+import { DeadlineError, withDeadline } from '../../timeout.ts'
 
 /** Work that outlives its response: releases, logs. */
 export class Background {
@@ -90,20 +91,13 @@ async function letIn(server: Server): Promise<void> {
   server.off('connection', onConnection)
 }
 
-/** Did the work end before time was up? */
+/** true: the work ended within the limit, and before `enough` was aborted. */
 async function within(work: Promise<void>, limitMs: number, enough: AbortSignal | null): Promise<boolean> {
-  if (enough?.aborted) return false
-  let timer: ReturnType<typeof setTimeout> | undefined
-  let onEnough: (() => void) | undefined
-  const limit = new Promise<false>((resolve) => {
-    onEnough = () => resolve(false)
-    timer = setTimeout(onEnough, limitMs)
-    enough?.addEventListener('abort', onEnough)
-  })
   try {
-    return await Promise.race([work.then(() => true), limit])
-  } finally {
-    clearTimeout(timer)
-    if (onEnough !== undefined) enough?.removeEventListener('abort', onEnough)
+    await withDeadline(limitMs, work, { signal: enough })
+    return true
+  } catch (error) {
+    if (error instanceof DeadlineError) return false
+    throw error
   }
 }

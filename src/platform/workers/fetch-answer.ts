@@ -6,6 +6,7 @@ import { headersInit } from '../../origin/headers.ts'
 import { ResponseIdFinder } from '../../origin/relay/sse.ts'
 import { defaultTimers } from '../../origin/timers.ts'
 import { OriginError, type Timer, type RelayOptions } from '../../ports.ts'
+import { withTimeout } from '../../timeout.ts'
 import type { UpstreamGuard } from './upstream-guard.ts'
 
 interface Stopped {
@@ -164,14 +165,14 @@ class NativeRelay {
 
   async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
     // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
-    const isConnected = await succeeds(LAST_WRITE_MS, writer.write(BLANK))
+    const isConnected = (await withTimeout(LAST_WRITE_MS, writer.write(BLANK))) !== null
     if (this.#watch.clientGone || !isConnected) {
       writer.abort(cutError()).catch(() => {})
       return this.#gone()
     }
     this.#release()
     const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
-    if (event !== null) await succeeds(LAST_WRITE_MS, writer.write(event))
+    if (event !== null) await withTimeout(LAST_WRITE_MS, writer.write(event))
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     await writer.abort(cutError()).catch(() => {})
   }
@@ -186,17 +187,4 @@ class NativeRelay {
     this.#lapse?.cancel()
     this.#watch.over()
   }
-}
-
-/** true: the work succeeded within `ms`. Never rejects. */
-function succeeds(ms: number, work: Promise<void>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), ms)
-    work
-      .then(
-        () => resolve(true),
-        () => resolve(false),
-      )
-      .finally(() => clearTimeout(timer))
-  })
 }

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/json.ts'
 import type { Body } from './sampling.ts'
 import { badRequest, invalidBody, missing, type Finding } from './wire-error.ts'
 import { hashText } from '../block-pool.ts'
@@ -29,8 +30,6 @@ const ITEM_TYPES = new Set([
 ])
 
 type Fields = Readonly<Record<string, unknown>>
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** ChatML, as most open models have it: `<|im_start|>role\ncontent<|im_end|>\n`. */
 export function renderChat(messages: readonly unknown[], options: TemplateOptions): RenderedChat {
@@ -42,7 +41,7 @@ export function renderChat(messages: readonly unknown[], options: TemplateOption
     closeMessage(writer)
   }
   messages.forEach((message, at) => {
-    if (!isFields(message) || typeof message['role'] !== 'string') {
+    if (!isJsonObject(message) || typeof message['role'] !== 'string') {
       throw badRequest(`messages[${at}] needs a role`, 'messages')
     }
     openMessage(writer, message['role'])
@@ -76,7 +75,7 @@ function writeContent(writer: TokenWriter, message: Fields, items: number[]): vo
 }
 
 function writePart(writer: TokenWriter, part: unknown, items: number[]): void {
-  if (!isFields(part)) return
+  if (!isJsonObject(part)) return
   const { type } = part
   if (typeof part['text'] === 'string') writer.text(part['text'])
   else if (typeof type === 'string' && ITEM_TYPES.has(type)) {

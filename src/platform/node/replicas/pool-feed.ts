@@ -1,7 +1,7 @@
 /** Exchange of one pool's bookings with the other replicas. */
 import type { Decision, EngineSignal, Result } from '../../../core/contract/contract.ts'
 import type { PoolName } from '../../../ports.ts'
-import { withTimeout } from '../with-timeout.ts'
+import { withTimeout } from '../../../timeout.ts'
 import type { Client, Link } from './connection.ts'
 import { Following, type Heartbeat } from './following.ts'
 import type { PoolEvent, RegistryChange } from './messages.ts'

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import type { PoolName, StoredResponse, StoredResponses } from '../../../ports.ts'
-import { withTimeout } from '../with-timeout.ts'
+import { withTimeout } from '../../../timeout.ts'
 import type { Link } from './connection.ts'
 
 /** Since its last use. Engines keep responses in memory, not for long. */

@@ -1,6 +1,6 @@
 /** Which engine holds which stored response, for all I/O threads. Lives in the main thread. */
 import type { StoredResponse, StoredResponses } from '../../../ports.ts'
-import { withTimeout } from '../with-timeout.ts'
+import { withTimeout } from '../../../timeout.ts'
 import type { ToMain, ToThread } from './rpc.ts'
 
 /** An I/O thread, as far as the main thread asks it. */

@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest'
+import { BoundedMap } from '../../src/core/bounded-map.ts'
+
+it('evicts the entry that was set longest ago', () => {
+  const map = new BoundedMap<string, number>(2)
+  map.set('a', 1)
+  map.set('b', 2)
+  map.set('a', 3)
+  map.set('c', 4)
+  expect([...map]).toEqual([
+    ['a', 3],
+    ['c', 4],
+  ])
+})
+
+it('holds nothing with a limit of 0', () => {
+  const map = new BoundedMap<string, number>(0)
+  map.set('a', 1)
+  expect(map.get('a')).toBeUndefined()
+})
