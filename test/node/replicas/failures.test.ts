@@ -153,6 +153,23 @@ describe.skipIf(binary === null)('replicas', () => {
     client.destroy()
   })
 
+  it('follow a replica without bookings between two heartbeats', async () => {
+    const lazy = new Member({ url: server.url, prefix: `${prefix}lazy`, leaseMs: 6_000 })
+    const other = new Member({ url: server.url, prefix: `${prefix}lazy`, leaseMs: 6_000 })
+    const client = await administrator(server.url)
+    const presence = () => client.zScore(`${prefix}lazy:1:{one/m}:replicas`, other.replicas.id)
+    try {
+      await until(() => lazy.following === 1 && other.following === 1)
+      const before = await presence()
+      await until(async () => (await presence()) !== before)
+      expect(lazy.logged('replica_left')).toEqual([])
+      expect(lazy.following).toBe(1)
+    } finally {
+      client.destroy()
+      await Promise.all([lazy, other].map((member) => member.close()))
+    }
+  })
+
   it('publish drains to all, and to those that join when the first is gone', async () => {
     const [one, two] = members as [Member, Member]
     await one.clusters.get('m')!.observe([{ kind: 'drain', engine: 'a', draining: true }])

@@ -21,6 +21,7 @@ export interface Heartbeat {
 }
 
 export interface FollowingParts extends PeerParts {
+  readonly leaseMs: number
   readonly replica: string
   readonly keys: PoolKeys
   /** Reads snapshots. */
@@ -30,6 +31,8 @@ export interface FollowingParts extends PeerParts {
   readonly joined: (replica: string) => void
   readonly left: (replica: string, bookings: number, result: Result) => void
   readonly rejected: (error: Error) => void
+  /** The subscription does not work and is made again on a new connection. */
+  readonly failed: (error: Error) => void
 }
 
 interface Peer {
@@ -70,7 +73,7 @@ export class Following {
     try {
       await client.sSubscribe(channel, (message) => this.#receive(message))
     } catch (error) {
-      return this.#parts.rejected(error as Error)
+      return this.#parts.failed(error as Error)
     }
     this.#isSubscribed = true
     this.resync()
@@ -94,23 +97,25 @@ export class Following {
   /** Removes replicas whose presence has expired, and detects lost messages. */
   checked({ number, present }: Heartbeat): void {
     if (!this.isCurrent) return
-    if (this.#last < this.#expected) return this.resync()
+    if (this.#last < this.#expected) return this.#parts.failed(new Error('messages of the subscription are missing'))
     this.#expected = number
     for (const [replica, { last }] of this.#peers)
       if (last <= number && !present.includes(replica)) this.#remove(replica, 'lapsed')
   }
 
-  /** @param isPresent the server has confirmed the presence of the replicas lately. */
-  async renew(now: number, isPresent: boolean): Promise<void> {
-    if (!isPresent) return
+  /** Renews bookings of replicas whose presence the server has confirmed `awayMs` ago. */
+  async renew(now: number, awayMs: number): Promise<void> {
+    if (!this.isCurrent || awayMs > this.#parts.leaseMs) return
     const kept = await Promise.all(Array.from(this.#peers.values(), ({ bookings }) => bookings.renew(now)))
     if (kept.includes(false) && this.isCurrent) this.resync()
   }
 
-  /** Forgets replicas that could not be followed for longer than their bookings live. */
+  /** Forgets replicas that could not be followed for longer than their bookings live. The next snapshot adds them again. */
   expire(awayMs: number): void {
+    const { size } = this.#peers
     for (const [replica, { bookings }] of this.#peers)
-      if (awayMs > Math.max(1_000, bookings.leaseMs)) this.#remove(replica, 'abandoned')
+      if (awayMs > Math.max(this.#parts.leaseMs, bookings.leaseMs)) this.#remove(replica, 'lapsed')
+    if (this.#peers.size < size) this.resync()
   }
 
   close(): void {

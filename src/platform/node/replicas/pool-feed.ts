@@ -28,6 +28,7 @@ export interface FeedParts {
   readonly joined: (replica: string) => void
   readonly left: (replica: string, bookings: number, result: Result) => void
   readonly rejected: (error: Error) => void
+  readonly failed: (error: Error) => void
 }
 
 /** Decision that another replica is asked for. */
@@ -43,7 +44,7 @@ export class PoolFeed {
   readonly #run: (generation: number) => Promise<unknown>
   readonly #questions = new Map<string, Question>()
   #asked = 0
-  /** Last heartbeat that was answered while this replica followed the others; monotonic ms. */
+  /** Last heartbeat or snapshot that was answered; monotonic ms. */
   #confirmedAt = performance.now()
 
   constructor([cluster, pool]: PoolName, parts: FeedParts) {
@@ -67,7 +68,7 @@ export class PoolFeed {
     })
   }
 
-  /** What other replicas have open could not be read for so long, in ms. */
+  /** Time since the server last listed the present replicas, in ms. */
   get awayMs(): number {
     return performance.now() - this.#confirmedAt
   }
@@ -87,14 +88,13 @@ export class PoolFeed {
     const answer = await this.#beat()
     if (!answer.registered && generation > 0) this.#publishing.lost(generation)
     this.following.checked(answer)
-    if (this.following.isCurrent) this.#confirmedAt = performance.now()
   }
 
   /** Renews and expires bookings in the ledger. */
   tick(): void {
     this.open.expire()
     const { awayMs } = this
-    void this.following.renew(performance.now(), awayMs < this.#parts.leaseMs)
+    void this.following.renew(performance.now(), awayMs)
     this.following.expire(awayMs)
   }
 
@@ -132,6 +132,7 @@ export class PoolFeed {
 
   async #beat(): Promise<Heartbeat> {
     const answer = await this.#run(this.#publishing.registered)
+    this.#confirmedAt = performance.now()
     const [registered, number, ...present] = answer as readonly (string | number)[]
     return { registered: Number(registered) === 1, number: Number(number), present: present.map(String) }
   }

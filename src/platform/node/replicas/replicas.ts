@@ -149,11 +149,12 @@ export class Replicas {
     const links = this.#links!
     if (links.control.client === null) return
     const limitMs = this.#config.leaseMs / 3
-    const failed = (error: Error): true => {
+    const failed = (error: Error): void => {
       this.#server.rejected(error)
-      return true
+      // A reply of the server begins with a code; anything else is the end of a connection.
+      if (!/^[A-Z]+ /.test(error.message)) links.control.reset(error)
     }
-    const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().then(() => true, failed))
+    const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed))
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     for (let half = 0; half < 2; half++) if ((await withTimeout(limitMs / 2, Promise.all(beats))) !== null) return
     const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
@@ -184,6 +185,7 @@ export class Replicas {
       joined: (id) => this.#peerJoined(id),
       left: (id, bookings, result) => this.#peerLeft(id, bookings, result),
       rejected: (error) => this.#server.rejected(error),
+      failed: (error) => subscribe.reset(error),
     })
     this.#feeds.set(key, feed)
     if (publish.client !== null) feed.publishing(true)
