@@ -4,7 +4,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { toPoolConfig } from '../../src/config/normalize.ts'
 import type { Config } from '../../src/config.ts'
 import { createGateway } from '../../src/gateway.ts'
-import { memoryClusters } from '../../src/platform/node/clusters.ts'
+import { memoryClusters } from '../../src/platform/node/ports.ts'
 import {
   OriginError,
   type OriginAnswer,

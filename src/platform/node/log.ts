@@ -2,7 +2,122 @@
 import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
 import { type Log, OriginError } from '../../ports.ts'
-import { standardOutput, type LogTarget } from './standard-output.ts'
+import { writeSync } from 'node:fs'
+
+/* Where the log goes: nobody may read it, and its disk may be full. No request waits or fails for that. */
+
+export interface LogTarget {
+  write(line: string): void
+}
+
+/** What waits for a reader; lines beyond are dropped. */
+const WAITING_BYTES = 2 ** 20
+/** A pipe holds 64 KB: as often as this, a busy log still gets out. */
+const RETRY_MS = 5
+/** At the end of the process a reader may pause this long between two lines, and has this long for all. */
+const LAST_PAUSE_MS = 1_000
+const LAST_MS = 5_000
+
+let output: StandardOutput | null = null
+
+/** Standard output, one for all logs of the process. */
+export function standardOutput(): LogTarget {
+  output ??= new StandardOutput()
+  return output
+}
+
+/** Lines stay whole and in order; a line says how many are missing. */
+class StandardOutput implements LogTarget {
+  #waiting: Uint8Array[] = []
+  #bytes = 0
+  #dropped = 0
+  #retries = false
+  /** Said so already. */
+  #failing = false
+
+  constructor() {
+    process.once('exit', () => this.#end())
+  }
+
+  write(line: string): void {
+    if (this.#waiting.length > 0) return this.#wait(Buffer.from(line))
+    const written = this.#written(line)
+    if (written < Buffer.byteLength(line)) this.#wait(Buffer.from(line).subarray(written))
+  }
+
+  #wait(line: Uint8Array): void {
+    // The rest of one that has begun is never dropped.
+    if (this.#waiting.length > 0 && this.#bytes + line.length > WAITING_BYTES) this.#dropped += 1
+    else {
+      this.#waiting.push(line)
+      this.#bytes += line.length
+    }
+    this.#retryLater()
+  }
+
+  #flush(): void {
+    this.#retries = false
+    let gone = 0
+    for (; gone < this.#waiting.length; gone++) {
+      // One by one: a pipe takes a line whole or not at all, and other threads write to it too.
+      const line = this.#waiting[gone]!
+      const written = this.#written(line)
+      this.#bytes -= written
+      this.#waiting[gone] = line.subarray(written)
+      if (written < line.length) break
+    }
+    this.#waiting.splice(0, gone)
+    if (this.#waiting.length > 0) return this.#retryLater()
+    this.#failing = false
+    if (this.#dropped === 0) return
+    const lines = this.#dropped
+    this.#dropped = 0
+    this.write(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lines, event: 'log_dropped' })}\n`)
+  }
+
+  /** Nothing is run any more: waiting is all there is. */
+  #end(): void {
+    const clock = new Int32Array(new SharedArrayBuffer(4))
+    const from = performance.now()
+    for (let takenAt = from; this.#waiting.length > 0;) {
+      const before = this.#bytes
+      this.#flush()
+      const now = performance.now()
+      if (this.#bytes < before) takenAt = now
+      if (this.#failing || now - takenAt >= LAST_PAUSE_MS || now - from >= LAST_MS) return
+      Atomics.wait(clock, 0, 0, 10)
+    }
+  }
+
+  #retryLater(): void {
+    if (this.#retries) return
+    this.#retries = true
+    setTimeout(() => this.#flush(), RETRY_MS).unref()
+  }
+
+  /** Bytes that were taken; 0: none, now. */
+  #written(text: string | Uint8Array): number {
+    try {
+      return typeof text === 'string' ? writeSync(1, text) : writeSync(1, text)
+    } catch (error) {
+      const { code = 'unknown error' } = error as NodeJS.ErrnoException
+      // A pipe that is full: its reader may be slow.
+      if (code !== 'EAGAIN' && !this.#failing) {
+        this.#failing = true
+        complain(`The log cannot be written (${code}): requests go on without it.\n`)
+      }
+      return 0
+    }
+  }
+}
+
+function complain(text: string): void {
+  try {
+    writeSync(2, text)
+  } catch {
+    // Nobody is left to tell.
+  }
+}
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -3,16 +3,65 @@ import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
 import { ResponseAffinity } from '../../api/response-affinity.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
-import type { PoolSource } from '../../origin/auto-configure.ts'
+import { type PoolSource, withAutoConfigure } from '../../origin/auto-configure.ts'
 import type { Cluster, StoredResponses, Log, Ports } from '../../ports.ts'
 import { nodeTimers } from './deadline.ts'
-import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './long-json.ts'
 import type { Replicas } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
 import { memoryTtft, relayed } from './ttft.ts'
+import { ClusterState } from '../../core/pool/pool-state.ts'
+import { LocalCluster } from '../../origin/local-cluster.ts'
+
+/** How often bookings that nobody renews are looked for; a lease is many times longer. */
+const SWEEP_MS = 1_000
+
+export interface MemoryClustersOptions {
+  /** The pool's configuration as it is now; null: there is no such pool. */
+  readonly source: (clusterId: string, pool: string) => PoolSource | null
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number
+  /** In [0, 1). */
+  readonly random?: () => number
+}
+
+export interface MemoryClusters {
+  /** The same object for the same names. */
+  cluster(clusterId: string, pool: string): Cluster
+  /** Ends the bookings whose edges fell silent; called by a timer, and by tests. */
+  sweep(): void
+  close(): void
+}
+
+/** Every cluster in this process's memory: right for one gateway process. */
+export function memoryClusters({
+  source,
+  now = Date.now,
+  random = Math.random,
+}: MemoryClustersOptions): MemoryClusters {
+  const clusters = new Map<string, { readonly state: ClusterState; readonly cluster: Cluster }>()
+  const sweep = () => {
+    for (const { state } of clusters.values()) state.expire(now())
+  }
+  const timer = setInterval(sweep, SWEEP_MS)
+  timer.unref()
+  return {
+    cluster(clusterId, pool) {
+      const name = JSON.stringify([clusterId, pool])
+      let known = clusters.get(name)
+      if (known === undefined) {
+        const state = new ClusterState({ random, epoch: randomUUID() })
+        known = { state, cluster: withAutoConfigure(new LocalCluster(state, now), () => source(clusterId, pool)) }
+        clusters.set(name, known)
+      }
+      return known.cluster
+    },
+    sweep,
+    close: () => clearInterval(timer),
+  }
+}
 
 export interface NodePorts extends Ports {
   readonly held: StoredResponses

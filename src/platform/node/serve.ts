@@ -1,9 +1,10 @@
-/** The gateway on a port: HTTP by node:http and @hono/node-server, probes by a timer, an orderly end. */
+/** The gateway on a port: its HTTP servers, health checks by a timer, and shutdown. */
 import { getRequestListener, type HttpBindings, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { addressText } from '../../config/fields.ts'
+import type { FailureReason } from '../../failure.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
@@ -16,26 +17,25 @@ import { steadyNow } from './steady-clock.ts'
 export interface ListenOptions {
   readonly host: string
   readonly port: number
-  /** Other threads of this process listen on the same port: the system deals connections out. */
+  /** Other threads of this process listen on the same port: the system distributes connections. */
   readonly reusePort?: boolean
-  /** How long running exchanges may finish at the end. */
+  /** Time for running requests to finish at shutdown. */
   readonly drainMs: number
-  /** Of clients' connections. */
   readonly connectionLimits: ConnectionLimits
   readonly log: Log
 }
 
 export interface Listening {
-  /** For people and clients: never 0.0.0.0. */
+  /** Address for clients: never 0.0.0.0. */
   readonly url: string
-  /** Ends in order; `now` cuts the waiting short. Called twice: the same end. */
+  /** Shuts down; `now` ends the waiting. A second call returns the same promise. */
   stop(now: AbortSignal): Promise<Drained>
 }
 
-/** A head must be here this soon, a whole request this soon, and a connection may idle this long. */
+/** Timeouts for a head, for a whole request, and for the next request on a connection. */
 const headMs = 15_000
 const requestMs = 300_000
-/** Longer than the idle time of common load balancers (60 s), so that they, not we, close first. */
+/** Longer than the idle time of common load balancers (60 s), so that they close first. */
 const idleMs = 75_000
 const settleMs = 5_000
 const serverOptions: ServerOptions = {
@@ -44,53 +44,32 @@ const serverOptions: ServerOptions = {
   keepAliveTimeout: idleMs,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 32_768,
-  // Refused by `refuseTarget`, in our words.
+  // Rejected by `refuseTarget`, with an error in OpenAI's format.
   requireHostHeader: false,
-  // As web headers do; else the first one counts of two that should contradict each other.
+  // As web headers do. Otherwise the first of two contradicting headers would count.
   joinDuplicateHeaders: true,
 }
-/** Connections wait here while a burst is accepted one by one; the system's own limit (`net.core.somaxconn`) may be lower. */
+/** Connections that wait to be accepted; the system's own limit (`net.core.somaxconn`) may be lower. */
 const BACKLOG = 4096
-/** How soon a probe that became due is made. */
+/** Interval at which due health checks are started. */
 const probeTickMs = 250
 
-/** Resolves when the port is open; rejects with the system's error when it cannot be had. */
+/** Resolves when the port is open; rejects with the system's error if it cannot be opened. */
 export async function listen(gateway: Omit<Gateway, 'supersede'>, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   let cut = false
-  const isCut = (): boolean => cut
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({
     background: (work) => background.add(work),
     client,
     remoteAddress: remoteAddress ?? null,
-    isCut,
+    isCut: () => cut,
   })
-  const errors = new HttpErrors({ count: (reason) => gateway.kept.telemetry.refused(reason), log, now: steadyNow })
-  const serve = (request: Request, client: unknown): Promise<Response> => {
-    const { incoming } = client as HttpBindings
-    return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
-  }
-  const answer = getRequestListener(serve, { errorHandler: (error) => refuseTarget(error, errors) })
+  const count = (reason: FailureReason): void => gateway.kept.telemetry.refused(reason)
+  const errors = new HttpErrors({ count, log, now: steadyNow })
   let ended: Promise<Drained> | null = null
-  const server = createServer(serverOptions, (incoming, outgoing) => {
-    // Load balancers check in HTTP/1.0, which knows no Host.
-    if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
-    if (ended !== null) outgoing.shouldKeepAlive = false
-    errors.watch(incoming, outgoing)
-    // Parsers accept `gzip, chunked`, and then take compressed bytes for the body (RFC 9112, 6.1).
-    if (!isChunkedOrNone(incoming.headers['transfer-encoding']))
-      return errors.refuse('transfer_encoding', { incoming, outgoing })
-    return answer(incoming, outgoing)
-  })
-  server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
-  server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
-  const guard = new ConnectionGuard({
-    limits: () => options.connectionLimits,
-    count: (reason) => gateway.kept.telemetry.refused(reason),
-    refusal: CONNECTIONS_FULL,
-    log,
-  })
+  const server = createHttpServer({ gateway, scopeOf, errors, isEnding: () => ended !== null })
+  const guard = new ConnectionGuard({ limits: () => options.connectionLimits, count, refusal: CONNECTIONS_FULL, log })
   const context = new Http1Server({
     gateway,
     admits: (socket) => guard.admits(socket),
@@ -116,6 +95,35 @@ export async function listen(gateway: Omit<Gateway, 'supersede'>, options: Liste
   }
 }
 
+interface HttpServerParts {
+  readonly gateway: Pick<Gateway, 'fetch'>
+  readonly scopeOf: (client: unknown, socket: Socket) => RequestScope
+  readonly errors: HttpErrors
+  readonly isEnding: () => boolean
+}
+
+/** Server for all requests that are not plain: node:http, the adapter of @hono/node-server, the app. */
+function createHttpServer({ gateway, scopeOf, errors, isEnding }: HttpServerParts): Server {
+  const fetch = (request: Request, client: unknown): Promise<Response> => {
+    const { incoming } = client as HttpBindings
+    return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
+  }
+  const handle = getRequestListener(fetch, { errorHandler: (error) => refuseTarget(error, errors) })
+  const server = createServer(serverOptions, (incoming, outgoing) => {
+    // Load balancers check in HTTP/1.0, which has no Host.
+    if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
+    if (isEnding()) outgoing.shouldKeepAlive = false
+    errors.watch(incoming, outgoing)
+    // Parsers accept `gzip, chunked`, and then take compressed bytes for the body (RFC 9112, 6.1).
+    if (!isChunkedOrNone(incoming.headers['transfer-encoding']))
+      return errors.refuse('transfer_encoding', { incoming, outgoing })
+    return handle(incoming, outgoing)
+  })
+  server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
+  server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
+  return server
+}
+
 function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
@@ -126,7 +134,7 @@ function open(server: Server, { host, port, reusePort = false }: ListenOptions):
   })
 }
 
-/** The gateway knows which engines are due, and asks none twice at once: a hanging one holds up nobody's round. */
+/** Starts due health checks. The gateway checks no engine twice at once, so an engine that hangs delays no other. */
 export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => void {
   const round = () => {
     gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
@@ -140,7 +148,7 @@ export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => v
 const isChunkedOrNone = (encoding: string | undefined): boolean =>
   encoding === undefined || encoding.trim().toLowerCase() === 'chunked'
 
-/** Handles a request that is valid HTTP and names no URL: no Host, or a target that is no path, such as `*`. */
+/** Rejects a request that is valid HTTP and names no URL: no Host, or a target that is no path, such as `*`. */
 function refuseTarget(error: unknown, errors: HttpErrors): Response {
   // The gateway itself never rejects.
   if (!(error instanceof RequestError)) return new Response(null, { status: 500 })

@@ -20,10 +20,10 @@ import { addressText } from '../../config/fields.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
 
-/* A port of its own for reporters that speak neither TLS nor keys: plain HTTP beside the engines. */
+/* The listener of `ttft.listen`: plain HTTP for reporters beside the engines, which use neither TLS nor keys. */
 
 export interface ReportListener {
-  /** For people: `host:port`. */
+  /** `host:port`. */
   readonly address: string
   close(): Promise<void>
 }
@@ -31,7 +31,7 @@ export interface ReportListener {
 const headMs = 5_000
 const idleMs = 75_000
 
-/** Passes on `/ttft_report` and nothing else. Rejects with the system's error when the port cannot be had. */
+/** Serves `/ttft_report` only. Rejects with the system's error if the port cannot be opened. */
 export async function listenForReports(
   gateway: Pick<Gateway, 'fetch'>,
   { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>,
@@ -39,7 +39,7 @@ export async function listenForReports(
   const server = createAdaptorServer({
     fetch: (request: Request, env: unknown) => {
       const { incoming } = env as HttpBindings
-      // The path that the gateway will see: the adapter has taken `..` out of what was sent.
+      // The path that the gateway receives: the adapter has resolved `..`.
       if (!/^\/ttft_report(?:\/|$)/.test(splitUrl(request.url).path))
         return new Response('{"detail":"not found"}', { status: 404, headers: { 'content-type': 'application/json' } })
       return gateway.fetch(collecting(request, new NodeBody(incoming)), {
@@ -51,7 +51,7 @@ export async function listenForReports(
     },
     serverOptions: { headersTimeout: headMs, requestTimeout: headMs, keepAliveTimeout: idleMs, maxHeaderSize: 16_384 },
   }) as Server
-  // Reporters leave without a word, also in the middle of the answer.
+  // Reporters disconnect in the middle of a response, too.
   server.on('clientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -71,14 +71,14 @@ export async function listenForReports(
   }
 }
 
-/* The files of the pages at `/` and `/dashboard`, from the disk. */
+/* Files of the dashboard pages, from the disk. */
 
-/** Beside the bundle in an installed package; in a checkout where the build puts them. */
+/** In an installed package, beside the bundle; in a checkout, where the build writes them. */
 const FOLDER = new URL(import.meta.url.endsWith('.ts') ? '../../../dist/dashboard/' : './dashboard/', import.meta.url)
 
 const PLAIN_NAME = /^[\w-]+\.\w+$/
 
-/** Read anew each time: they are few, and a build while the gateway runs is seen. */
+/** Reads each file for each request: they are few, and a new build takes effect at once. */
 export function diskAssets(folder: URL = FOLDER): AssetFiles {
   return async (name) => {
     if (!PLAIN_NAME.test(name)) return null
@@ -93,14 +93,14 @@ export function diskAssets(folder: URL = FOLDER): AssetFiles {
 
 export interface RunningGateway {
   readonly url: string
-  /** `host:port` of `ttft.listen`; null: none. */
+  /** `host:port` of `ttft.listen`; null: not configured. */
   readonly reports: string | null
   /**
    * Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and nothing has changed.
    * @param sameFiles vocabularies that are open are not read anew: nobody asked for that
    */
   adopt(config: Config, sameFiles?: boolean): Promise<void>
-  /** Ends in order; `now` cuts the waiting short. */
+  /** Shuts down; `now` ends the waiting. */
   stop(now: AbortSignal): Promise<Drained>
 }
 
@@ -146,9 +146,9 @@ export async function startGateway(
 
 export interface OpenOptions {
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
-  /** With others on the same ports. */
+  /** Other threads that listen on the same port. */
   readonly shared?: WorkerGroup
-  /** Threads of this process that listen; absent: one. */
+  /** Number of threads of this process that listen; absent: one. */
   readonly threads?: number
 }
 
@@ -156,7 +156,18 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway
   change(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }
 
-/** A gateway with its listeners, on ports that somebody else opens and closes. */
+/** Creates a gateway for a configuration and its open vocabularies, with the state of its predecessor. */
+const gatewayMaker =
+  (ports: Ports, shared: WorkerGroup | undefined) =>
+  (config: Config, known: OpenOptions['vocabularies'], kept?: CarriedState): Gateway =>
+    createGateway(config, ports, {
+      assets: diskAssets(),
+      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (known.get(tokenizer) ?? null)),
+      ...(shared === undefined ? {} : { shared }),
+      ...(kept === undefined ? {} : { kept }),
+    })
+
+/** Opens a gateway with its listeners. The caller opens and closes `ports`. */
 export async function openGateway(
   config: Config,
   ports: Ports,
@@ -164,13 +175,7 @@ export async function openGateway(
 ): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
-  const made = (of: Config, known: OpenOptions['vocabularies'], kept?: CarriedState): Gateway =>
-    createGateway(of, ports, {
-      assets: diskAssets(),
-      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (known.get(tokenizer) ?? null)),
-      ...(shared === undefined ? {} : { shared }),
-      ...(kept === undefined ? {} : { kept }),
-    })
+  const made = gatewayMaker(ports, shared)
   const gateway = new ReloadableGateway(made(config, vocabularies))
   const reusePort = shared !== undefined
   let { limits } = config
@@ -178,7 +183,7 @@ export async function openGateway(
   const listening = await listen(gateway, {
     ...config.listen,
     reusePort,
-    // Asked at the end: it may have changed by then.
+    // Read at shutdown: a reload may have changed it.
     get drainMs() {
       return limits.drainMs
     },

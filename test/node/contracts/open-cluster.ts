@@ -1,4 +1,4 @@
-import { memoryClusters } from '../../../src/platform/node/clusters.ts'
+import { memoryClusters } from '../../../src/platform/node/ports.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import type { Source } from '../../contracts/cluster.ts'
 import type { OpenPolicies } from '../../contracts/policies.ts'

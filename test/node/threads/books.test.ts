@@ -1,7 +1,7 @@
 /** The Cluster port between two threads: the suite of every implementation, over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
+import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
 import { threadClusters } from '../../../src/platform/node/threads/cluster-client.ts'
 import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
 import { RpcChannel, type PoolMessage } from '../../../src/platform/node/threads/rpc.ts'

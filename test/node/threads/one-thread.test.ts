@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
+import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
 import { WorkerSupervisor } from '../../../src/platform/node/threads/worker-supervisor.ts'

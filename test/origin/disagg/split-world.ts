@@ -6,7 +6,7 @@ import type { EngineDigest } from '../../../src/core/contract/contract.ts'
 import { Failure } from '../../../src/failure.ts'
 import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
 import { forward } from '../../../src/origin/forward.ts'
-import { memoryClusters } from '../../../src/platform/node/clusters.ts'
+import { memoryClusters } from '../../../src/platform/node/ports.ts'
 import {
   OriginError,
   type OriginAnswer,

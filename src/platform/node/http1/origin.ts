@@ -48,46 +48,29 @@ interface Engine {
 }
 
 export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
-  const now = options.now ?? Date.now
-  const engines = new Map<string, Engine>()
-  const sweeper = setInterval(() => {
-    for (const [base, { connections, askedAt }] of engines) {
-      connections.sweep()
-      if (connections.open === 0 && now() - askedAt > FORGET_MS) engines.delete(base)
-    }
-  }, options.sweepMs ?? SWEEP_MS)
-  sweeper.unref()
-  const closeIdle = (): boolean => {
-    let closed = false
-    for (const { connections } of engines.values()) closed = connections.close() || closed
-    return closed
+  return new SocketOrigin(options)
+}
+
+class SocketOrigin implements NodeOrigin {
+  readonly #options: NodeOriginOptions
+  readonly #now: () => number
+  readonly #engines = new Map<string, Engine>()
+  readonly #sweeper: NodeJS.Timeout
+
+  constructor(options: NodeOriginOptions) {
+    this.#options = options
+    this.#now = options.now ?? Date.now
+    this.#sweeper = setInterval(() => this.#sweep(), options.sweepMs ?? SWEEP_MS).unref()
   }
-  const engineOf = (base: string): Engine => {
-    let engine = engines.get(base)
-    if (engine === undefined) {
-      const url = new URL(base)
-      const limits = {
-        idleMs: options.idleSocketMs ?? IDLE_MS,
-        maxIdle: options.maxIdleSockets ?? MAX_IDLE,
-        now,
-        ca: options.ca,
-        freeDescriptors: closeIdle,
-      }
-      engine = {
-        url,
-        basePath: url.pathname.replace(/\/$/, ''),
-        connections: new EngineConnections(url, limits),
-        askedAt: 0,
-      }
-      engines.set(base, engine)
-    }
-    engine.askedAt = now()
-    return engine
+
+  get size(): number {
+    return this.#engines.size
   }
-  const begin = (request: OriginRequest, beginning: ResponseHandler): void => {
+
+  begin(request: OriginRequest, beginning: ResponseHandler): void {
     try {
       if (request.signal.aborted) throw request.signal.reason
-      const engine = engineOf(request.target.url)
+      const engine = this.#engineOf(request.target.url)
       new Http1Request(
         { request, text: requestHead(request, engine), connections: engine.connections, host: engine.url.host },
         beginning,
@@ -96,19 +79,47 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
       beginning.failed(error)
     }
   }
-  return {
-    begin,
-    get size() {
-      return engines.size
-    },
-    send(request: OriginRequest): Promise<OriginAnswer> {
-      return new Promise((resolve, reject) => begin(request, new HeadOnly(resolve, reject)))
-    },
-    close() {
-      clearInterval(sweeper)
-      closeIdle()
-      engines.clear()
-    },
+
+  send(request: OriginRequest): Promise<OriginAnswer> {
+    return new Promise((resolve, reject) => this.begin(request, new HeadOnly(resolve, reject)))
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper)
+    this.#closeIdle()
+    this.#engines.clear()
+  }
+
+  #engineOf(base: string): Engine {
+    let engine = this.#engines.get(base)
+    if (engine === undefined) {
+      const url = new URL(base)
+      const connections = new EngineConnections(url, {
+        idleMs: this.#options.idleSocketMs ?? IDLE_MS,
+        maxIdle: this.#options.maxIdleSockets ?? MAX_IDLE,
+        now: this.#now,
+        ca: this.#options.ca,
+        freeDescriptors: () => this.#closeIdle(),
+      })
+      engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections, askedAt: 0 }
+      this.#engines.set(base, engine)
+    }
+    engine.askedAt = this.#now()
+    return engine
+  }
+
+  #sweep(): void {
+    for (const [base, { connections, askedAt }] of this.#engines) {
+      connections.sweep()
+      if (connections.open === 0 && this.#now() - askedAt > FORGET_MS) this.#engines.delete(base)
+    }
+  }
+
+  /** false: there was no idle connection. */
+  #closeIdle(): boolean {
+    let closed = false
+    for (const { connections } of this.#engines.values()) closed = connections.close() || closed
+    return closed
   }
 }
 
