@@ -1,0 +1,57 @@
+import { expect, it } from 'vitest'
+import type { AttemptContext } from '../../../src/origin/classify.ts'
+import { encodeStage } from '../../../src/origin/disagg/encode.ts'
+import { StageTimer } from '../../../src/origin/stage-timer.ts'
+import { type AbortSignalLike, OriginError, type OriginRequest } from '../../../src/ports.ts'
+
+/** One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request. */
+function openStage() {
+  const client = new AbortController()
+  const requests: { readonly signal: AbortSignalLike; readonly fail: (error: Error) => void }[] = []
+  const content = ['a', 'b'].map((name) => ({ type: 'image_url', image_url: { url: `http://images/${name}` } }))
+  const encoders = ['e0', 'e1']
+  const attempt = {
+    exchange: {
+      id: 'id',
+      json: { messages: [{ role: 'user', content }] },
+      headers: ['x-request-id', 'label'],
+      signal: client.signal,
+      admission: () => ({ model: 'm' }),
+    },
+    ports: {
+      now: () => 0,
+      log: { warn: () => {} },
+      origin: {
+        send: ({ signal }: OriginRequest) =>
+          new Promise((_, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason as Error))
+            requests.push({ signal, fail: reject })
+          }),
+      },
+    },
+    placed: {
+      route: {
+        cluster: { id: 'c' },
+        pool: { split: { encode: { cachedItems: 0, concurrency: 2, limitMs: 1000 } }, limits: { connectMs: 1000 } },
+        targets: new Map(encoders.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }])),
+      },
+    },
+    stages: new StageTimer({}),
+  } as unknown as AttemptContext
+  return { client, requests, ended: encodeStage(attempt, encoders) }
+}
+
+it('the encode stage aborts all encoders if the client disconnects', async () => {
+  const { client, requests, ended } = openStage()
+  const gone = new Error('the client is gone')
+  client.abort(gone)
+  await expect(ended).rejects.toBe(gone)
+  expect(requests.map(({ signal }) => signal.aborted)).toEqual([true, true])
+})
+
+it('the encode stage aborts the other encoders if one fails', async () => {
+  const { requests, ended } = openStage()
+  requests[0]!.fail(new OriginError('reset', 'e0 failed'))
+  await expect(ended).resolves.toMatchObject({ failed: { engine: { id: 'e0' }, failure: 'reset' } })
+  expect(requests.map(({ signal }) => signal.aborted)).toEqual([false, true])
+})
