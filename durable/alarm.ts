@@ -1,11 +1,11 @@
-/** An alarm this late is not coming any more. */
+/** Lateness after which an alarm counts as lost, milliseconds. */
 const LOST_MS = 10_000
 
-/** An object's one alarm. The platform has lost alarms: without one nothing would lapse or be written for as long as the object lives. */
+/** The single alarm of an object. The platform has lost alarms; without one, nothing would expire or be stored. */
 export class Alarm {
   readonly #storage: Pick<DurableObjectStorage, 'setAlarm'>
   readonly #now: () => number
-  /** ms since the epoch; null: not set. */
+  /** Time of the alarm, milliseconds since the epoch; null: not set. */
   #at: number | null = null
 
   constructor(storage: Pick<DurableObjectStorage, 'setAlarm'>, now: () => number) {
@@ -17,20 +17,20 @@ export class Alarm {
     this.#at = null
   }
 
-  /** It rings at `at`, or before; one that should have rung long ago, now. */
+  /** Sets the alarm for `at` or earlier, and sets a lost one again. */
   by(at: number): void {
     if (this.#isLost()) this.#set(this.#now())
     else if (this.#at === null || this.#at > at) this.#set(at)
   }
 
-  /** For who asks and changes nothing. */
+  /** Checks the alarm without changing its time. */
   setIfLost(): void {
     if (this.#isLost()) this.#set(this.#now())
   }
 
   #set(at: number): void {
     this.#at = at
-    // Unconfirmed: otherwise every answer that first sets an alarm would wait for the disk.
+    // Unconfirmed write: otherwise every response that sets an alarm would wait for storage.
     void this.#storage.setAlarm(at, { allowUnconfirmed: true })
   }
 

@@ -22,9 +22,9 @@ import { Alarm } from './alarm.ts'
 import { debugRouter } from './routers.ts'
 import { SnapshotStore } from './storage.ts'
 
-/** Changes are written together, this long after the first: a row per request would cost more than the request. */
+/** Delay of a snapshot after the first change, milliseconds: a write per request would cost more than the request. */
 const FLUSH_MS = 5_000
-/** Engines are probed while something was asked in the last intervals. */
+/** Probe intervals without traffic after which probes stop. */
 const TRAFFIC_INTERVALS = 3
 
 export type WireAdmitted = Omit<Admitted, 'key'>
@@ -73,7 +73,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return answer
   }
 
-  /** null: booked again. */
+  /** Books again after an eviction; null: done. */
   async resume(booking: Resume): Promise<{ readonly refusal: Refusal } | null> {
     this.#asked()
     const held = this.#state.resume(readResume(booking), this.#askedAt)
@@ -86,7 +86,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     this.#receive(bookingEvents)
   }
 
-  /** A sign of life. false: the booking is not known here any more. Expected, so not an error: the platform would log one as a crash. */
+  /** Renews a lease. false: unknown booking. Not an error, because the platform would log one as a crash. */
   async renew(key: string): Promise<boolean> {
     const known = this.#state.renew(key, this.now())
     if (known) this.#touched()
@@ -100,7 +100,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   async observe(signals: readonly EngineSignal[]): Promise<void> {
     this.#state.observe(signals, this.now())
     this.#touched()
-    // An operator's word is kept before it is answered.
+    // An operator's action is stored before the response.
     if (!signals.some(({ kind }) => kind === 'drain')) return
     await this.#flush()
     await this.ctx.storage.sync()
@@ -132,7 +132,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.glance(decisions, this.now())
   }
 
-  /** How edges older than `tell` end a booking. */
+  /** Release for edges older than `tell`. */
   async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
     this.#receive([['release', bookingKey(booking), outcome]])
   }
@@ -146,7 +146,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     if (this.#state.expire(this.now()) > 0) this.#changed = true
     if (this.#changed) await this.#flush()
     const probing = this.#probeIfDue()
-    // Set before the probes answer: a slow engine must not hold up expiry.
+    // Set before the probes complete: a slow engine must not delay expiry.
     const next = this.#nextAlarmAt()
     if (next !== null) this.#alarm.by(next)
     await probing
@@ -160,12 +160,12 @@ export class ClusterObject<Env = Cloudflare.Env>
     return Math.random()
   }
 
-  /** Asks every engine how it is. The object knows neither addresses nor secrets: an entry that does overrides this. */
+  /** Probes every engine. The object has neither addresses nor secrets: the entry point overrides this. */
   protected async probe(_pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return []
   }
 
-  /** A snapshot that cannot be read costs the memory, not the object: edges resume what lives. */
+  /** Restores the snapshot. An unreadable one is ignored: edges resume live bookings. */
   #restored(): ClusterState {
     const parts = { random: () => this.random(), epoch: crypto.randomUUID() }
     try {
@@ -198,7 +198,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.bookings > 0 || now - this.#askedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
   }
 
-  /** null: nothing is booked and nobody asks, so the object may sleep. */
+  /** Time of the next alarm; null: no bookings and no traffic, so the object may sleep. */
   #nextAlarmAt(): number | null {
     const { pool, nextLapseAt } = this.#state
     const now = this.now()
@@ -216,12 +216,12 @@ export class ClusterObject<Env = Cloudflare.Env>
     try {
       await this.#store.save(snapshot)
     } catch (error) {
-      // Expiry must go on; the next change tries again.
+      // Expiry continues; the next change retries.
       complain('snapshot_unwritten', error)
     }
   }
 
-  /** Somebody wants the engines, so they are probed again: also for a request that is refused, or none would be found again. */
+  /** Records traffic, so that engines are probed again, also for a refused request. */
   #asked(): void {
     this.#askedAt = this.now()
     const at = this.#probeAt()
@@ -244,7 +244,7 @@ export class ClusterObject<Env = Cloudflare.Env>
       try {
         if (applyEvent(this.#state, bookingEvent, now)) changed = true
       } catch (error) {
-        // One that is thrown back would come again with every call.
+        // A thrown event would be repeated with every call.
         complain('notice_unreadable', error)
       }
     }
@@ -252,7 +252,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 }
 
-/** The platform's log is the only one an object has. */
+/** An object can only write to the platform's log. */
 function complain(event: string, error: unknown): void {
   console.error(JSON.stringify({ event, object: 'cluster', error: String(error) }))
 }

@@ -10,7 +10,7 @@ export interface Debugged {
   explain(id: string): Promise<Decision | null>
 }
 
-/** What an operator may look at with `stub.fetch`; nothing of it is reachable from outside unless an entry routes there. */
+/** Debug routes for `stub.fetch`; no entry routes clients here. */
 export function debugRouter(object: Debugged) {
   return AutoRouter({ missing: () => error(404, 'GET /digest or GET /decisions/:id') })
     .get('/digest', () => object.digest())
@@ -27,7 +27,7 @@ export interface Reported {
   held(): { readonly requests: number; readonly bytes: number }
 }
 
-/** The object's own HTTP, by `stub.fetch`; nothing of it is reachable from outside unless an entry routes there. */
+/** HTTP of the object by `stub.fetch`; no entry routes clients here. */
 export function reportRouter(object: Reported) {
   const post = async (request: IRequest) => {
     const partial = readPartial(await request.json())

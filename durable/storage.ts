@@ -4,7 +4,7 @@ import type { BookingSnapshot, ClusterSnapshot } from '../src/core/pool/snapshot
 
 /** A stored value may have 2 MB; what structured clone adds stays well under the other half. */
 const CHUNK_BYTES = 1_000_000
-/** Ids, placement and the like; the blocks are counted exactly. */
+/** Estimated bytes of ids and placement; blocks are counted exactly. */
 const BOOKING_BYTES = 1_000
 
 const HEAD = 'snapshot'
@@ -12,7 +12,7 @@ const chunkKey = (index: number) => `snapshot:bookings:${index}`
 
 type Head = Omit<ClusterSnapshot, 'bookings'> & { readonly chunks: number }
 
-/** One snapshot in an object's storage, its bookings in as many values as they need. */
+/** Snapshot in an object's storage, with its bookings split over several values. */
 export class SnapshotStore {
   readonly #storage: DurableObjectStorage
   #chunks: number
@@ -22,7 +22,7 @@ export class SnapshotStore {
     this.#chunks = this.#storage.kv.get<Head>(HEAD)?.chunks ?? 0
   }
 
-  /** Replaces the last one as a whole. Nobody waits for the disk: losing the last seconds costs a `resume`, not a request. */
+  /** Replaces the snapshot atomically. Not awaited: losing the last seconds costs a `resume`, not a request. */
   async save({ bookings, ...rest }: ClusterSnapshot): Promise<void> {
     const chunks = inChunks(bookings)
     const entries: [string, unknown][] = chunks.map((chunk, index) => [chunkKey(index), chunk])
@@ -66,7 +66,7 @@ function inChunks(bookings: readonly BookingSnapshot[]): BookingSnapshot[][] {
   return chunks
 }
 
-/** What came in at one moment. */
+/** Reports received at one time. */
 export interface JournalEntry {
   /** Milliseconds since the epoch. */
   readonly at: number
@@ -78,13 +78,13 @@ export interface JournalEntry {
 const SEGMENT_ITEMS = 1_500
 const PREFIX = 'journal:'
 
-/** What was reported lately, in segments of some seconds each, so that reports outlast an eviction of the object. */
+/** Journal of recent reports in segments of some seconds, which survives an eviction. */
 export class ReportJournal {
-  /** How long a segment is kept. */
+  /** Retention of a segment, milliseconds. */
   lifeMs = 600_000
   readonly #storage: DurableObjectStorage
   #waiting: JournalEntry[] = []
-  /** Segments on disk, oldest first: their keys, and when they were written. */
+  /** Stored segments, oldest first: key and time. */
   readonly #segments: { readonly key: string; readonly at: number }[] = []
   #next = 0
 
@@ -96,7 +96,7 @@ export class ReportJournal {
     this.#waiting.push(entry)
   }
 
-  /** Writes what waits, forgets what is too old. true: something is still kept. */
+  /** Writes pending reports and deletes old segments. true: some are stored. */
   async save(now: number): Promise<boolean> {
     const writes: Promise<unknown>[] = []
     for (const segment of inSegments(this.#waiting)) {
@@ -112,7 +112,7 @@ export class ReportJournal {
     return this.#segments.length > 0
   }
 
-  /** Everything on disk, in the order it came. */
+  /** Reads all stored reports in order. */
   load(): JournalEntry[] {
     const all: JournalEntry[] = []
     for (const [key, segment] of this.#storage.kv.list<JournalEntry[]>({ prefix: PREFIX })) {
@@ -124,7 +124,7 @@ export class ReportJournal {
   }
 }
 
-/** Keys sort as their numbers do. */
+/** Returns a key that sorts like its number. */
 const keyOf = (number: number): string => PREFIX + String(number).padStart(12, '0')
 
 function inSegments(entries: readonly JournalEntry[]): JournalEntry[][] {

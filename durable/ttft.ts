@@ -8,11 +8,11 @@ import { Alarm } from './alarm.ts'
 import { ReportJournal } from './storage.ts'
 import { reportRouter } from './routers.ts'
 
-/** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */
+/** Delay of a write after the first report, milliseconds: losing the last seconds loses reports, not counts. */
 const FLUSH_MS = 5_000
 const ROLLUP = 'rollup:'
 const SOURCE = 'source:'
-/** Until a gateway has said how much it may hold. */
+/** Limits until a gateway sends its own. */
 const FIRST_LIMITS: StoreLimits = { maxRequests: 100_000, maxBytes: 33_554_432, ttlMs: 600_000 }
 
 /**
@@ -33,7 +33,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     this.#restore()
   }
 
-  /** Merges partials; one answer each, in order. */
+  /** Merges partial reports; returns one result each, in order. */
   async report(partials: readonly ReportPartial[], limits: StoreLimits | null): Promise<Added[]> {
     this.#adopt(limits)
     const now = this.now()
@@ -47,30 +47,30 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     return this.#state.find(id, this.now())
   }
 
-  /** Takes a batch in, once: a repeat is answered like the first and changes nothing. */
+  /** Applies a batch once: a repeated one gets the same response and changes nothing. */
   async flush(batch: RecordBatch, limits: StoreLimits | null): Promise<void> {
     this.#adopt(limits)
     const now = this.now()
     if (!this.#state.flush(batch, now)) return
     this.#journal.add({ at: now, partials: [], records: batch.records })
-    // No await before the last write: what was counted and that it was counted go to disk together or not at all.
+    // No await before the last write, so that counts and their marker are stored in one transaction.
     this.#saveRollups()
     void this.ctx.storage.put(SOURCE + batch.source, this.#state.mark(batch.source))
     this.#wake()
   }
 
-  /** What is shown is on disk first: taken back by an eviction, it would be counted twice by whoever adds it up. */
+  /** Stored before the response: a count that an eviction takes back would be added twice. */
   async rollups(): Promise<RollupGroup[]> {
     this.#saveRollups()
     return this.#state.rollups()
   }
 
-  /** Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. */
+  /** Deletes named rollups without an update since `before`, milliseconds since the epoch. */
   async forget(names: readonly string[], before: number): Promise<void> {
     for (const name of this.#state.forget(names, before)) void this.ctx.storage.delete(ROLLUP + name)
   }
 
-  /** For operators. */
+  /** Statistics for operators. */
   held(): { readonly requests: number; readonly bytes: number } {
     return this.#state.held
   }
@@ -84,7 +84,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     this.#saveRollups()
     try {
       const more = await this.#journal.save(this.now())
-      // Segments that are too old go at a later alarm.
+      // Old segments are deleted at a later alarm.
       if (more) this.#alarm.by(this.now() + this.#journal.lifeMs)
     } catch (error) {
       console.error(JSON.stringify({ event: 'reports_unwritten', object: 'ttft', error: String(error) }))
@@ -112,7 +112,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
         void this.ctx.storage.delete(SOURCE + source)
       for (const { at, partials, records } of this.#journal.load()) this.#state.replay(partials, records, at)
     } catch (error) {
-      // What cannot be read costs the memory, not the object.
+      // An unreadable value is ignored.
       console.error(JSON.stringify({ event: 'reports_unreadable', object: 'ttft', error: String(error) }))
     }
   }

@@ -1,11 +1,11 @@
-/** Engines that are found by name: what stands in the document is the pattern of as many as the name has addresses. */
+/** Engine discovery: an engine with `discover` is a template for one engine per address of its host. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
 import { hostOf, hostPort } from '../url.ts'
 
-/** Longest id of a pattern: an address is put behind it, and ids have 63 characters. */
+/** Maximum id length of a template: the address is appended, and ids have at most 63 characters. */
 export const LONGEST_PATTERN_ID = 23
 
-/** Looked-up name → how often, the shortest of all who want it, milliseconds. */
+/** Names to resolve, with the shortest interval of all pools, milliseconds. */
 export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<string, number> {
   const names = new Map<string, number>()
   for (const { discoverIntervalMs, engines } of clusters.flatMap(({ pools }) => pools)) {
@@ -41,7 +41,7 @@ function clusterWithFound(
   const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
   const named = new Set(written.map((engine) => hostPort(engine)))
   const taken = new Set(written.map(({ id }) => id))
-  /** Two names may lead to one server, and `a-fd00` at 1::2 is called as `a` at fd00:1::2 is. */
+  /** Whether the engine is new: two names may have one address, and the id `a-fd00` at 1::2 equals `a` at fd00:1::2. */
   const isNew = (engine: EngineConfig): boolean => {
     const place = hostPort(engine)
     if (named.has(place)) return false

@@ -35,10 +35,10 @@ export class YamlError extends Error {
 
 type Events = ReturnType<typeof parseEvents>
 
-/** Aliases may repeat a part of the document, not blow it up. */
+/** Maximum number of YAML aliases, against exponential expansion. */
 const MOST_ALIASES = 100
 
-/** Throws a YamlError. */
+/** Parses YAML or JSON. Throws a YamlError. */
 export function parseYaml(text: string): ParsedYaml {
   try {
     const events = parseEvents(text, {})
@@ -57,7 +57,7 @@ export function parseYaml(text: string): ParsedYaml {
   }
 }
 
-/** Where each path's value begins. Keys of the map are the path as JSON. */
+/** Offset of each path's value. Keys of the map are the path as JSON. */
 function offsetsOf(events: Events, text: string): ReadonlyMap<string, number> {
   const offsets = new Map<string, number>()
   const open: Collection[] = []
@@ -86,7 +86,7 @@ function offsetsOf(events: Events, text: string): ReadonlyMap<string, number> {
   return offsets
 }
 
-/** A collection being read: which key or item comes next, or whose value. */
+/** Collection that is being read, with the next key or item. */
 type Collection = { kind: 'key' | 'value'; at: string } | { kind: 'item'; at: number }
 
 function advance(collection: Collection | undefined): void {

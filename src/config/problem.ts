@@ -1,13 +1,13 @@
 import type * as z from 'zod/mini'
 
-/* Turns zod's issues into problems: the deepest thing that can be said, in our words. */
+/* Converts zod's issues to problems with path and rule. */
 
 export interface Finding {
   readonly path: Path
   readonly rule: string
 }
 
-/** The rule a value broke, in words. Schemas that know better say it themselves. */
+/** Rule that a value violates. Schemas may define their own text. */
 export function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -44,7 +44,7 @@ function sizeOf(origin: string): string {
   return 'be'
 }
 
-/** Flattens unions to the alternative that was meant, and unknown keys to one finding each. */
+/** Flattens unions to the intended alternative, and unknown keys to one finding each. */
 export function findings(issues: readonly z.core.$ZodIssue[], base: Path = []): Finding[] {
   return issues.flatMap((issue): Finding[] => {
     const path = [...base, ...issue.path]
@@ -63,7 +63,7 @@ export function findings(issues: readonly z.core.$ZodIssue[], base: Path = []): 
   })
 }
 
-/** Another alternative was meant: the value is not even of this one's type, or goes by the name of another. */
+/** Whether another alternative was intended: the value has another type or another `name`. */
 function isForeign(issue: z.core.$ZodIssue): boolean {
   if (issue.path.length > 0)
     return issue.code === 'invalid_value' && issue.path.length === 1 && issue.values.length === 1
@@ -71,9 +71,9 @@ function isForeign(issue: z.core.$ZodIssue): boolean {
   return issue.code === 'invalid_type' || (issue.code === 'invalid_value' && typeof issue.input === 'object')
 }
 
-/** What is wrong with a configuration, said so that a person can mend it: path, value, rule. */
+/** Configuration problems: path, value, rule. */
 
-/** `; did you mean "x"?` for the known word nearest to a wrong one, or nothing when none is near. */
+/** Returns `; did you mean "x"?` for the most similar known word, or '' if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const wanted = normalise(word)
   let best: string | null = null
@@ -88,7 +88,7 @@ export function didYouMean(word: string, known: readonly string[]): string {
   return best === null ? '' : `; did you mean "${best}"?`
 }
 
-/** `blockTokens`, `block-tokens` and `Block_Tokens` are all one slip away from `block_tokens`: none. */
+/** Normalises a word: `blockTokens`, `block-tokens` and `Block_Tokens` equal `block_tokens`. */
 function normalise(word: string): string {
   return word.replaceAll(/[-_.\s]/g, '').toLowerCase()
 }
@@ -113,11 +113,11 @@ export function editDistance(a: string, b: string): number {
 }
 
 export interface Problem {
-  /** Where in the document: `clusters[0].pools[0].engines[1].url`. Empty: the document as a whole. */
+  /** Path in the document: `clusters[0].pools[0].engines[1].url`. Empty: the whole document. */
   readonly path: string
-  /** The offending value as JSON, shortened; null when there is none or it may be a secret. */
+  /** Invalid value as JSON, shortened; null: absent, or possibly a secret. */
   readonly value: string | null
-  /** What it has to be, and where possible what was probably meant. */
+  /** Violated rule, with a suggestion where possible. */
   readonly rule: string
   /** Line of the document's text, from 1; null when it was not parsed from text. */
   readonly line: number | null
@@ -125,7 +125,7 @@ export interface Problem {
 
 export type Path = readonly PropertyKey[]
 
-/** Every problem of a document at once: nobody wants to find them one start at a time. */
+/** Lists all problems of a document at once. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[]
 
@@ -137,7 +137,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** One problem in one line: `line 7: clusters[0].id: "Paris 1": must be …`. */
+/** Formats a problem in one line: `line 7: clusters[0].id: "Paris 1": must be …`. */
 export function describeProblem(problem: Problem): string {
   const parts = [
     problem.line === null ? null : `line ${problem.line}`,
@@ -158,12 +158,12 @@ export function renderPath(path: Path): string {
   return text
 }
 
-/** Steps under which literal secrets may stand, misspelt ones too. Their values are never repeated, not even when they are wrong. */
+/** Keys whose values may be secrets, including misspelt ones. Their values are never printed. */
 const SECRET_STEP = /secret|passw|auth|(?:key|token|salt)$|^headers?$/i
 
 const longestValue = 80
 
-/** The value at `path`, for a message; null where showing it would help nobody or could show a secret. */
+/** Returns the value at `path` for a message; null: absent or possibly a secret. */
 export function renderValue(document: unknown, path: Path): string | null {
   if (path.some((step) => SECRET_STEP.test(String(step)))) return null
   const value = valueAt(document, path)

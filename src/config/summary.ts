@@ -1,4 +1,4 @@
-/** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
+/** Summary of a configuration for `firstlight check`: no secrets, the important defaults, and all other settings. */
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings, RegionalGateway } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/contract.ts'
 import { ownEngines, reportsShareThePort } from './validate.ts'
@@ -6,14 +6,14 @@ import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
 import { urlHost } from '../url.ts'
 
-/* What `firstlight check` says of clusters behind another gateway. */
+/* Clusters behind another gateway. */
 
 export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
   'round trip': rttMs === null ? 'measured' : `${rttMs} ms`,
   outlook: `at most ${digestIntervalMs} ms old`,
 })
 
-/** Nothing wrong, but worth knowing. */
+/** Notes: valid settings that are probably unintended. */
 export function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap((cluster) =>
     cluster.gateway === null
@@ -33,7 +33,7 @@ function lonely({ id, pools }: ClusterConfig, clusters: readonly ClusterConfig[]
   ]
 }
 
-/** What goes there is what clients say, and a key that opens engines. */
+/** Notes on the connection, which carries prompts and a key. */
 function ofTheWay({ pools }: ClusterConfig): string[] {
   const { url, key, headers, binding } = pools[0]!.engines[0]!
   if (binding !== null) return []
@@ -53,17 +53,17 @@ export interface Summary {
   readonly listen: string
   readonly callers: string
   readonly admin: string
-  /** What else was said of the gateway itself. */
+  /** Other settings of the gateway. */
   readonly settings: Readonly<Record<string, string>>
   readonly clusters: readonly {
     readonly id: string
     readonly region: string | null
     readonly settings: Readonly<Record<string, string>>
-    /** Where the engines are, if not in `pools`: another Firstlight. */
+    /** Gateway in front of the engines, if there are no `pools`. */
     readonly gateway?: { readonly url: string; readonly more: string }
     readonly pools: readonly PoolSummary[]
   }[]
-  /** Nothing wrong, but worth knowing. */
+  /** Valid settings that are probably unintended. */
   readonly notes: readonly string[]
 }
 
@@ -105,7 +105,7 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
   return loopback && keys === null && !open ? 'anybody on this machine' : 'nobody'
 }
 
-/** Where its numbers may be spelled out, and everything else where it was asked for. */
+/** Settings with numbers always, others only if configured. */
 function gatewaySettings({
   keys,
   workers,
@@ -180,7 +180,7 @@ function summariseCluster({
   }
 }
 
-/** Another gateway's pool: what chooses among its engines is said over there. */
+/** Pool behind another gateway, which has the routing settings. */
 function summariseRegional(pool: PoolSettings): PoolSummary {
   const { policy: _policy, probes: _probes, ...settings } = summarisePool(pool).settings
   return { model: pool.model, settings, engines: [] }
@@ -280,7 +280,7 @@ function notes(config: Config): string[] {
   return found
 }
 
-/** Reports that strangers may write and read, or that nobody can send. */
+/** Notes on reports that are unauthenticated or cannot be sent. */
 function reportNotes({ ttft: { enabled, token, listen }, keys, open }: Config): string[] {
   if (!enabled || token !== null) return []
   if (listen !== null && !isLoopback(listen.host))

@@ -1,15 +1,15 @@
-/** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
+/** Rules across keys: duplicate names, contradictory lists, missing keys on a public port. */
 import { hostOf, urlHost, hostPort } from '../url.ts'
 import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
 import { LONGEST_PATTERN_ID } from './discover.ts'
 import { isLoopback, isServerUrl } from './fields.ts'
 import type { ClusterConfig, Config, ConfigDocument, EngineConfig, PoolSettings, RegionalGateway } from '../config.ts'
 
-/* What cannot be where the gateway listens. */
+/* Addresses that conflict with the gateway's own listener. */
 
 /**
- * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would
- * only come back to it. Of a cluster behind a gateway, its name.
+ * Returns `cluster, engine` for each URL at which this process listens, as far as addresses show: its requests would
+ * loop. For a cluster behind a gateway, only its name.
  */
 export function ownEngines(
   { listen, clusters }: Pick<Config, 'listen' | 'clusters'>,
@@ -29,14 +29,14 @@ const NOWHERE: ReadonlySet<string> = new Set()
 
 function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<string>): boolean {
   const at = new URL(url)
-  // It speaks no TLS.
+  // The gateway does not serve TLS.
   if (at.protocol !== 'http:' || port !== Number(at.port === '' ? 80 : at.port)) return false
   const engine = urlHost(at)
   if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine) || here.has(engine)
   return isSameHost(engine, host)
 }
 
-/** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
+/** Whether reports share the main port. With threads, each listener would get half of the requests of both. */
 export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
   return ttft.enabled && ttft.listen !== null && isSamePort(listen, ttft.listen)
 }
@@ -51,7 +51,7 @@ const isEverywhere = (host: string): boolean => host === '0.0.0.0' || host === '
 const isSameHost = (one: string, other: string): boolean =>
   one === other || ((one === 'localhost' || other === 'localhost') && isLoopback(one) && isLoopback(other))
 
-/** Every cross-field fault of a document whose shape is right. `listens`: this runtime opens `listen` itself. */
+/** Returns all violations across keys of a valid document. `listens`: this runtime opens `listen` itself. */
 export function crossCheck(document: Config, listens: boolean): Finding[] {
   const found: Finding[] = []
   duplicates(
@@ -69,7 +69,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   return found
 }
 
-/** What stands behind a cluster, before anything is made of it. */
+/** Checks that a cluster has either pools or a gateway. */
 export function checkForms({ clusters }: ConfigDocument): Finding[] {
   return clusters.flatMap(({ pools, gateway }, index) =>
     (pools === null) === (gateway === null)
@@ -175,7 +175,7 @@ function checkCluster(found: Finding[], cluster: ClusterConfig, at: Path): void 
   }
   duplicates(found, names)
   duplicates(found, engineIds)
-  // Two ids for one server would book its work twice. Headers tell data-parallel ranks behind one address apart.
+  // Two ids for one server would book its work twice. Headers distinguish data-parallel ranks behind one address.
   duplicates(found, places)
 }
 
@@ -188,7 +188,7 @@ function checkGateway(found: Finding[], gateway: RegionalGateway, at: Path): voi
   checkEngine(found, gateway, at)
 }
 
-/** The names of one pool, and where they stand. */
+/** Names of a pool with their paths. */
 function namedIn({ model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | 'adapters'>, path: Path): Named[] {
   const others = (['aliases', 'adapters'] as const).flatMap((list) =>
     lists[list].map((name, entry): Named => [name, [...path, list, entry]]),
@@ -231,7 +231,7 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: 
       rule: 'must have exactly one of coordinator, controller and registry: true',
     })
   checkHeaders(found, lmcache.headers, [...at, 'lmcache'])
-  // Instances are told apart by host, so engines that share one must say which is theirs.
+  // Instances are identified by host, so engines that share one must name theirs.
   const hosts = engines.map(({ url }) => new URL(url).hostname)
   for (const [index, { lmcacheInstance: instance }] of engines.entries()) {
     const host = hosts[index]!
@@ -243,14 +243,17 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: 
   }
 }
 
-/** May it answer the client at the end of a split? */
+/** Whether it can serve the decode leg. */
 export const decodes = ({ role }: EngineConfig): boolean => role === 'decode' || role === 'any'
 
-/** A pool splits by itself where engines were given the prefill to do. */
+/** Default split mode: `always` if the pool has prefill engines. */
 export const defaultMode = (engines: readonly EngineConfig[]): 'always' | 'never' =>
   engines.some(({ role }) => role === 'prefill') ? 'always' : 'never'
 
-/** A decoder nobody knows the receiver of would be served by another protocol, or get another decoder's cache. */
+/**
+ * Checks the receivers: a decode engine without one would be served by another protocol, or get another engine's
+ * cache.
+ */
 function checkSplit(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
   const { decoder, decoders } = split.lmcache
   const given = [
@@ -320,9 +323,9 @@ const patternsIn = ({ clusters }: Config): { readonly engine: EngineConfig; read
     )
     .filter(({ engine }) => engine.discover !== null)
 
-/** What stands for several engines can say nothing that only one of them may. */
+/** Checks a template of several engines: it may not have keys that apply to one engine only. */
 function checkPattern(found: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
-  // Nothing else can be wrong with it on Workers, whose build is without the rest.
+  // On Workers nothing else of it is checked.
   if (!listens) {
     found.push({
       path: [...at, 'discover'],
@@ -354,7 +357,7 @@ function checkPattern(found: Finding[], engine: EngineConfig, at: Path, listens:
 
 const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)
 
-/** Headers that belong to the connection or are made by the gateway. */
+/** Headers that belong to the connection or are set by the gateway. */
 const reservedHeaders: ReadonlySet<string> = new Set([
   'connection',
   'content-length',

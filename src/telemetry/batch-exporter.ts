@@ -1,25 +1,25 @@
-/** Things on their way out: in batches, one batch at a time, behind the answers; bounded, and never in anybody's way. */
+/** Bounded batch exporter: one batch at a time, in the background. */
 import type { Log, RequestScope } from '../ports.ts'
 
 export interface OutboxOptions<Item> {
-  /** For the log. */
+  /** Name for the log. */
   readonly name: string
-  /** The same batch comes again, under the same number, until it is taken or was refused too often. */
+  /** Sends a batch. It is repeated with the same number until it succeeds or fails too often. */
   readonly send: (items: readonly Item[], seq: number) => Promise<void>
-  /** How long an item may wait for company. */
+  /** Maximum wait of an item for a batch, milliseconds. */
   readonly delayMs: number
   readonly now: () => number
   readonly log: Log
 }
 
-/** Items that wait while nobody takes them; the oldest are dropped first. */
+/** Maximum number of pending items; the oldest are dropped first. */
 const MAX_WAITING = 10_000
 const MAX_BATCH = 500
-/** On Workers a request may die with the batch it was sending: nobody may wait for its promise, only for its time. */
+/** Timeout of a batch, milliseconds. On Workers a request may end with its batch, so only the time can be awaited. */
 const LOST_AFTER_MS = 10_000
 const MAX_TRIES = 5
 
-/** Thrown by `send`: the batch will never be taken, so it is not sent again. */
+/** Thrown by `send` for a batch that will never succeed, so it is not repeated. */
 export class PermanentExportError extends Error {}
 
 export class BatchExporter<Item> {
@@ -36,7 +36,7 @@ export class BatchExporter<Item> {
     this.#options = options
   }
 
-  /** Items that nobody took in time. */
+  /** Number of dropped items. */
   get dropped(): number {
     return this.#dropped
   }
@@ -54,7 +54,7 @@ export class BatchExporter<Item> {
     scope.background(this.#flushLater(delayMs))
   }
 
-  /** Sends what waits, unless somebody is at it. Never rejects. */
+  /** Sends pending items unless a batch is in flight. Never rejects. */
   async flush(): Promise<void> {
     const { now, log, name, send } = this.#options
     const startedAt = now()
@@ -76,7 +76,7 @@ export class BatchExporter<Item> {
   }
 
   async #flushLater(delayMs: number): Promise<void> {
-    // A timer even for no delay: an answer goes first.
+    // A timer even without delay, so that responses are sent first.
     await new Promise((resolve) => setTimeout(resolve, delayMs))
     this.#flushBy = null
     await this.flush()

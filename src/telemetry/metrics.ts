@@ -1,7 +1,7 @@
 /**
- * Every metric there is: the text of `/metrics`, docs/metrics.md and the Grafana dashboard are made from this table.
- * Names follow the OpenTelemetry GenAI conventions where those have one, vLLM's otherwise. Labels are names of the
- * configuration and of closed lists: never an address, a key or what a client sent.
+ * Table of all metrics, the source of `/metrics`, docs/metrics.md and the Grafana dashboard. Names follow the
+ * OpenTelemetry GenAI conventions, else vLLM's. Labels are configured names or closed lists: never an address, a key
+ * or client input.
  */
 import type { EngineDigest, ReplicaDigest } from '../core/contract/contract.ts'
 import type { DecisionCount } from '../core/pool/decisions.ts'
@@ -9,20 +9,20 @@ import type { RegionStatus } from '../origin/regions/client.ts'
 
 interface Common {
   readonly name: string
-  /** Left out of the Worker. */
+  /** Help text. */
   readonly help: string
-  /** Row of the dashboard it is shown in; absent: not shown. */
+  /** Dashboard row; absent: not shown. */
   readonly panel?: string
 }
 
-/** One value an engine, from its cluster's digest; null: not known, so no sample. */
+/** One value per engine, from the digest; null: unknown, no sample. */
 export interface EngineMetric extends Common {
   readonly from: 'engine'
   readonly type: 'gauge' | 'counter'
   readonly value: (engine: EngineDigest) => number | null | undefined
 }
 
-/** Which of a few states an engine is in: one sample a state, 1 or 0. */
+/** State of an engine: one sample per state, 1 or 0. */
 export interface StateMetric extends Common {
   readonly from: 'state'
   readonly type: 'gauge'
@@ -31,17 +31,17 @@ export interface StateMetric extends Common {
   readonly value: (engine: EngineDigest) => string
 }
 
-/** Choices, from the cluster's digest. */
+/** Decisions, from the digest. */
 export interface DecisionMetric extends Common {
   readonly from: 'decision'
   readonly type: 'gauge' | 'counter'
   readonly labels: readonly (keyof DecisionCount)[]
   readonly counts: (count: DecisionCount) => boolean
-  /** What is summed; absent: the choices themselves. */
+  /** Value to sum; absent: the number of decisions. */
   readonly sum?: (count: DecisionCount) => number
 }
 
-/** Counts of ended requests, from the rollups. With `label`, whatever follows the count's name. */
+/** Counts of completed requests, from the rollups. `label`: the part after the count's name. */
 export interface CountMetric extends Common {
   readonly from: 'count'
   readonly type: 'counter'
@@ -49,7 +49,7 @@ export interface CountMetric extends Common {
   readonly label?: string
 }
 
-/** Durations of ended requests, from the rollups. `label: 'stage'`: all stages that have no metric of their own. */
+/** Durations of completed requests, from the rollups. `label: 'stage'`: all stages without a metric of their own. */
 export interface DurationMetric extends Common {
   readonly from: 'duration'
   readonly type: 'histogram'

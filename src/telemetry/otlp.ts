@@ -1,4 +1,4 @@
-/** Spans as OTLP/HTTP takes them, in JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
+/** Spans in OTLP/HTTP JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
 import type { RequestRecord } from '../core/reports/combine.ts'
 import type { Traced } from './telemetry.ts'
 
@@ -7,12 +7,12 @@ const KIND_SERVER = 2
 const KIND_CLIENT = 3
 const STATUS_ERROR = 2
 
-/** A base URL gets the path of the specification. */
+/** Appends the path of the specification to a base URL. */
 export function tracesUrl(endpoint: string): string {
   return endpoint.endsWith('/v1/traces') ? endpoint : `${endpoint}/v1/traces`
 }
 
-/** An ExportTraceServiceRequest. Ids are hex and numbers of 64 bits are texts, as the JSON mapping wants. */
+/** Encodes an ExportTraceServiceRequest. Ids are hex and 64-bit numbers are strings, as in the JSON mapping. */
 export function exportBody(
   traced: readonly Traced[],
   { service, instance }: { readonly service: string; readonly instance: string },
@@ -25,7 +25,7 @@ export function exportBody(
 
 type Values = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>
 
-/** Three spans: the request, the choice of its engine, and the call to it. */
+/** Returns three spans: the request, the routing decision, and the engine call. */
 function spansOf({ trace, record }: Traced): unknown[] {
   const { traceId, parentId, spanId, engineSpanId } = trace
   const { receivedAt, durationMs, stages, engine } = record
@@ -51,7 +51,7 @@ function spansOf({ trace, record }: Traced): unknown[] {
     startTimeUnixNano: nanos(of.from),
     endTimeUnixNano: nanos(Math.max(of.from, of.to)),
     attributes: attributes(of.values),
-    // A stream that broke had begun with a 200.
+    // A cut stream had started with status 200.
     ...((record.status >= 500 || record.result === 'engine_failed') && of.kind !== KIND_INTERNAL
       ? { status: { code: STATUS_ERROR } }
       : {}),
@@ -86,7 +86,7 @@ function spansOf({ trace, record }: Traced): unknown[] {
   ]
 }
 
-/** Names of the GenAI semantic conventions, and of vLLM's own spans where those have none. */
+/** Attribute names of the GenAI semantic conventions, else of vLLM's spans. */
 function requestValues({ path, model, id, requestId, status, usage, stages, result, stream }: RequestRecord): Values {
   return {
     'gen_ai.operation.name': operationOf(path),
@@ -135,7 +135,7 @@ function attributes(values: Values): unknown[] {
   return out
 }
 
-/** Times are doubles also when they are whole: stores keep one type a name, and refuse the other. */
+/** Times are always doubles: stores keep one type per name and reject another. */
 function valueOf(key: string, value: string | number | boolean | readonly string[]): unknown {
   if (typeof value === 'string') return { stringValue: value }
   if (typeof value === 'boolean') return { boolValue: value }
@@ -144,13 +144,13 @@ function valueOf(key: string, value: string | number | boolean | readonly string
   return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
 }
 
-/** Milliseconds to nanoseconds as a text; a double would not hold them. */
+/** Converts milliseconds to nanoseconds as a string, because a double is not exact. */
 function nanos(ms: number): string {
   const micros = Math.round(ms * 1000)
   return `${micros}000`
 }
 
-/** Another id from one that is random. */
+/** Derives an id from a random one. */
 function derived(spanId: string): string {
   const first = (Number.parseInt(spanId[0]!, 16) + 1) % 16
   return first.toString(16) + spanId.slice(1)

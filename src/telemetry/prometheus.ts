@@ -1,4 +1,6 @@
-/** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/**
+ * Encoder of the Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 import type { ClusterDigest, EngineDigest } from '../core/contract/contract.ts'
 import type { CountedGroup } from '../core/reports/rollups.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
@@ -22,11 +24,11 @@ export interface RegionExposed {
 }
 
 export interface Exposed {
-  /** Of every pool that answered. */
+  /** Digests of the pools that answered. */
   readonly digests: readonly ClusterDigest[]
-  /** Of every pool behind another gateway that has told something. Absent: there are none. */
+  /** States of regions. Absent: none. */
   readonly regions?: readonly RegionExposed[]
-  /** Merged: one group an engine. Counted up to `LIMITS_MS`. */
+  /** Merged rollups, one group per engine, with buckets up to `LIMITS_MS`. */
   readonly rollups: readonly CountedGroup[]
   readonly gateway: GatewayFacts
 }
@@ -38,12 +40,12 @@ type Labels = Readonly<Record<string, string>>
 /** Enough that parts are few; written in well under a millisecond each. */
 const PART_LENGTH = 65_536
 
-/** Every metric of the table that has a sample. */
+/** Returns all metrics with a sample. */
 export function exposition(exposed: Exposed): string {
   return [...expositionParts(exposed)].join('')
 }
 
-/** The same in parts, each made when it is asked for. What they are made of must stay as it is until the last. */
+/** Yields the text in parts. Its inputs must not change until the last one. */
 export function* expositionParts(exposed: Exposed): Generator<string> {
   let part = ''
   for (const metric of METRICS) {
@@ -64,7 +66,7 @@ export function* expositionParts(exposed: Exposed): Generator<string> {
 /** `labels`: with their braces; '': none. */
 const line = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`
 
-/** The lines of one engine, or one pool, at a time; '': it has none. */
+/** Lines of one engine or pool; '': none. */
 function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }: Exposed): Generator<string> {
   switch (metric.from) {
     case 'gateway':
@@ -95,7 +97,7 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
   }
 }
 
-/** '': the value is not known. */
+/** Formats a value; '': unknown. */
 const lineOf = (name: string, labels: string, value: number | null | undefined): string =>
   value === null || value === undefined ? '' : line(name, labels, value)
 
@@ -137,11 +139,11 @@ function linesOfCounts({ name, count, label }: CountMetric, { model, cluster, en
   return lines
 }
 
-/** The limits of the buckets. */
+/** Bucket limits. */
 export const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
 const LE = [...BUCKETS_S, '+Inf'].map((limit) => `,le="${limit}"}`)
 
-/** Most of the text by far: what all buckets of a series have in common is put together once. */
+/** Lines of the buckets, most of the text: their common part is built once. */
 function linesOfDurations(
   { name, stage }: DurationMetric,
   { model, cluster, engine, stages, rows }: CountedGroup,

@@ -1,28 +1,28 @@
 /**
- * Writes the gateway's own traffic as a trace that `firstlight replay` reads: when, how long, and salted hashes of
- * blocks; no text, no token, no name. It stands between the gateway and its clusters, so that it sees what was admitted.
+ * Records the gateway's traffic as a trace for `firstlight replay`: times, lengths and salted hashes of blocks,
+ * without texts, tokens or names. It wraps the clusters, so it records what was admitted.
  */
 import { type Admission, type Outcome, PAYLOAD_VERSION } from '../core/contract/contract.ts'
 import { hashPair, hashText } from '../core/routing/rendezvous.ts'
 import type { Admitted, Cluster, Lease } from '../ports.ts'
 
 export interface RecorderOptions {
-  /** A secret number: equal blocks of two recordings with different salts cannot be told to be equal. */
+  /** Secret salt: recordings with different salts cannot be compared. */
   readonly salt: number
   readonly blockTokens: number
   now(): number
-  /** Takes one line, without its end. Never throws. */
+  /** Writes one line without its end. Never throws. */
   write(line: string): void
 }
 
-/** A cluster that works as the one given and has its requests written down. */
+/** Returns the cluster with its requests recorded. */
 export function recorded(cluster: Cluster, options: RecorderOptions): Cluster {
   return {
     ...bound(cluster),
     async admit(admission: Admission): Promise<Admitted> {
       const arrivedAt = options.now()
       const admitted = await cluster.admit(admission)
-      // A retry is the same request again.
+      // A retry is the same request.
       if ('refusal' in admitted || admission.attempt > 0) return admitted
       return {
         ...admitted,
@@ -34,7 +34,7 @@ export function recorded(cluster: Cluster, options: RecorderOptions): Cluster {
   }
 }
 
-/** Clusters are classes and stubs: their methods are not their own properties. */
+/** Binds the methods: those of classes and stubs are not own properties. */
 function bound(cluster: Cluster): Cluster {
   return {
     configure: (version, pool) => cluster.configure(version, pool),
@@ -74,7 +74,7 @@ function watched(lease: Lease, released: (outcome: Outcome) => void): Lease {
 
 const TWO_TO_20 = 2 ** 20
 
-/** Mooncake's schema with this pool's block size in it. */
+/** Trace line in Mooncake's schema, with this pool's block size. */
 export function lineOf(
   admission: Admission,
   outcome: Outcome,

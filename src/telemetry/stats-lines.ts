@@ -1,4 +1,4 @@
-/** One line per engine every so often, for who reads logs rather than dashboards. */
+/** Logs one line per engine at an interval. */
 import type { ClusterDigest, EngineDigest } from '../core/contract/contract.ts'
 import type { Log, Ports } from '../ports.ts'
 
@@ -12,11 +12,11 @@ interface Count {
   readonly total: number
 }
 
-/** Remembers the last counts, so that it can say requests a second. */
+/** Stores the last counts, from which it computes rates. */
 export class StatsLines {
   pools: readonly Pool[] = []
   readonly #ports: Pick<Ports, 'cluster' | 'now'> & { readonly log: Log }
-  /** As of the last line of each engine that is there. */
+  /** Counts at the last line of each engine. */
   #last = new Map<string, Count>()
   #before: ReadonlyMap<string, Count> = new Map()
 
@@ -24,7 +24,7 @@ export class StatsLines {
     this.#ports = ports
   }
 
-  /** Writes the lines now. Never rejects: a pool that does not answer is named. */
+  /** Writes the lines now. Never rejects: a pool without an answer is logged. */
   async write(): Promise<void> {
     this.#before = this.#last
     this.#last = new Map()
@@ -51,7 +51,7 @@ export class StatsLines {
     }
   }
 
-  /** null: the first line. A count that fell began anew. */
+  /** Rate since the last line; null: first line. A decrease is a reset. */
   #qps(key: string, { requestsTotal }: EngineDigest): number | null {
     const at = this.#ports.now()
     const last = this.#before.get(key)

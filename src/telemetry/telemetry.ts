@@ -1,4 +1,4 @@
-/** What becomes of a request that has ended: its record goes to the reports and rollups, its spans to the collector. */
+/** Completed requests: records go to reports and rollups, spans to the collector. */
 import type { RequestRecord } from '../core/reports/combine.ts'
 import type { TracesConfig } from '../config.ts'
 import type { FailureReason } from '../failure.ts'
@@ -7,7 +7,7 @@ import { exportBody, tracesUrl } from './otlp.ts'
 import { BatchExporter, PermanentExportError } from './batch-exporter.ts'
 import type { Trace } from './trace.ts'
 
-/** A span and what it is of. */
+/** Span with its request. */
 export interface Traced {
   readonly trace: Trace
   readonly record: RequestRecord
@@ -19,10 +19,10 @@ export class Telemetry {
   readonly #records: BatchExporter<RequestRecord> | null
   readonly #traced: BatchExporter<Traced> | null
   #exported: TracesConfig
-  /** Requests refused at the door, by reason. */
+  /** Requests rejected before routing, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
 
-  /** @param source names this gateway among all that flush to the same place */
+  /** @param source id of this gateway among all that write to the same store */
   constructor(ports: Ports, traces: TracesConfig, source: string) {
     const { ttft, now, log, post } = ports
     const epoch = now()
@@ -49,12 +49,12 @@ export class Telemetry {
           })
   }
 
-  /** From now on so; what waits goes there, too. */
+  /** Applies a configuration; pending items use it, too. */
   export(traces: TracesConfig): void {
     this.#exported = traces
   }
 
-  /** Is anybody to be told of traces? */
+  /** Whether traces are exported. */
   get traces(): boolean {
     return this.#traced !== null && this.#exported.endpoint !== null
   }
@@ -68,12 +68,12 @@ export class Telemetry {
     if (trace?.sampled) this.#traced?.add({ trace, record }, scope)
   }
 
-  /** A request was refused before anybody watched it. */
+  /** Counts a request that was rejected before it was tracked. */
   readonly refused = (reason: FailureReason): void => {
     this.refusals[reason] = (this.refusals[reason] ?? 0) + 1
   }
 
-  /** So that what is read next holds what has ended. */
+  /** Flushes, so that the next read includes all completed requests. */
   async flush(): Promise<void> {
     await this.#records?.flush()
   }
@@ -99,6 +99,6 @@ async function send(
     JSON.stringify(exportBody(traced, { service, instance: source })),
   )
   if (status < 300) return
-  // All but 429 and 5xx: the collector will never take it (OTLP/HTTP, "Failures").
+  // All except 429 and 5xx are permanent (OTLP/HTTP, "Failures").
   throw new (status >= 500 || status === 429 ? Error : PermanentExportError)(`the collector answered ${status}`)
 }

@@ -1,19 +1,19 @@
-/** W3C Trace Context: whose child a request is, and what its engine is told. https://www.w3.org/TR/trace-context/ */
+/** W3C Trace Context of a request and of its engine call. https://www.w3.org/TR/trace-context/ */
 
 export interface Trace {
   readonly traceId: string
-  /** The client's span; null: the trace begins here. */
+  /** Span of the client; null: the trace starts here. */
   readonly parentId: string | null
-  /** The gateway's span of the request. */
+  /** Span of the request at the gateway. */
   readonly spanId: string
-  /** The span of the call to the engine, which becomes the engine's parent. */
+  /** Span of the engine call, the parent of the engine's spans. */
   readonly engineSpanId: string
   readonly sampled: boolean
 }
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/** null: there is none, or it is not one. Later versions are read as far as this one goes. */
+/** Parses `traceparent`; null: absent or invalid. Later versions are read as version 00. */
 export function readTraceparent(
   header: string | null,
 ): { readonly traceId: string; readonly parentId: string; readonly sampled: boolean } | null {
@@ -45,7 +45,7 @@ export function beginTrace(header: string | null, { sample, newId, random }: Tra
   }
 }
 
-/** The headers for the engine: `traceparent` says who calls, `tracestate` goes on as it came unless the trace is ours. */
+/** Headers for the engine. `tracestate` is passed on unless the trace starts here. */
 export function withTrace(headers: readonly string[], { traceId, parentId, engineSpanId, sampled }: Trace): string[] {
   const out: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
@@ -59,5 +59,5 @@ export function withTrace(headers: readonly string[], { traceId, parentId, engin
 
 const hex = (uuid: string): string => uuid.replaceAll('-', '')
 
-/** The end of a UUID: its middle holds bits that are always the same. */
+/** Last digits of a UUID: bits in its middle are constant. */
 const spanIdOf = (uuid: string): string => hex(uuid).slice(-16)

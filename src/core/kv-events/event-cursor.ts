@@ -1,54 +1,54 @@
 import type { KvEventDelta, KvEventDeltaState } from './delta.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
-/** A prompt that was computed and is in no event is believed cached for so long: events are on their way. */
+/** How long a completed prompt without an event counts as cached, milliseconds: its events may be on the way. */
 const LINGER_MS = 1_000
-/** Prompts waited for; should there be more, the oldest is believed no longer. */
+/** Maximum number of prompts without an event; the oldest is dropped. */
 const MAX_UNCONFIRMED = 1_024
-/** A picture this much older than its last step says too little about a cache. */
+/** Age of the last step after which the state is discarded, milliseconds. */
 const FORGOTTEN_MS = 300_000
 
-/** A request that has ended and of whose prompt no event was seen yet. */
+/** Completed request whose prompt has no event yet. */
 interface UnconfirmedPrompt {
   /** Its last block. */
   readonly lo: number
   readonly hi: number
-  /** When it was let go, as the index counts. */
+  /** Stamp of the index at its end. */
   readonly stamp: number
-  /** How long events are waited for, from the first step since; null: there was none. 0: they have told of it. */
+  /** Until when events are awaited, from the next step on; null: no step yet. 0: an event arrived. */
   waitUntil: number | null
 }
 
-/** How far one engine's feed of KV events has come. */
+/** Cursor of one engine's KV events. */
 export class KvEventCursor {
   #epoch = -1
   #seq = 0
   #complete = false
-  /** Was there no room for something since the picture began? */
+  /** Whether the index was full since the last resynchronisation. */
   #isShort = false
-  /** `clears` of the index when the picture began: another number means that it is gone. */
+  /** `clears` of the index at the resynchronisation: another number means the state is gone. */
   #clears = 0
   #validUntil = Number.NEGATIVE_INFINITY
   /** In the order in which they ended. */
   #unconfirmed: UnconfirmedPrompt[] = []
   /** Blocks stored and removed. */
   changes = 0
-  /** Times the picture began anew. */
+  /** Number of resynchronisations. */
   resyncs = 0
   lagMs = 0
 
-  /** All the engine holds is in the index, and nothing it does not: nothing else is to be believed of it. */
+  /** Whether the full cache state is known, so that events are the only source. */
   isExact(now: number): boolean {
     return this.#complete && now < this.#validUntil
   }
 
-  /** null: never fed. */
+  /** Source of the events; null: none yet. */
   stateAt(now: number): 'exact' | 'partial' | 'silent' | null {
     if (this.#epoch < 0) return null
     return this.isExact(now) ? 'exact' : now < this.#validUntil ? 'partial' : 'silent'
   }
 
-  /** Applies a step of the feed to the engine's part of the index. */
+  /** Applies a delta to the engine's part of the index. */
   take(
     feed: KvEventDelta,
     index: PrefixIndex,
@@ -60,7 +60,7 @@ export class KvEventCursor {
     const goesOn = isOurs && feed.seq === this.#seq + 1 && index.exact.clears(engine) === this.#clears
     if (!feed.reset && !goesOn) return 'resync'
     if (feed.reset) this.#begin(index, engine)
-    // Also before: what was told already may be gone with this step, and would be waited for.
+    // Also before: this step may remove what earlier ones reported.
     if (this.#complete) this.#listen(index, { engine, now })
     if (!index.tell(engine, feed.stored, feed.removed)) this.#isShort = true
     const isNew = feed.reset || !this.#complete
@@ -81,7 +81,10 @@ export class KvEventCursor {
     this.resyncs += 1
   }
 
-  /** A request has ended: its prompt is believed cached until an event says so, and then no more. @param prefilled false: no event will come of it */
+  /**
+   * Records the end of a request: its prompt counts as cached until events decide.
+   * @param prefilled false: it causes no event
+   */
   ended(blocks: Uint32Array, index: PrefixIndex, prefilled: boolean): void {
     if (this.#epoch < 0 || blocks.length === 0) return
     if (prefilled) index.ended(blocks)
@@ -101,7 +104,7 @@ export class KvEventCursor {
     }
   }
 
-  /** What ended before the first request of which nothing was heard yet is the events' business alone. */
+  /** Drops entries of the index older than the first unconfirmed request: events are authoritative for them. */
   #disbelieve(
     all: boolean,
     index: PrefixIndex,
@@ -114,7 +117,7 @@ export class KvEventCursor {
     if (stamp !== undefined) index.sweep(engine, stamp)
   }
 
-  /** Called now and then: an old picture of a silent feed goes. */
+  /** Discards the state of a silent source. Call it regularly. */
   fade(index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
     if (now - this.#validUntil > FORGOTTEN_MS) index.exact.clear(engine)
   }

@@ -1,16 +1,16 @@
 import { STEP_TOKENS } from './cost-model.ts'
 
-/** What one prompt's prefill came to. */
+/** Size of one prompt's prefill. */
 export interface PrefillSize {
   readonly newTokens: number
   /** Query-key pairs. */
   readonly pairs: number
 }
 
-/** The mean prompt of a stretch and what it took. */
+/** Mean prompt of a busy period, and its time. */
 export interface BusyPeriodSample extends PrefillSize {
   readonly seconds: number
-  /** When the stretch ended, milliseconds. */
+  /** End of the busy period, milliseconds. */
   readonly at: number
 }
 
@@ -19,16 +19,15 @@ export type OnSample = (sample: BusyPeriodSample) => void
 export interface BusyPeriodStart {
   /** Milliseconds. */
   readonly at: number
-  /** Booking order of the first prompt that belongs to it. */
+  /** Booking order of its first prompt. */
   readonly from: number
-  /** Did it begin with a booking, so that its time has a network round trip in it, or with another's first token? */
+  /** Whether it started with a booking, so that its time includes a network round trip, or with another first token. */
   readonly atBooking: boolean
 }
 
 /**
- * Prompts an engine prefilled back to back: from a booking that found nothing queued to the first token that left
- * nothing, or, under load, between two first tokens. What they took together is known. What one of them took is not:
- * engines batch, so that several first tokens come out of one step, which then is nobody's own.
+ * Busy period: prompts prefilled back to back, from a booking on an empty queue to the first token that empties it,
+ * or, under load, between two first tokens. Only their total time is known, because engines batch prompts into steps.
  */
 export class BusyPeriod {
   readonly #start: BusyPeriodStart
@@ -45,7 +44,7 @@ export class BusyPeriod {
   #pairs = 0
   #rttS = 0
 
-  /** @param teach called at most once, when all its prompts have ended and it has. */
+  /** @param teach called at most once, when the period and all its prompts have ended */
   constructor(start: BusyPeriodStart, teach: OnSample) {
     this.#start = start
     this.#teach = teach
@@ -61,32 +60,32 @@ export class BusyPeriod {
     return this.#prompts
   }
 
-  /** New tokens of its prompts, as believed when they were booked. */
+  /** New tokens of its prompts, as estimated at booking. */
   get bookedTokens(): number {
     return this.#bookedTokens
   }
 
-  /** Booking order of whoever comes after it. */
+  /** Booking order of the prompt after it. */
   get next(): number {
     return this.#last + 1
   }
 
-  /** A prompt's first token came. */
+  /** Records a first token. */
   add(order: number, newTokens: number): void {
     this.#prompts += 1
     this.#bookedTokens += newTokens
     this.#last = Math.max(this.#last, order)
   }
 
-  /** No more prompts belong to it. */
+  /** Closes the period. */
   end(at: number): void {
     this.#endedAt = at
-    // Somebody between them showed no first token, or a straggler did: its time and its sums differ in what they hold.
+    // A prompt without a first token, or a late one, is inside: time and sums do not match.
     if (this.#prompts !== this.next - this.#start.from) this.#spoiled = true
     this.#conclude()
   }
 
-  /** One of its prompts has ended and says what its prefill came to; null: it cannot tell, so nobody can. */
+  /** Records the final size of one of its prompts; null: unknown, so the period yields no sample. */
   record(size: PrefillSize | null, rttS: number): void {
     this.#isReported += 1
     this.#rttS = rttS
@@ -103,7 +102,7 @@ export class BusyPeriod {
     const endedAt = this.#endedAt
     if (endedAt === null || this.#isReported < this.#prompts || this.#spoiled) return
     const seconds = (endedAt - this.#start.at) / 1000 - (this.#start.atBooking ? this.#rttS : 0)
-    // Small prompts share steps, as they do in a queue.
+    // Small prompts share steps, as in a queue.
     const count = Math.max(1, this.#steps)
     this.#teach({
       newTokens: this.#newTokens / count,

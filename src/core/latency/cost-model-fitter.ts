@@ -9,29 +9,31 @@ import {
   scaled,
 } from './cost-model.ts'
 
-/** One prompt, or the mean of several that were prefilled together. */
+/** Sample: one prompt, or the mean of several prefilled together. */
 export interface PrefillSample {
   readonly newTokens: number
   /** Query-key pairs. */
   readonly pairs: number
-  /** How long the prefill itself took, queueing taken out. */
+  /** Prefill time without queueing, seconds. */
   readonly seconds: number
   /** Milliseconds. */
   readonly at: number
 }
 
-/** Samples are kept by size, so that a rush of small prompts does not make us forget what long ones cost. */
+/** Samples are stored by size, so that many small prompts do not displace long ones. */
 const SIZE_BOUNDS = [128, 512, 2048, 8192, 32_768] as const
 const KEPT_PER_SIZE = 32
-/** An engine may slow down or be replaced: old samples fade, but not to nothing. */
+/** Half-life of samples, milliseconds: an engine may change, but old samples keep some weight. */
 const HALF_LIFE_MS = 600_000
 const LEAST_WEIGHT = 0.05
-/** …and by how many of its size came after: an engine's first answers, before it is warm, must not stay true for ten minutes. */
+/**
+ * Half-life in later samples of the same size: the first samples, before the warm-up, must not stay for ten minutes.
+ */
 const HALF_LIFE_SAMPLES = 8
-/** Up to here every sample is worth a new fit; later every eighth. */
+/** Number of samples up to which each causes a fit; later every eighth does. */
 const EAGER_SAMPLES = 32
 const LAZY_EVERY = 8
-/** What the prior counts, as samples, at each of the sizes below: nearly nothing, but it settles what no sample has shown. */
+/** Weight of the prior in samples at each size: small, but it decides where there are none. */
 const PRIOR_WEIGHT = 0.1
 const PRIOR_SIZES: readonly PromptSize[] = [
   { promptTokens: 256, cachedTokens: 0 },
@@ -39,16 +41,16 @@ const PRIOR_SIZES: readonly PromptSize[] = [
   { promptTokens: 16_384, cachedTokens: 0 },
   { promptTokens: 16_384, cachedTokens: 16_000 },
 ]
-/** No prefill is shorter or longer: such a sample is a broken clock. */
+/** Valid range of prefill times, seconds: others are clock errors. */
 const SHORTEST_S = 1e-4
 const LONGEST_S = 1e4
-/** So many of the last samples, all off by this factor in one direction, are no wild answers: the engine has another pace now. */
+/** Number of consecutive samples off by the same factor and direction after which the fit is reset. */
 const SHIFT_SAMPLES = 6
 const SHIFT_MISSES = 5
-/** Samples at which we are half sure. */
+/** Samples at which confidence is one half. */
 const HALF_SURE_SAMPLES = 6
 
-/** Learns one engine's law from what its prefills took. Starts from a prior, which the first samples already rescale. */
+/** Fits the prefill cost model of one engine. Starts from a prior, which the first samples rescale. */
 export class CostModelFitter {
   #prior: PrefillCostModel
   #costModel: PrefillCostModel
@@ -56,11 +58,11 @@ export class CostModelFitter {
   #samples = 0
   #confidence = 0
   #sinceFit = 0
-  /** null: restored, and not looked at since. */
+  /** Time of the last update; null: restored. */
   #lastAt: number | null = 0
   #restoredSamples = 0
   readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
-  /** The last samples, with the logarithm of measured / expected at that time. */
+  /** Last samples with log(measured / expected) at their time. */
   readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
 
   constructor(prior: PrefillCostModel) {
@@ -72,7 +74,7 @@ export class CostModelFitter {
     return this.#costModel
   }
 
-  /** Its law as far as it is sure of it, and for the rest that of a sibling. */
+  /** Returns its cost model blended with a sibling's by confidence. */
   lawBeside(sibling: PrefillCostModel, now: number): PrefillCostModel {
     this.#lastAt ??= now
     const share = sureness(Math.max(this.#samples, this.#restoredSamples), this.#lastAt, now)
@@ -89,20 +91,20 @@ export class CostModelFitter {
     return this.#confidence
   }
 
-  /** A better start, e.g. a sibling's law. What has been learned stays. */
+  /** Replaces the prior, such as by a sibling's model. Samples stay. */
   setPrior(prior: PrefillCostModel): void {
     this.#prior = prior
     if (this.#samples === 0) this.#costModel = prior
   }
 
-  /** It is believed from the first look on, like what was learned then; the first samples confirm or replace it. */
+  /** Restores a model, which counts like recent samples until new ones arrive. */
   restore(costModel: PrefillCostModel): void {
     this.setPrior(costModel)
     this.#restoredSamples = RESTORED_SAMPLES
     this.#lastAt = null
   }
 
-  /** Has it shown anything, now or before it was put down? */
+  /** Whether it has samples or a restored model. */
   get hasLearned(): boolean {
     return this.#samples + this.#restoredSamples > 0
   }
@@ -136,7 +138,7 @@ export class CostModelFitter {
     return Math.max(slower, faster) >= SHIFT_MISSES
   }
 
-  /** What it showed before is another engine's: of that only the proportions stay. */
+  /** Resets the fit to the new speed; only the ratio of the coefficients is kept. */
   #restart(): void {
     this.#prior = this.#costModel
     for (const kept of this.#kept) kept.length = 0
@@ -151,7 +153,7 @@ export class CostModelFitter {
     for (const kept of this.#kept)
       for (let at = 0; at < kept.length; at++)
         observe(kept[at]!, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
-    // The prior's shape at the speed seen: a profile may be off by a hundred, its proportions hardly.
+    // The prior's shape at the measured speed: a profile may be off by a factor of a hundred, its ratios hardly.
     const start = scaled(this.#prior, this.#pace())
     for (const size of PRIOR_SIZES)
       observe(
@@ -163,7 +165,7 @@ export class CostModelFitter {
     this.#spread = spread
   }
 
-  /** How many times slower than the prior says. */
+  /** Ratio of measured to prior time. */
   #pace(): number {
     let count = 0
     for (const kept of this.#kept)
@@ -172,7 +174,7 @@ export class CostModelFitter {
   }
 }
 
-/** Room for all that is kept and the prior; learners take turns. */
+/** Buffer for all samples and the prior, shared by all fitters. */
 const observed = new Observations()
 
 function observe(seen: Omit<PrefillSample, 'at'>, weight: number): void {

@@ -1,23 +1,26 @@
 import { RESTORED_SAMPLES, SHIFT, SURE, sureness } from './fit.ts'
 
-/** A handshake's worth, and 128 kB of KV cache a token (8B, grouped attention) at 12 GB/s: the prior, before a transfer was seen. */
+/** Prior of the transfer: a handshake, and 128 kB of KV cache per token (8B model, grouped attention) at 12 GB/s. */
 const PRIOR_FIXED_MS = 5
 const PRIOR_TOKEN_MS = 0.01
-/** One observation weighs this much: transfers of one pair of engines differ little, queues in front of them more. */
+/** Weight of a new sample. */
 const DECAY = 0.2
-/** Beyond this a number is a stall and no transfer. */
+/** Maximum plausible transfer, milliseconds: longer ones are stalls. */
 const MOST_FACTOR = 100
 
-/** What it takes from a prefill's end to the first token on the engine that fetches the KV cache: transfer, queue, one step. */
+/**
+ * Model of the KV transfer: time from the prefill's end to the decode engine's first token (transfer, queue, one
+ * step).
+ */
 export class KvTransferModel {
   #factor = 1
 
-  /** Milliseconds for a prompt of this length. */
+  /** Expected milliseconds for a prompt of this length. */
   expectedMs(promptTokens: number): number {
     return this.#factor * priorMs(promptTokens)
   }
 
-  /** @param actualMs from the decode leg's dispatch to its first byte */
+  /** @param actualMs measured time from the dispatch of the decode leg to its first byte */
   learn(promptTokens: number, actualMs: number): void {
     const seen = Math.min(MOST_FACTOR, actualMs / priorMs(promptTokens))
     if (seen > 0) this.#factor += DECAY * (seen - this.#factor)
@@ -53,21 +56,23 @@ function lawAt(logPace: number, blockTokens: number): DecodeLaw {
   }
 }
 
-/** One answer moves the pace by at most this factor's share: answers differ by far more than engines do. */
+/** Maximum change of the pace by one response, since responses differ more than engines. */
 const CLIP = Math.log(3)
 const LEAST_GAIN = 0.03
-/** So many answers in a row that are off by this factor the same way: the engine has another pace now, and each of them moves it far. */
+/** Number of consecutive responses off by the same factor and direction after which the pace changes fast. */
 const SHIFT_ANSWERS = 8
 
-/** Learns how much faster or slower than the model an engine decodes. One factor: single answers cannot tell the terms apart. */
+/**
+ * Fits the decode speed of an engine relative to the model, as one factor: single responses cannot separate the terms.
+ */
 export class DecodeLearner {
   #logPace = 0
   #samples = 0
-  /** Answers in a row that were off by so much; below zero: that were faster. */
+  /** Consecutive slow responses; negative: fast ones. */
   #offInARow = 0
-  /** null: restored, and not looked at since. */
+  /** Time of the last update; null: restored. */
   #lastAt: number | null = 0
-  /** Read for every engine of every choice, so kept ready. */
+  /** Cached, because every decision reads it for every engine. */
   #costModel: { readonly blockTokens: number; readonly costModel: DecodeLaw } | null = null
 
   costModel(blockTokens: number): DecodeLaw {
@@ -76,7 +81,7 @@ export class DecodeLearner {
     return this.#costModel!.costModel
   }
 
-  /** As far as it is sure of its pace, and for the rest at that of its kind. */
+  /** Returns the decode model, blended with that of its hardware class by confidence. */
   lawBeside(kind: DecodeLearner, blockTokens: number, now: number): DecodeLaw {
     this.#lastAt ??= now
     const share = sureness(this.#samples, this.#lastAt, now)
@@ -89,7 +94,7 @@ export class DecodeLearner {
     return this.#logPace
   }
 
-  /** It is believed from the first look on, like what was learned then. */
+  /** Restores a pace, which counts like recent samples. */
   restore(logPace: number): void {
     this.#logPace = logPace
     this.#samples = RESTORED_SAMPLES

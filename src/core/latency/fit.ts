@@ -1,19 +1,19 @@
 import type { PrefillCostModel } from './cost-model.ts'
 
 /**
- * How much what an engine itself has shown counts beside what its siblings show, 0 to 1. Few samples say little,
- * and old ones fade: an engine that looked slow once gets no traffic, so nothing else would ever correct it.
+ * Confidence in an engine's own samples, 0 to 1. It decays, because an engine that looked slow gets no traffic, and
+ * nothing else would correct it.
  */
 
 const HALF_SURE_SAMPLES = 3
 const MOST_SAMPLES = 32
 const HALF_LIFE_MS = 5_000
-/** As good as sure, or as good as clueless: no need to mix. */
+/** Confidence above or below which nothing is blended. */
 export const SURE = 0.9
 export const UNSURE = 0.05
-/** What was learned before the object was put down counts as if so many samples had come just then. */
+/** Samples that a restored value counts as. */
 export const RESTORED_SAMPLES = 32
-/** Logarithm of a factor by which no pace errs: several samples in a row that are off by it the same way show another pace. */
+/** Log factor beyond plausible error: several consecutive samples off by it in one direction show a new speed. */
 export const SHIFT = Math.log(2)
 
 export function sureness(samples: number, lastAt: number, now: number): number {
@@ -22,11 +22,11 @@ export function sureness(samples: number, lastAt: number, now: number): number {
 }
 
 const ROUNDS = 8
-/** The first rounds tolerate outliers, the later ones reject them. */
+/** Robust rounds: the first tolerate outliers, the later ones reject them. */
 const HUBER_ROUNDS = 4
 const HUBER = 1.345
 const TUKEY = 4.685
-/** Residuals smaller than this (3 %) are noise, however well everything else fits. */
+/** Minimum scale of residuals (3 %), which is noise. */
 const LEAST_SPREAD = 0.03
 
 export interface Fit {
@@ -35,7 +35,7 @@ export interface Fit {
   readonly spread: number
 }
 
-/** Observations in columns, so that a fit leaves no garbage: it runs on the thread that routes. */
+/** Observations as columns, so that a fit on the routing thread allocates nothing. */
 export class Observations {
   count = 0
   newTokens = new Float64Array(256)

@@ -24,7 +24,7 @@ const PEAK_TFLOPS: Readonly<Record<string, number>> = {
 /** Share of the peak that prefill reaches: matrix products, and attention. Usual for vLLM on these GPUs, not measured by us. */
 const DENSE_SHARE = 0.5
 const ATTENTION_SHARE = 0.35
-/** What tensor parallelism keeps of each further GPU. */
+/** Efficiency of each further GPU under tensor parallelism. */
 const PARALLEL_SHARE = 0.85
 /** HTTP, tokenizer, scheduling and one decode step. */
 const FIXED_S = 0.015
@@ -43,9 +43,9 @@ const MEASURED: Readonly<Record<string, PrefillCostModel>> = {
 export const DEFAULT_PROFILE = 'h100-8b'
 
 /**
- * What to expect of an engine before it has been seen at work. `GPU-PARAMSb` or `GPUxCOUNT-PARAMSb`, such as
- * `h100-8b` or `a100x4-70b` (for mixtures of experts, the active parameters), or a measured name.
- * A start, off by a factor of two at times: a handful of answers replaces it. null: no such profile.
+ * Returns the prior cost model of a profile: `GPU-PARAMSb` or `GPUxCOUNT-PARAMSb`, such as `h100-8b` or `a100x4-70b`
+ * (active parameters for mixtures of experts), or a measured name. It may be off by a factor of two and is replaced
+ * after a few responses. null: unknown profile.
  */
 export function profile(name: string): PrefillCostModel | null {
   const measured = MEASURED[name]
@@ -66,7 +66,7 @@ export function profile(name: string): PrefillCostModel | null {
   }
 }
 
-/** For error messages and docs. */
+/** Profile names for error messages and docs. */
 export const profileNames: readonly string[] = [
   ...Object.keys(PEAK_TFLOPS).map((gpu) => `${gpu}-8b`),
   ...Object.keys(MEASURED),

@@ -1,17 +1,17 @@
-/** Which LMCache instance an engine reads from. */
+/** Map of engines to their LMCache instances. */
 
 export interface EnginePlace {
   readonly id: string
   /** Host of the engine's URL, lower-case, without brackets. */
   readonly host: string
-  /** As configured; null: found by host. */
+  /** Configured instance; null: found by host. */
   readonly instance: string | null
 }
 
-/** An instance as a registry lists it. */
+/** Instance of a registry. */
 export interface ListedInstance {
   readonly id: string
-  /** Where it says it can be reached. */
+  /** Address that it reports. */
   readonly host: string
 }
 
@@ -29,30 +29,30 @@ export class InstanceMap {
     return [...new Set(this.#engines.filter(({ instance }) => instance === null).map(({ host }) => host))]
   }
 
-  /** Engines whose instance is not known, now. */
+  /** Engines without a known instance. */
   get unresolved(): readonly string[] {
     return this.#engines.filter((engine) => this.#instanceOf(engine) === null).map(({ id }) => id)
   }
 
-  /** Replaces what was known of hosts: instances move and leave. */
+  /** Replaces the instances by host: instances move and leave. */
   adopt(instances: readonly ListedInstance[]): void {
     const byHost = new Map<string, string | null>()
     for (const { id, host } of instances) {
       const name = host.toLowerCase()
       const other = byHost.get(name)
-      // Two on one host: which of them an engine reads from cannot be told.
+      // With two instances on one host, the engine's one is unknown.
       byHost.set(name, other === undefined || other === id ? id : null)
     }
     this.#byHost = byHost
     this.#listed = new Set(instances.map(({ id }) => id))
   }
 
-  /** Is it an instance somebody told us of? */
+  /** Whether the instance was reported. */
   knows(instance: string): boolean {
     return this.#listed.has(instance) || this.#engines.some((engine) => engine.instance === instance)
   }
 
-  /** Every engine with its instance; those without one are left out. */
+  /** Engines with their instance; those without one are omitted. */
   pairs(): readonly { readonly engine: string; readonly instance: string }[] {
     return this.#engines.flatMap((engine) => {
       const instance = this.#instanceOf(engine)
@@ -65,7 +65,7 @@ export class InstanceMap {
   }
 }
 
-/** The host of a base URL, comparable with what instances say of themselves. */
+/** Host of a base URL, in the form that instances report. */
 export function hostOf(url: string): string {
   const match = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(url)
   return (match?.[1] ?? '').replace(/^\[|\]$/g, '').toLowerCase()

@@ -14,10 +14,10 @@ interface Place extends RegistryPlacement {
   live: boolean
 }
 
-/** Of one chunk: disks of instances that come and go under ever new names would otherwise stay for ever. */
+/** Maximum rows per chunk: disks of instances with ever new names would otherwise accumulate. */
 const MOST_HOLDERS = 256
 
-/** Which instance holds which rank's part of which chunk. Bounded: the row used longest ago goes first. */
+/** Directory: which instance holds which rank's part of which chunk. Bounded LRU. */
 export class ChunkDirectory {
   readonly #rows = new Map<number, Place[]>()
   readonly #places = new Map<string, Place>()
@@ -36,7 +36,7 @@ export class ChunkDirectory {
     return this.#places.size
   }
 
-  /** A batch of an instance that may be believed. */
+  /** Applies a valid batch of an instance. */
   apply(events: CacheEvents): void {
     if (events.kind === 'config') return
     // Who is read from a node's memory is there: so much is learned again after this directory was lost.
@@ -49,7 +49,7 @@ export class ChunkDirectory {
     }
   }
 
-  /** What the instance's memory held is gone. Its disks and stores keep theirs: their rows need no place of their own to be found by. */
+  /** Removes the rows of an instance's memory. Disks and shared stores keep theirs. */
   fence(instance: string): void {
     for (const [name, place] of this.#places) {
       if (place.instance !== instance) continue
@@ -62,7 +62,10 @@ export class ChunkDirectory {
     return this.#live(keyAt(keys, at))
   }
 
-  /** The rows of leading chunks, up to the first that nobody holds. `keys` has two lanes a chunk. Asking is no use of a row: servers report those. */
+  /**
+   * Returns the rows of leading chunks, up to the first that no instance holds. `keys` has two lanes per chunk. A
+   * lookup is no use of a row: servers report those.
+   */
   leading(keys: Uint32Array, worldSize: number): ChunkRow[][] {
     const chunks: ChunkRow[][] = []
     for (let chunk = 0; chunk < keys.length / 2; chunk += 1) {
@@ -136,9 +139,9 @@ function keyOf(lo: number, hi: number, rank: number): number {
   return ((hi ^ Math.imul(rank, 0x9e3779b1)) & 0x1fffff) * 2 ** 32 + lo
 }
 
-/** Without a heartbeat for this long an instance is gone (LMCache's own `--instance-timeout`). */
+/** Timeout after which an instance without heartbeat is removed, milliseconds (LMCache's own `--instance-timeout`). */
 const SILENT_MS = 30_000
-/** Some 110 bytes each. At 256 tokens a chunk and one rank: 25 million tokens. */
+/** Maximum number of rows, about 110 bytes each. At 256 tokens per chunk and one rank: 25 million tokens. */
 const MOST_ROWS = 100_000
 const MOST_INSTANCES = 1_000
 
@@ -146,11 +149,11 @@ interface Instance extends RegisteredInstance {
   readonly registeredAt: number
   engines: readonly string[]
   seenAt: number
-  /** The engines changed since: whom it serves is to be said again. */
+  /** The engines changed, so instances must register again. */
   isOld: boolean
 }
 
-/** How far an instance's events have come. */
+/** Cursor of an instance's events. */
 interface Cursor {
   readonly incarnation: number
   seq: number
@@ -167,7 +170,7 @@ export class CacheRegistry {
   #engines: readonly EngineSpec[] = []
   #worldSize = 1
 
-  /** A new configuration. When engines came or left, instances are asked to register again, which finds their engines anew. */
+  /** Applies a configuration. If engines changed, instances must register again, which assigns their engines. */
   configure({ engines }: Pick<PoolConfig, 'engines'>): void {
     const [before, after] = [this.#engines, engines].map((all) =>
       JSON.stringify(all.map(({ id, lmcacheInstance }) => [id, lmcacheInstance])),
@@ -196,12 +199,12 @@ export class CacheRegistry {
     }
   }
 
-  /** The admission with what is known of its chunks as hints; the chunks themselves are not kept any longer. */
+  /** Returns the admission with hints for its chunks, and without the chunks. */
   hinted(admission: Admission, now: number): Admission {
     if (admission.chunks === undefined || admission.chunks === null) return admission
     const { chunks, ...rest } = admission
     this.#sweep(now)
-    // Nobody reports: that is not the same as nobody holding it.
+    // No server reports, which is not the same as no match.
     if (this.#cursors.size === 0 && this.#instances.size === 0) return rest
     const holders = holdersOf(this.#directory.leading(chunks.keys, this.#worldSize), chunks.tokens)
     const engines = this.#engines.map(({ id }) => id)
@@ -241,7 +244,7 @@ export class CacheRegistry {
     return counts
   }
 
-  /** Repeats and what a dead incarnation said late change nothing. */
+  /** Applies a batch. Repeated batches and late ones of an earlier incarnation change nothing. */
   #offer(batch: CacheEvents): 'applied' | 'duplicates' | 'stale' {
     const cursor = this.#cursors.get(batch.instance)
     if (cursor !== undefined) {
@@ -267,7 +270,7 @@ export class CacheRegistry {
     for (const { id, seenAt } of this.#instances.values()) if (now - seenAt > SILENT_MS) this.#drop(id)
   }
 
-  /** What the configuration says, and by address for the engines it says nothing of. */
+  /** Configured instances of engines, and instances by address for the others. */
   #pairs(): { readonly engine: string; readonly instance: string }[] {
     const named = this.#engines.flatMap(({ id, lmcacheInstance }) =>
       lmcacheInstance == null ? [] : [{ engine: id, instance: lmcacheInstance }],

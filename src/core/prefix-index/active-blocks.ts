@@ -1,11 +1,11 @@
 import type { Pin, PrefixIndex } from './prefix-index.ts'
 
-/** What a request's prompt takes on an engine. */
+/** Blocks that a request's prompt occupies on an engine. */
 export interface PromptShape {
   /** Chained hashes of its full blocks, two lanes each. */
   readonly blocks: Uint32Array
   readonly blockCount: number
-  /** Does a part of a block remain behind the full ones? It takes a block of its own, shared with nobody. */
+  /** Whether a partial block follows the full ones. It needs a block of its own, which is never shared. */
   readonly partial: boolean
 }
 
@@ -14,19 +14,19 @@ export function shapeOf(blocks: Uint32Array, promptTokens: number, blockTokens: 
   return { blocks, blockCount, partial: promptTokens > blockCount * blockTokens }
 }
 
-/** One request on one engine. Made by `add`, ended by `free`; the fields are the ledger's own. Of the prompt, blocks of the index. */
+/** Live request on one engine. Made by `add`, ended by `free`. Prompt blocks are blocks of the index. */
 export interface LiveRequest {
   readonly engine: number
-  /** null: nothing of it is shared. */
+  /** Pin of its shared blocks; null: none. */
   readonly pin: Pin | null
-  /** Blocks of the prompt nobody else can share: the partial one, and all of them where caches are off. */
+  /** Unshared blocks of the prompt: the partial one, and all if the engine does not cache prefixes. */
   own: number
   outputBlocks: number
   /** Discount for output nearly done, in 1/1024 blocks. */
   discount: number
 }
 
-/** Discounts are whole numbers of these, so that what was subtracted can be added back exactly. */
+/** Unit of discounts: whole numbers, so that adding and subtracting is exact. */
 const DISCOUNT_UNIT = 1024
 
 interface EngineLedger {
@@ -35,7 +35,7 @@ interface EngineLedger {
   discount: number
 }
 
-/** Prompts this long move the scale half of the way. */
+/** Prompt length in blocks that moves the scale halfway. */
 const SCALE_BLOCKS = 256
 
 /**
@@ -47,22 +47,21 @@ export class ActiveBlocks {
   readonly #index: PrefixIndex
   readonly #engines: EngineLedger[] = []
   /**
-   * KV blocks that a block of the index stands for. 1 where prompts are made of ids; chunks of bytes hold as many tokens as
-   * the text has in them. A mean: text by text it hardly differs.
+   * KV blocks per block of the index, a mean. 1 for prompts of token ids; byte chunks hold a varying number of tokens.
    */
   scale = 1
 
-  /** The index keeps the shared blocks; its `match` must have been called for `potential` to mean anything. */
+  /** @param index holds the shared blocks; call its `match` before `newBlocks` */
   constructor(index: PrefixIndex) {
     this.#index = index
   }
 
-  /** A prompt of so many blocks came whose blocks stand for `scale` KV blocks each. */
+  /** Records a prompt whose blocks stand for `scale` KV blocks each. */
   saw(scale: number, blocks: number): void {
     this.scale += ((scale - this.scale) * blocks) / (blocks + SCALE_BLOCKS)
   }
 
-  /** @param reuse does the engine share equal blocks at all? Without prefix caching and for decode legs it does not. */
+  /** @param reuse whether the engine shares equal blocks: false without prefix caching and for decode legs */
   add(engine: number, prompt: PromptShape, reuse: boolean): LiveRequest {
     const pin = reuse ? this.#index.pin(engine, prompt.blocks, prompt.blockCount) : null
     const own = prompt.blockCount - (pin?.blocks ?? 0) + (prompt.partial ? 1 : 0)
@@ -70,12 +69,12 @@ export class ActiveBlocks {
     return { engine, pin, own, outputBlocks: 0, discount: 0 }
   }
 
-  /** KV blocks the engine would hold beyond today's, for the prompt last matched. */
+  /** Returns the additional KV blocks for the prompt last matched. */
   newBlocks(engine: number, prompt: PromptShape, reuse: boolean): number {
     return this.scale * (prompt.blockCount - (reuse ? this.#index.live[engine]! : 0) + (prompt.partial ? 1 : 0))
   }
 
-  /** Output so far, in blocks begun: a total that only grows. */
+  /** Records the output so far, in started blocks: a total that only grows. */
   output(request: LiveRequest, outputBlocks: number): void {
     const more = Math.max(0, outputBlocks - request.outputBlocks)
     request.outputBlocks += more
@@ -108,7 +107,7 @@ export class ActiveBlocks {
     if (request.pin !== null) this.#index.release(request.pin, keep)
   }
 
-  /** KV blocks live requests hold on the engine; a fraction only where discounts or a scale apply. */
+  /** KV blocks of live requests on the engine; fractional only with discounts or a scale. */
   active(engine: number): number {
     const ledger = this.#of(engine)
     return Math.max(

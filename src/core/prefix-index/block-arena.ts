@@ -7,11 +7,14 @@ const NONE = -1
 export const orderOf = (length: number): number => 32 - Math.clz32(length - 1)
 
 /**
- * Storage for runs of block hashes: a buddy allocator over one Uint32Array, two lanes a unit, so that runs can
- * grow and shrink without leaving holes. Free lists live inside the free units.
+ * Storage for runs of block hashes: a buddy allocator in one Uint32Array, two lanes per unit, so that runs grow and
+ * shrink without fragmentation. Free lists are stored in the free units.
  */
 export class BlockArena {
-  /** Two words a unit: the low and the high lane of one hash. Replaced when the arena grows: read it afresh. */
+  /**
+   * Two words per unit, the low and the high lane of one hash. Replaced when the arena grows: read it again after each
+   * allocation.
+   */
   words: Uint32Array
   /** order + 1 at the first unit of a free piece, else 0. */
   #free: Uint8Array
@@ -25,7 +28,7 @@ export class BlockArena {
     this.#addRange(0, size)
   }
 
-  /** Units handed out, whole pieces counted. */
+  /** Allocated units, counted as whole pieces. */
   get usedUnits(): number {
     return this.#usedUnits
   }
@@ -66,7 +69,7 @@ export class BlockArena {
     this.#link(at, size)
   }
 
-  /** Gives back the upper part of a piece that shrank. */
+  /** Frees the upper part of a piece that shrank. */
   trim(unit: number, from: number, to: number): void {
     for (let order = from - 1; order >= to; order--) this.free(unit + (1 << order), order)
   }

@@ -6,7 +6,7 @@ export const OFFSET = 0
 export const LENGTH = 1
 export const PARENT = 2
 export const CHILDREN = 3
-/** First record of the list of engines that hold (part of) this run; the holdings own this field and the next two. */
+/** First holding of this run; engine-runs.ts owns this field and the next two. */
 export const HOLDING = 4
 export const HOLDERS = 5
 export const LIVE_HOLDERS = 6
@@ -29,7 +29,7 @@ export class BlockTree {
   /** Result of the last `locate`: nodes from the root down. Only the first `depth` entries count. */
   path = new Int32Array(64)
   depth = 0
-  /** Blocks the path matches in all, and those of its last node. */
+  /** Blocks that the path matches, in total and in its last node. */
   matched = 0
   lastMatched = 0
 
@@ -37,7 +37,7 @@ export class BlockTree {
     return this.arena.bytes + this.nodes.bytes + this.#table.byteLength + this.path.byteLength
   }
 
-  /** Bytes that entries in use need, without the slack of growing tables. */
+  /** Bytes of the used entries, without the reserve of growing tables. */
   get usedBytes(): number {
     return this.arena.usedUnits * 9 + this.nodes.count * (NODE_STRIDE * 4 + 6)
   }
@@ -89,7 +89,7 @@ export class BlockTree {
     return words[at + CHILDREN] === 0 && words[at + LIVE_HOLDERS] === 0 ? MAX_RUN - words[at + LENGTH]! : 0
   }
 
-  /** Lengthens a run that nothing hangs on. */
+  /** Extends a run without children. */
   extend(node: number, blocks: Uint32Array, from: number, to: number): void {
     const at = node * NODE_STRIDE
     const before = this.nodes.words[at + LENGTH]!
@@ -100,7 +100,7 @@ export class BlockTree {
     this.nodes.words[at + LENGTH] = after
   }
 
-  /** Forgets the end of a run; the caller has made sure that nobody needs it. */
+  /** Truncates a run; the caller guarantees that no engine holds the rest. */
   shrink(node: number, length: number): void {
     const at = node * NODE_STRIDE
     const words = this.nodes.words
@@ -109,7 +109,7 @@ export class BlockTree {
     if (orderOf(length) < before) this.arena.trim(words[at + OFFSET]!, before, orderOf(length))
   }
 
-  /** Cuts a run in two. `node` keeps its number and becomes the lower part; returns the new upper part. */
+  /** Splits a run. `node` keeps its number and becomes the lower part; returns the new upper part. */
   split(node: number, length: number): number {
     const whole = this.nodes.words[node * NODE_STRIDE + LENGTH]!
     const offset = this.nodes.words[node * NODE_STRIDE + OFFSET]!
@@ -122,7 +122,7 @@ export class BlockTree {
     this.nodes.words[at + OFFSET] = lower
     this.nodes.words[at + LENGTH] = whole - length
     const upper = this.#newNode(offset, length, parent)
-    // The new node took the old one's place under the parent: the parent has as many children as before.
+    // The new node replaces the old one below the parent, whose number of children is unchanged.
     if (parent !== NONE) this.nodes.words[parent * NODE_STRIDE + CHILDREN]!--
     this.nodes.words[upper * NODE_STRIDE + CHILDREN] = 1
     this.nodes.words[at + PARENT] = upper
@@ -130,7 +130,7 @@ export class BlockTree {
     return upper
   }
 
-  /** Drops a run without holders; it has no children, since who holds a child holds its parent. */
+  /** Deletes a run without holders. It has no children, because a holder of a child holds its parent. */
   remove(node: number): void {
     this.#forget(node)
     const at = node * NODE_STRIDE
@@ -157,7 +157,7 @@ export class BlockTree {
     return node
   }
 
-  /** Into a piece that fits `length` blocks. */
+  /** Moves a run to a piece for `length` blocks. */
   #move(node: number, length: number, keep: number): void {
     const at = node * NODE_STRIDE
     const from = this.nodes.words[at + OFFSET]!
@@ -167,7 +167,7 @@ export class BlockTree {
     this.nodes.words[at + OFFSET] = to
   }
 
-  /** How many of `limit` blocks from `at` on agree with the run at `offset`. The first is known to. */
+  /** Returns how many of `limit` blocks from `at` equal the run at `offset`. The first one is known to be equal. */
   #common(offset: number, limit: number, blocks: Uint32Array, at: number): number {
     const words = this.arena.words
     let good = 1
@@ -230,7 +230,7 @@ export class BlockTree {
     for (const entry of before) if (entry !== 0) this.#place(entry - 1)
   }
 
-  /** Takes a node out and moves back those that its slot had pushed on. */
+  /** Removes a node from the table, and moves back displaced entries. */
   #forget(node: number): void {
     const table = this.#table
     const mask = table.length - 1

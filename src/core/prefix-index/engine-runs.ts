@@ -1,48 +1,48 @@
 import { type BlockTree, CHILDREN, HOLDERS, HOLDING, LENGTH, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
 import { RecordSlab } from './record-slab.ts'
 
-/** Fields of a holding: one engine's share of one run. */
+/** Fields of a holding: the part of one run that one engine holds. */
 export const NODE = 0
 export const ENGINE = 1
-/** Leading blocks of the run that the engine holds; all of them while the run is live there. */
+/** Leading blocks of the run that the engine holds; all while the run is live. */
 export const HELD = 2
-/** Live requests on the engine whose prompt goes through the run. */
+/** Live requests on the engine that use the run. */
 export const LIVE = 3
 const PREVIOUS = 4
 export const NEXT = 5
 /** The next holding of the same run. */
 export const SIBLING = 6
-/** The same engine's holding of the run before. */
+/** Holding of the parent run by the same engine. */
 export const PARENT_HOLDING = 7
-/** When it was last let go, for the cap over all engines. */
+/** Stamp of its last use, for eviction over all engines. */
 export const STAMP = 8
 const DOOMED = 9
 export const HOLDING_STRIDE = 10
 
 export const NONE = -1
 
-/** What one engine holds, as counts and as two lists. */
+/** Totals and lists of one engine. */
 class EngineShare {
-  /** Blocks believed held, live or not, without those doomed by a flush. */
+  /** Blocks held, live or cached, without invalidated ones. */
   cached = 0
-  /** Blocks held by live requests, shared ones once. */
+  /** Blocks of live requests, shared ones counted once. */
   live = 0
-  /** Let go, most recent first; the last one is evicted first and is always a leaf of what the engine holds. */
+  /** List of evictable holdings, most recent first. The last one is evicted first and is always a leaf. */
   first = NONE
   last = NONE
-  /** Live ones, in no order. */
+  /** List of live holdings, unordered. */
   firstLive = NONE
 }
 
 /**
- * Which engine holds which runs of the tree. Who holds a block holds all blocks before it: engines free the end of a
- * prompt first, and so do we. Everything here relies on that.
+ * Table of the runs that each engine holds. Invariant: an engine that holds a block holds all blocks before it,
+ * because engines free the end of a prompt first.
  */
 export class EngineRuns {
   readonly tree: BlockTree
   readonly records = new RecordSlab(HOLDING_STRIDE)
   readonly shares: EngineShare[] = []
-  /** Over all engines, doomed ones too: what takes memory. */
+  /** Entries over all engines, including invalidated ones: what uses memory. */
   entries = 0
   liveEntries = 0
 
@@ -61,7 +61,7 @@ export class EngineRuns {
     return at
   }
 
-  /** A holding of nothing yet, in no list: `makeLive` it. */
+  /** Creates an empty holding in no list; call `makeLive` next. */
   create(node: number, engine: number, parent: number): number {
     const holding = this.records.alloc()
     const at = holding * HOLDING_STRIDE
@@ -77,7 +77,7 @@ export class EngineRuns {
     return holding
   }
 
-  /** One more live request goes through it: the engine holds, or is about to hold, the whole run. */
+  /** Adds a live request: the engine holds, or will hold, the whole run. */
   makeLive(holding: number): void {
     const at = holding * HOLDING_STRIDE
     const words = this.records.words
@@ -100,7 +100,7 @@ export class EngineRuns {
     this.liveEntries += length
   }
 
-  /** One live request fewer; true when it was the last: `letGo` or `drop` it. */
+  /** Removes a live request. true: it was the last; call `letGo` or `drop` next. */
   endLive(holding: number): boolean {
     const at = holding * HOLDING_STRIDE
     const words = this.records.words
@@ -115,7 +115,7 @@ export class EngineRuns {
     return true
   }
 
-  /** A run no request uses any more becomes the engine's most recently used one. */
+  /** Makes a run evictable, as the most recently used one. */
   makeEvictable(holding: number, stamp: number): void {
     const at = holding * HOLDING_STRIDE
     const share = this.shares[this.records.words[at + ENGINE]!]!
@@ -128,7 +128,7 @@ export class EngineRuns {
     return this.records.words[holding * HOLDING_STRIDE + DOOMED] === 1
   }
 
-  /** Removes a holding that nothing of the engine hangs on, and its run with the last of them. */
+  /** Removes a leaf holding, and its run if no other engine holds it. */
   drop(holding: number, wasLive: boolean): void {
     const at = holding * HOLDING_STRIDE
     const words = this.records.words
@@ -143,7 +143,7 @@ export class EngineRuns {
     if (this.tree.nodes.words[node * NODE_STRIDE + HOLDERS] === 0) this.tree.remove(node)
   }
 
-  /** The engine keeps only the first `held` (at least one) blocks of the run. */
+  /** Truncates the holding to its first `held` (at least one) blocks. */
   truncate(holding: number, held: number): void {
     const at = holding * HOLDING_STRIDE
     const words = this.records.words
@@ -155,13 +155,13 @@ export class EngineRuns {
     if (this.tree.nodes.words[node * NODE_STRIDE + HOLDERS] === 1) this.tree.shrink(node, held)
   }
 
-  /** May its end be cut off without leaving a hole? Sure only where the run has no children for any engine. */
+  /** Whether its end can be truncated without a gap: only if the run has no children. */
   isLeaf(holding: number): boolean {
     const node = this.records.words[holding * HOLDING_STRIDE + NODE]!
     return this.tree.nodes.words[node * NODE_STRIDE + CHILDREN] === 0
   }
 
-  /** Everything the engine holds is gone; what live requests still use goes when they end. */
+  /** Invalidates all holdings of the engine; live ones are removed when they end. */
   invalidate(engine: number): void {
     const share = this.shares[engine]!
     while (share.last !== NONE) this.drop(share.last, false)
@@ -171,14 +171,14 @@ export class EngineRuns {
     share.cached = 0
   }
 
-  /** Drops what was let go up to that moment. The stamp wraps around: compare by difference. */
+  /** Drops holdings last used before that stamp. Stamps wrap around: compare by difference. */
   sweep(engine: number, stamp: number): void {
     const share = this.shares[engine]!
     while (share.last !== NONE && ((this.records.words[share.last * HOLDING_STRIDE + STAMP]! - stamp) | 0) <= 0)
       this.drop(share.last, false)
   }
 
-  /** Cuts a run in two together with what engines hold of it; returns the upper run. */
+  /** Splits a run and its holdings; returns the upper run. */
   split(node: number, length: number): number {
     if (!this.#heldBeyond(node, length)) {
       this.tree.shrink(node, length)
@@ -208,7 +208,7 @@ export class EngineRuns {
     return at !== NONE
   }
 
-  /** The holding stays with the lower run, so that what hangs on it still does; its upper part is new. */
+  /** The holding stays with the lower run and keeps its children; the upper part is new. */
   #splitHolding(holding: number, upper: number, length: number): void {
     const share = this.shares[this.records.words[holding * HOLDING_STRIDE + ENGINE]!]!
     const above = this.records.alloc()
@@ -250,7 +250,7 @@ export class EngineRuns {
     words[at * HOLDING_STRIDE + SIBLING] = next
   }
 
-  /** Into the list of those let go, behind `previous`; at its head for NONE. */
+  /** Inserts into the evictable list after `previous`; at its head for NONE. */
   #linkAfter(holding: number, previous: number, share: EngineShare): void {
     const words = this.records.words
     const next = previous === NONE ? share.first : words[previous * HOLDING_STRIDE + NEXT]!
@@ -290,9 +290,9 @@ export class EngineRuns {
   }
 }
 
-/* How long ago an engine used what it is believed to hold. The stamp wraps around: moments are compared by difference. */
+/* Age of an engine's use of a holding. Stamps wrap around: compare by difference. */
 
-/** When the engine let go of the deepest run it holds on the tree's path; null: that is live, or it holds none. */
+/** Stamp of the deepest run that the engine holds on the tree's path; null: live, or none. */
 export function lastUsed(holdings: EngineRuns, engine: number): number | null {
   const { path, depth } = holdings.tree
   const { words } = holdings.records
@@ -303,7 +303,7 @@ export function lastUsed(holdings: EngineRuns, engine: number): number | null {
   return null
 }
 
-/** Of what engines let go, the last run of the one whose last was let go longest ago. */
+/** Least recently used evictable run over all engines. */
 export function leastRecent(holdings: EngineRuns): number {
   const { words } = holdings.records
   let oldest = NONE
@@ -315,7 +315,7 @@ export function leastRecent(holdings: EngineRuns): number {
   return oldest
 }
 
-/** Blocks of the engine that are live or were let go after that moment. Takes as many steps as they lie in runs. */
+/** Blocks of the engine that are live or were used after that stamp. O(number of runs). */
 export function usedSince(holdings: EngineRuns, engine: number, stamp: number): number {
   const { words } = holdings.records
   const { first, live } = holdings.shares[engine]!

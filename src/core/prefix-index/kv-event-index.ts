@@ -7,9 +7,9 @@ const MAX_LOAD = 0.7
  * answers for all engines at once.
  */
 export class KvEventIndex {
-  /** Two lanes a slot; both 0: free. A slot nobody holds any more is free again at the next rebuild. */
+  /** Two lanes per slot; both 0: free. A slot without engines is freed at the next rebuild. */
   #keys = new Uint32Array(FIRST_SLOTS * 2)
-  /** Bits of engines, some words a slot. */
+  /** Bit set of engines per slot. */
   #holders = new Uint32Array(FIRST_SLOTS)
   #wordsPerSlot = 1
   #usedSlots = 0
@@ -33,7 +33,7 @@ export class KvEventIndex {
     return this.#counts[engine] ?? 0
   }
 
-  /** Times that something was forgotten of the engine by `clear`: whoever told of it has to begin anew. */
+  /** Number of `clear` calls for the engine: its source must start again. */
   clears(engine: number): number {
     return this.#clears[engine] ?? 0
   }
@@ -45,13 +45,13 @@ export class KvEventIndex {
     )
   }
 
-  /** Does any engine hold it? */
+  /** Whether any engine holds it. */
   isAnywhere(lo: number, hi: number): boolean {
     const slot = this.#slot(lo, hi) * this.#wordsPerSlot
     return this.#holders.subarray(slot, slot + this.#wordsPerSlot).some(Boolean)
   }
 
-  /** Harmless when it is so already. */
+  /** Marks the block as held. Idempotent. */
   set(engine: number, lo: number, hi: number, isHeld: boolean): void {
     if (isHeld) this.#makeRoom(engine)
     if (this.has(engine, lo, hi) === isHeld) return
@@ -67,7 +67,7 @@ export class KvEventIndex {
     this.#entries += change
   }
 
-  /** false: there was no room for all of them. `blocks`: two lanes each. */
+  /** Adds blocks, two lanes each. false: not enough room for all. */
   setAll(engine: number, blocks: Uint32Array, isHeld: boolean, maxEntries = Infinity): boolean {
     for (let at = 0; at < blocks.length; at += 2) {
       if (this.#entries >= maxEntries) return false
@@ -76,7 +76,7 @@ export class KvEventIndex {
     return true
   }
 
-  /** Nothing is known to be there. */
+  /** Clears the engine's blocks. */
   clear(engine: number): void {
     if (this.count(engine) === 0) return
     for (let at = engine >>> 5; at < this.#holders.length; at += this.#wordsPerSlot)
@@ -105,11 +105,11 @@ export class KvEventIndex {
     }
   }
 
-  /** Where the block is, or would be. */
+  /** Slot of the block, or the free slot for it. */
   #slot(lo: number, hi: number): number {
     const keys = this.#keys
     const mask = (keys.length >>> 1) - 1
-    // The lanes are hashes already.
+    // The lanes are already hashes.
     let slot = (lo ^ (hi >>> 15)) & mask
     while ((keys[slot * 2] !== lo || keys[slot * 2 + 1] !== hi) && (keys[slot * 2] !== 0 || keys[slot * 2 + 1] !== 0))
       slot = (slot + 1) & mask
@@ -121,7 +121,7 @@ export class KvEventIndex {
     if (words > this.#wordsPerSlot || this.#usedSlots >= (this.#keys.length >>> 1) * MAX_LOAD) this.#rebuild(words)
   }
 
-  /** Leaves out what nobody holds; room for as much again. */
+  /** Rebuilds without unheld blocks, with room for twice as many. */
   #rebuild(words: number): void {
     const [keys, holders, before] = [this.#keys, this.#holders, this.#wordsPerSlot]
     const held: number[] = []

@@ -16,16 +16,16 @@ import {
   usedSince,
 } from './engine-runs.ts'
 import { samplePrefixes, RecentPrefixes } from './recent-prefixes.ts'
-/** What the design allows a (block, engine) entry to take, all tables counted. */
+/** Maximum bytes per (block, engine) entry over all tables. */
 export const BYTES_PER_ENTRY = 40
 const HOLDING_BYTES = HOLDING_STRIDE * 4
 
-/** Where a live request's blocks are recorded. Hand it back to `release` once. */
+/** Record of a live request's blocks. Pass it to `release` once. */
 export interface Pin {
   readonly engine: number
   /** Deepest holding; -1 when nothing could be recorded. */
   readonly holding: number
-  /** Leading blocks recorded; fewer than asked for when the index is full of live blocks, or on a hash collision. */
+  /** Leading blocks recorded; fewer than requested if the index is full of live blocks, or after a hash collision. */
   readonly blocks: number
 }
 
@@ -38,7 +38,7 @@ export interface Pin {
 export class PrefixIndex {
   readonly #tree = new BlockTree()
   readonly #holdings = new EngineRuns(this.#tree)
-  /** What engines told of themselves. */
+  /** Blocks from the engines' KV events. */
   readonly exact = new KvEventIndex()
   readonly #kvEvents = new RecentPrefixes()
   #maxEntries = 0
@@ -47,7 +47,7 @@ export class PrefixIndex {
   readonly #freeNumbers: number[] = []
   #stamp = 0
 
-  /** Result of the last `match`, by engine: leading blocks believed cached, and held by live requests. */
+  /** Result of the last `match`, by engine: leading blocks estimated as cached, and held by live requests. */
   cached = new Int32Array(8)
   live = new Int32Array(8)
 
@@ -56,7 +56,7 @@ export class PrefixIndex {
     this.limit(maxEntries, maxBytes)
   }
 
-  /** Changes the cap; evicts at once what no longer fits. */
+  /** Changes the maximum number of entries and evicts at once. */
   limit(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY): void {
     if (!(maxEntries >= 1))
       throw new RangeError(`The prefix index needs room for at least one entry, got ${maxEntries}`)
@@ -65,7 +65,7 @@ export class PrefixIndex {
     this.#enforceCap()
   }
 
-  /** The number this index knows a new engine by. */
+  /** Adds an engine and returns its number. */
   addEngine(capacityBlocks = Infinity): number {
     const engine = this.#freeNumbers.pop() ?? this.#holdings.addEngine()
     this.#capacity[engine] = capacityBlocks
@@ -76,7 +76,7 @@ export class PrefixIndex {
     return engine
   }
 
-  /** The engine is gone and nothing lives on it: forgets what it held. Its number will be used again. */
+  /** Removes an engine without live requests. Its number is reused. */
   removeEngine(engine: number): void {
     if (this.liveBlocks(engine) > 0) throw new Error(`engine ${engine} still has live blocks in the prefix index`)
     this.flush(engine)
@@ -87,7 +87,7 @@ export class PrefixIndex {
     return this.#holdings.entries
   }
 
-  /** All typed arrays, slack included. */
+  /** Bytes of all typed arrays, including reserves. */
   get bytes(): number {
     return this.#tree.bytes + this.#holdings.records.bytes + this.exact.bytes
   }
@@ -100,42 +100,42 @@ export class PrefixIndex {
     return this.#holdings.shares[engine]!.live
   }
 
-  /** Evicts at once what no longer fits. */
+  /** Sets an engine's capacity in blocks and evicts at once. */
   setCapacity(engine: number, blocks: number): void {
     this.#capacity[engine] = blocks
     this.#enforce(engine)
   }
 
-  /** The engine lost its cache, e.g. by a restart. Live requests keep their load, but leave nothing behind. */
+  /** Invalidates an engine's cache, such as after a restart. Live requests still count, but leave nothing behind. */
   flush(engine: number): void {
     this.#holdings.invalidate(engine)
     this.exact.clear(engine)
   }
 
-  /** Takes in which blocks the engine says it stored and removed. false: there was no room for all of them. */
+  /** Applies stored and removed blocks of KV events. false: not enough room for all. */
   tell(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
     this.exact.setAll(engine, removed, false)
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
 
-  /** Of what was let go last: a count of requests that have ended, on any engine. */
+  /** Stamp of the last use: a count of requests that ended, on any engine. */
   get stamp(): number {
     return this.#stamp
   }
 
-  /** Believes no more what was let go up to that moment: the engine tells itself whether it is there. */
+  /** Drops holdings last used up to that stamp: KV events are authoritative for them. */
   sweep(engine: number, stamp: number): void {
     this.#holdings.sweep(engine, stamp)
   }
 
-  /** A prompt has ended on an engine that tells of its cache itself: by it, `sample` finds what was told. */
+  /** Records a completed prompt of an engine with KV events, so that `sample` finds its blocks. */
   ended(blocks: Uint32Array): void {
     this.#kvEvents.ended(blocks)
   }
 
   /**
-   * Low lanes of blocks at sampled depths, as `packFilter` takes them: of prompts that some engine holds, what is used
-   * now or was used last. A hint: an engine that tells of its cache may have lost what is said of it here.
+   * Returns low lanes of blocks at sampled depths for `packFilter`, of prefixes that are live or were used last. A
+   * hint: an engine with KV events may have evicted them.
    */
   sample(limit: number): Uint32Array {
     const lanes = samplePrefixes(this.#holdings, limit)
@@ -154,8 +154,8 @@ export class PrefixIndex {
     let part = tree.lastMatched
     let cachedSeen = 0
     let liveSeen = 0
-    // From the deepest run up. Who holds a run holds all before it, so a run whose holders have all been seen
-    // below has nothing new to say.
+    // From the deepest run up. A holder of a run holds all runs before it, so a run without new holders changes
+    // nothing.
     for (let depth = tree.depth - 1; depth >= 0; depth--) {
       const at = tree.path[depth]! * NODE_STRIDE
       const start = end - part
@@ -170,12 +170,12 @@ export class PrefixIndex {
     if (this.exact.entries > 0) this.#addKvEvents(blocks, count)
   }
 
-  /** When the engine last let go of what the last `match` found of it; now, where that is live or nothing was found. */
+  /** Stamp of the engine's last use of the matched blocks; the current stamp if they are live or none matched. */
   lastUsed(engine: number): number {
     return (this.cached[engine] === 0 ? null : lastUsed(this.#holdings, engine)) ?? this.#stamp
   }
 
-  /** Blocks believed on the engine that were used after that moment: what it had to keep to still have what was used then. */
+  /** Blocks of the engine used after that stamp: the capacity needed to still hold what was used then. */
   usedSince(engine: number, stamp: number): number {
     return usedSince(this.#holdings, engine, stamp)
   }
@@ -210,7 +210,7 @@ export class PrefixIndex {
     return seen
   }
 
-  /** Records that a request with these blocks lives on the engine, and that the engine will have them cached. */
+  /** Records a live request with these blocks, which the engine will cache. */
   pin(engine: number, blocks: Uint32Array, count: number): Pin {
     const room = Math.min(count, this.#maxEntries - this.#holdings.liveEntries)
     if (room <= 0) return { engine, holding: NONE, blocks: 0 }
@@ -221,8 +221,8 @@ export class PrefixIndex {
   }
 
   /**
-   * The request has ended. Its blocks stay believed cached, most recently used, but for those behind the first
-   * `keep`: pass the blocks that were cached before when the engine never got to prefill the prompt.
+   * Ends a live request. Its blocks stay cached as the most recently used, except those after the first `keep`. Pass
+   * the previously cached blocks if the prompt was never prefilled.
    */
   release(pin: Pin, keep = Infinity): void {
     const holdings = this.#holdings
@@ -240,7 +240,7 @@ export class PrefixIndex {
     this.#enforce(pin.engine)
   }
 
-  /** Recorded blocks that no other live request on the engine shares. */
+  /** Number of recorded blocks that no other live request on the engine shares. */
   exclusiveBlocks(pin: Pin): number {
     const words = this.#holdings.records.words
     let blocks = 0
@@ -252,7 +252,7 @@ export class PrefixIndex {
     return blocks
   }
 
-  /** A run that has just stopped being live: kept whole, kept up to `keep` blocks, or dropped. */
+  /** Ends a live run: kept, truncated to `keep` blocks, or dropped. */
   #settle(holding: number, stamp: number, keep: number): void {
     const holdings = this.#holdings
     const cut = keep < holdings.records.words[holding * HOLDING_STRIDE + HELD]! && holdings.isLeaf(holding)
@@ -264,7 +264,7 @@ export class PrefixIndex {
     holdings.makeEvictable(holding, stamp)
   }
 
-  /** Makes the tree's path cover the blocks, cut so that it ends where they end. Returns how many it covers. */
+  /** Extends and splits the tree's path to match the blocks. Returns how many it covers. */
   #grow(blocks: Uint32Array, count: number): number {
     const tree = this.#tree
     tree.locate(blocks, count)
@@ -292,7 +292,7 @@ export class PrefixIndex {
     return at
   }
 
-  /** Makes the engine hold the whole path, live. Returns the deepest holding. */
+  /** Makes the whole path live for the engine. Returns the deepest holding. */
   #hold(engine: number): number {
     const holdings = this.#holdings
     const { path, depth } = this.#tree
@@ -313,7 +313,7 @@ export class PrefixIndex {
     return deepest
   }
 
-  /** Evicts the least recently used until engine, entry count and memory fit; live blocks stay. */
+  /** Evicts least recently used blocks until engine, entries and memory fit. Live blocks stay. */
   #enforce(engine: number): void {
     const holdings = this.#holdings
     const share = holdings.shares[engine]!
@@ -338,7 +338,7 @@ export class PrefixIndex {
     else this.#holdings.truncate(holding, held - excess)
   }
 
-  /** Bytes that what is known needs: what the cap counts. */
+  /** Bytes of the used entries, which the limit counts. */
   get usedBytes(): number {
     return this.#tree.usedBytes + this.#holdings.records.count * HOLDING_BYTES
   }

@@ -3,14 +3,14 @@ import { NODE_STRIDE, OFFSET } from './block-tree.ts'
 import type { KvEventIndex } from './kv-event-index.ts'
 import { HELD, HOLDING_STRIDE, type EngineRuns, NEXT, NODE, NONE, PARENT_HOLDING, STAMP } from './engine-runs.ts'
 
-/** Runs climbed for each lane that was asked for: one between two sampled depths gives none. */
+/** Maximum runs visited per requested lane: a run between two sampled depths yields none. */
 const RUNS_PER_LANE = 4
-/** Lanes that prompts of engines that tell of their caches leave behind, twice. */
+/** Capacity for lanes of completed prompts on engines with KV events, twice. */
 const MOST_TOLD = 8192
 
 /**
- * Low lanes of what some engine holds at sampled depths: first what is live, engines in turn, then what was let go last.
- * A prompt's shallower depths come before its deeper ones. Takes as long as the sample is large, however large the index.
+ * Low lanes of held blocks at sampled depths: live ones first, engines in turn, then the last used. Shallow depths of
+ * a prompt come before deep ones. O(sample size).
  */
 export function samplePrefixes(holdings: EngineRuns, limit: number): Set<number> {
   const { shares } = holdings
@@ -20,7 +20,7 @@ export function samplePrefixes(holdings: EngineRuns, limit: number): Set<number>
   const heads = shares.map(({ first }) => first).filter((holding) => holding !== NONE)
   while (heads.length > 0 && sample.hasRoom) {
     let newest = 0
-    // The stamp wraps around: compare by difference.
+    // Stamps wrap around: compare by difference.
     for (let at = 1; at < heads.length; at++)
       if (((sample.read(heads[at]!, STAMP) - sample.read(heads[newest]!, STAMP)) | 0) > 0) newest = at
     let holding = heads[newest]!
@@ -36,7 +36,7 @@ class Sample {
   readonly lanes = new Set<number>()
   readonly #holdings: EngineRuns
   readonly #limit: number
-  /** Depth at which a holding ends, so that nobody climbs twice. */
+  /** Depth at which each holding ends, so that none is visited twice. */
   readonly #ends = new Map<number, number>()
 
   constructor(holdings: EngineRuns, limit: number) {
@@ -52,7 +52,7 @@ class Sample {
     return this.#holdings.records.words[holding * HOLDING_STRIDE + field]!
   }
 
-  /** What the engine holds up to there. Returns the next in the holding's list. */
+  /** Samples the engine's holdings up to this stamp. Returns the next one of the list. */
   add(holding: number): number {
     const climbed: number[] = []
     for (let at = holding; at !== NONE && !this.#ends.has(at); at = this.read(at, PARENT_HOLDING)) climbed.push(at)
@@ -65,7 +65,7 @@ class Sample {
     const start = this.#ends.get(this.read(holding, PARENT_HOLDING)) ?? 0
     const end = start + this.read(holding, HELD)
     this.#ends.set(holding, end)
-    // What is doomed ends with its request.
+    // Invalidated holdings end with their requests.
     if (this.#holdings.isDoomed(holding)) return
     const before = tree.nodes.words[this.read(holding, NODE) * NODE_STRIDE + OFFSET]! - start - 1
     for (let depth = nextDepth(start); depth <= end && this.lanes.size < this.#limit; depth = nextDepth(depth)) {
@@ -75,8 +75,8 @@ class Sample {
 }
 
 /**
- * Prompts whose blocks engines tell of. Their events say nothing of depth, and what was booked is swept as soon as they
- * have come: so the blocks at sampled depths of prompts that have ended are kept, the last of them, by low lane.
+ * Blocks of recent prompts on engines with KV events. Events have no depth, and booked blocks are dropped when events
+ * arrive, so blocks at sampled depths are stored here by low lane.
  */
 export class RecentPrefixes {
   #recent = new Map<number, number>()
@@ -90,7 +90,7 @@ export class RecentPrefixes {
     this.#recent = new Map()
   }
 
-  /** Those that are still somewhere. */
+  /** Returns those that an engine still holds. */
   addTo(lanes: Set<number>, limit: number, exact: KvEventIndex): void {
     for (const told of [this.#recent, this.#before]) {
       for (const [lo, hi] of told) {

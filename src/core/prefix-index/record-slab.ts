@@ -1,8 +1,8 @@
 const GROWTH = 1.5
 
 /**
- * Fixed-size records of integers in one Int32Array: no object and no garbage per record. A record's number stays
- * the same for its life; the words behind it are replaced when the table grows, so read `words` afresh after `take`.
+ * Slab of fixed-size integer records in one Int32Array, without objects and garbage. A record's number is stable;
+ * `words` is replaced when the table grows, so read it again after `take`.
  */
 export class RecordSlab {
   words: Int32Array
@@ -25,7 +25,7 @@ export class RecordSlab {
     return this.words.byteLength
   }
 
-  /** A record's number; its fields hold whatever was there before. */
+  /** Allocates a record and returns its number. Its fields have old values. */
   alloc(): number {
     this.#count++
     const free = this.#firstFree
