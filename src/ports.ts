@@ -1,4 +1,4 @@
-/** Everything outside the product, as interfaces. The entries choose who implements them. */
+/** Interfaces to everything outside the product. The entry points choose the implementations. */
 import type {
   Admission,
   CacheHint,
@@ -27,29 +27,29 @@ import type { FoundReport } from './core/reports/ttft-state.ts'
 
 /**
  * The single sequencer of one cluster's pool: a Durable Object on Workers, the same class in process on Node.
- * `admit` ranks and books in one synchronous step inside, which is what makes concurrent requests see each other.
+ * `admit` ranks and books in one synchronous step, so that concurrent requests see each other.
  */
 export interface Cluster {
   /** Adopts only newer versions; removed engines drain. */
   configure(version: number, pool: PoolConfig): Promise<void>
-  /** `scope` keeps alive what the lease has to say; absent: its caller waits for it. */
+  /** `scope` keeps messages of the lease alive. Absent: the caller awaits them. */
   admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<Admitted>
-  /** As `admit`, without a promise, for books in this process. null: not at once; ask `admit`. Absent: never at once. */
+  /** `admit` without a promise, for pool state in this process. null: call `admit`. Absent: always call `admit`. */
   admitNow?(admission: Admission): Admitted | null
-  /** Books again, without ranking, what an evicted object has forgotten. Harmless for a booking it still knows. */
+  /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
   /** Ranks without booking. */
   rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }>
   observe(signals: readonly EngineSignal[]): Promise<void>
-  /** What an LMCache server says to the pool's registry, and what it is told. Absent where none is kept. */
+  /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
-  /** What engines' own KV events say of their caches; one answer each. Absent where none are taken. */
+  /** Applies KV events of engines; one result each. Absent: KV events are not supported. */
   feed?(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
   digest(): Promise<ClusterDigest>
-  /** What a new prompt may expect there, for those who choose among clusters. */
+  /** Digest for gateways that choose among regions. */
   outlook(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>
-  /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */
+  /** Digest for the dashboard, with the last decisions, newest first. Absent: use `digest`. */
   glance?(decisions: number): Promise<ClusterGlance>
 }
 
@@ -59,59 +59,61 @@ export type Admitted =
       readonly placement: Placement
       readonly policy: string
       readonly predictedTtftMs: number | null
-      /** For the log. Absent: none. */
+      /** Events to log. Absent: none. */
       readonly events?: readonly PoolEvent[]
     }
   | { readonly refusal: Refusal }
 
-/** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
+/** One booking. Every path ends in `release`; a lease without `renew` expires. */
 export interface Lease {
-  /** What is said is taken, in order, before the call returns, and nobody need wait for it: the books are in this process, or the lease sees to it. */
+  /**
+   * Calls take effect in order and need no await: the pool state is in this process, or the lease queues its messages.
+   */
   readonly inProcess?: boolean
-  /** A leg of a split has answered before the first token: its engine is free. Absent where nothing is split. */
+  /** Ends a leg before the final one: its engine is free. Absent: no split requests. */
   legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
-  /** The prefill is done: its work leaves the queue. */
+  /** Ends the prefill: its work leaves the queue. */
   firstToken(stages: StageTimes): Promise<void>
-  /** Output so far, in blocks; observed requests only, coalesced on block boundaries. */
+  /** Reports the output so far, in blocks. Observed requests only, at block boundaries. */
   progress(outputBlocks: number): Promise<void>
-  /** A sign of life. Rejects when the object no longer knows the booking: `resume` it. */
+  /** Extends the lease. Rejects if the object does not have the booking: `resume` it. */
   renew(): Promise<void>
-  /** Has effect exactly once. */
+  /** Ends the booking. Has effect once. */
   release(outcome: Outcome): Promise<void>
 }
 
-/** Where an engine is and how to speak to it. Never shown to clients. */
+/** Address of an engine and headers for it. Never sent to clients. */
 export interface EngineTarget {
   readonly id: string
   /** Base URL without a trailing slash. */
   readonly url: string
-  /** Sent on every request: the engine's key, access tokens. Flat name, value; lower-case names. */
+  /** Headers of every request: the engine's key, access tokens. Flat name, value; lower-case names. */
   readonly headers: readonly string[]
   /** Workers: name of a binding to fetch through, for private networks. */
   readonly binding: string | null
-  /** It is another Firstlight, with engines of its own. */
+  /** The target is another Firstlight gateway. */
   readonly isGateway?: boolean
 }
 
 export interface OriginRequest {
   readonly target: EngineTarget
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** Path and query as the engine sees them. */
+  /** Path and query for the engine. */
   readonly path: string
   /** Flat name, value; lower-case; free of hop-by-hop headers and client credentials; without content-length. */
   readonly headers: readonly string[]
-  /** The body in pieces, sent as they are. */
+  /** Parts of the body, sent unchanged. */
   readonly body: readonly Uint8Array[] | null
   readonly connectMs: number
-  /** Until the first body byte. */
+  /** Limit until the first byte of the body. */
   readonly firstByteMs: number
-  /** Aborted when the client is gone or the gateway gives up. */
+  /** Aborted when the client disconnects or the gateway gives up. */
   readonly signal: AbortSignalLike
   /** Absent: timers of the runtime. */
   readonly alarms?: Timers | undefined
 }
 
-/** As much of an AbortSignal as the way of a request needs: a real one fits, and a platform may have a cheaper one. */
+/** The part of AbortSignal that requests use, so that a platform can pass a cheaper object. */
 export interface AbortSignalLike {
   readonly aborted: boolean
   readonly reason: unknown
@@ -119,17 +121,17 @@ export interface AbortSignalLike {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** Rings once, some time after it was set: a little late rather than early. One clock for many, where timers are dear. */
+/** Timers that fire once, never early. A platform may share one clock among many timers. */
 export interface Timers {
   set(delayMs: number, ring: () => void): Timer
 }
 
 export interface Timer {
-  /** Harmless when it has rung. */
+  /** Has no effect after the timer has fired. */
   cancel(): void
 }
 
-/** An engine could not be asked, or broke. The message may name addresses: log only. */
+/** A failed request to an engine. The message may contain addresses: log it, never send it to clients. */
 export class OriginError extends Error {
   readonly failure: AttemptFailure
 
@@ -141,26 +143,26 @@ export class OriginError extends Error {
 }
 
 /**
- * The pipe. An answer's body is opaque: only the platform that made it knows how to pass it on cheaply
- * (raw sockets on Node, native streams on Workers), with a byte-level tap on the way.
+ * HTTP client for engines. A response body is opaque: the platform relays it in the cheapest way it has (raw sockets on
+ * Node, native streams on Workers), with a byte-level tap.
  */
 export interface Origin {
-  /** Resolves with the answer's head. Rejects with an OriginError, or with the signal's reason. */
+  /** Resolves with the response head. Rejects with an OriginError, or with the signal's reason. */
   send(request: OriginRequest): Promise<OriginAnswer>
   /**
-   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do without
-   * a copy and a promise for every step. Absent: `send`.
+   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do
+   * without a copy and a promise for every step. Absent: `send`.
    */
   begin?(request: OriginRequest, beginning: ResponseHandler): void
 }
 
-/** Hears how a request begins: `head`, then `begun`; or `failed`, once, at any time before that. */
+/** Callbacks until the first byte: `head`, then `begun`; or `failed`, once, at any time before `begun`. */
 export interface ResponseHandler {
-  /** Silence of an event stream after its head for which the caller will wait; 0: as long as `firstByteMs` allows. */
+  /** Time to wait for the first byte of a stream after its head, before `begun` is called early; 0: `firstByteMs`. */
   readonly patienceMs: number
-  /** false: the caller has taken the answer to itself and hears no more. */
+  /** false: the caller reads the answer itself; no more callbacks. */
   head(answer: OriginAnswer): boolean
-  /** `early`: patience is over, and the first byte still to come. */
+  /** The first byte is here. `early`: `patienceMs` have passed without it. */
   begun(answer: OriginAnswer, early: boolean): void
   /** With an OriginError, or the signal's reason. */
   failed(error: unknown): void
@@ -172,54 +174,53 @@ export interface OriginAnswer {
   readonly headers: readonly string[]
   /** content-type is text/event-stream. */
   readonly sse: boolean
-  /** The request has left, and the memory it was written from is not read any more. Absent: not known. */
+  /** The request is sent, and its memory is not read any more. Absent: unknown. */
   readonly written?: boolean
-  /** Resolves when the first body byte is here or the body ended empty; rejects with an OriginError. May be called once. */
+  /** Resolves at the first byte or at the end of an empty body. Rejects with an OriginError. Call it once. */
   firstByte(): Promise<void>
-  /** What `firstByte` waited for: the first bytes of the body, still to be passed on. */
+  /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
   begun(): Uint8Array
-  /** The whole body, for answers the gateway itself must read. Rejects with an OriginError beyond `limitBytes`. */
+  /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
-  /** Passes head and body to the client. Call after `firstByte` resolved, or before it with `heartbeatMs` set. */
+  /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */
   pass(reply: RelayOptions): Response
-  /** Lets go of the engine: aborts what still runs. */
+  /** Aborts the request. */
   discard(): void
 }
 
-/** How the answer is to be passed on, and who wants to know how it went. */
+/** Options and callbacks of a relay. */
 export interface RelayOptions {
   readonly scope: RequestScope
   readonly status: number
-  /** Flat name, value: all headers for the client but the framing ones. */
+  /** Flat name, value: headers for the client, without those of the framing. */
   readonly headers: readonly string[]
-  /** Read what passes (first data event, event count, usage). false: native, nothing read. */
+  /** Read the body on the way (first event, number of events, usage). false: relay it natively. */
   readonly observe: boolean
-  /** The usage record was asked for by us: keep it from the client. */
+  /** The gateway requested the usage record: remove it from the stream. */
   readonly hideUsage: boolean
-  /** SSE comments while no byte has come for this long; 0: none. */
+  /** Interval of SSE comments while the engine sends nothing; 0: none. */
   readonly heartbeatMs: number
-  /** Longest silence between bytes after the first. */
+  /** Idle timeout after the first byte. */
   readonly idleMs: number
   /**
-   * Longest time the client may take nothing of what is pulled for it; absent, 0: no limit. What goes straight to a socket
-   * has the socket's own limit.
+   * Time that the client may read nothing; absent, 0: no limit. Relays to a socket use the limit of the socket.
    */
   readonly writeMs?: number
-  /** A stream that nobody reads on its way counts as `lapsed` after this; absent: never. It goes on, but is settled. */
+  /** Time after which a native relay is settled as `lapsed`, although the stream goes on; absent: never. */
   readonly nativeMs?: number
   /**
-   * Called once with the `resp_…` id of a stored response, before the client can read the id: the client may send it to
-   * another thread at once. Absent: nobody looks for an id.
+   * Called once with the `resp_…` id of a stored response, before the client gets the id: the client may use it on
+   * another thread at once. Absent: ids are not needed.
    */
   onResponseId?(id: string): void
-  /** Call `onEvents` each time this many more data events have passed; 0: never. */
+  /** Number of data events between two calls of `onEvents`; 0: no calls. */
   readonly eventStep: number
   onEvents(events: number): void
-  /** First data event at the gateway, when `pass` was called before it. */
+  /** First content of the body. May be called again for an answer that had begun before `pass`. */
   onFirstByte(): void
-  /** An event stream that ends without `data: [DONE]` is broken, however clean its end; looked at on observed streams. */
+  /** An observed stream that ends without `data: [DONE]` is truncated. */
   readonly endsWithDone?: boolean
-  /** Bytes of the one SSE error event that ends a broken stream. Never followed by a clean end. */
+  /** The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. */
   cutEvent(failure: AttemptFailure): Uint8Array
   /** Called exactly once, on every path. */
   settled(end: RelayResult): void
@@ -234,7 +235,7 @@ export interface RelayResult {
   readonly bytes: number
 }
 
-/** What belongs to one incoming request. Made by the entry. */
+/** Context of one incoming request. The entry point makes it. */
 export interface RequestScope {
   /** Keeps work alive after the response: `ctx.waitUntil` on Workers, a drained set on Node. */
   background(work: Promise<unknown>): void
@@ -242,97 +243,96 @@ export interface RequestScope {
   readonly client: unknown
   /** Address of the client for logs and limits; null when unknown. */
   readonly remoteAddress: string | null
-  /** Does the gateway end now, and cut what still runs? Then it is not the client who goes. Absent: it never does. */
+  /** true: the gateway is closing connections, so an abort is not the client's. Absent: never. */
   readonly isCut?: () => boolean
   /** The request came in at `ttft.listen`, whose reporters have no keys. */
   readonly isReportListener?: boolean
-  /** The request's own, where a clock may not be shared; absent: those of the ports. */
+  /** Timers of this request, if a clock may not be shared. Absent: the timers of the ports. */
   readonly alarms?: Timers
 }
 
-/** What caches outside the engines (LMCache) hold of a prompt. */
+/** Lookup in caches outside the engines (LMCache). */
 export interface CacheLookup {
-  /** Engine → what it can read, one entry for each tier that adds something. null: not known in time. Never rejects. */
+  /** Engine → cached tokens, one entry per tier that adds some. null: no result in time. Never rejects. */
   find(question: CacheQuestion): Promise<ReadonlyMap<string, readonly CacheMatch[]> | null>
 }
 
 export interface CacheQuestion {
   readonly tokens: Uint32Array
-  /** The `cache_salt` the engine is sent; null: none. */
+  /** `cache_salt` for the engine; null: none. */
   readonly salt: string | null
   readonly deadline: Deadline
-  /** Keeps work alive that nobody waits for. */
+  /** Keeps work alive that is not awaited. */
   background(work: Promise<unknown>): void
 }
 
 export type CacheMatch = Omit<CacheHint, 'engine'>
 
-/** A span of time that several steps share. */
+/** A time budget that several steps share. */
 export interface Deadline {
   readonly budgetMs: number
   readonly signal: AbortSignal
   readonly isOver: boolean
   readonly leftMs: number
-  /** null: the time is up before the work is done. */
+  /** null: the budget is spent before the work is done. */
   within<Value>(work: Promise<Value>): Promise<{ readonly value: Value } | null>
 }
 
-/** Asks an engine how it is. Platform timers and alarms call it. */
+/** Checks the health of an engine. Timers and alarms of the platform call it. */
 export interface Probe {
-  /** null: the gateway could not ask. */
+  /** null: the gateway could not send the check. */
   (target: EngineTarget, now: () => number): Promise<ProbeSignal | null>
 }
 
 export type ProbeSignal = Extract<EngineSignal, { readonly kind: 'probe' }>
 
-/** Built files of the dashboard, by plain name. null: there is none, or nothing was built. Rejects when it cannot be read. */
+/** Built files of the dashboard, by name. null: no such file. Rejects if it cannot be read. */
 export interface AssetFiles {
   (name: string): Promise<Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null>
 }
 
 /**
- * What is known of requests before their first token, sharded by request: Durable Objects on Workers, memory on Node.
- * Never on a request's path.
+ * TTFT reports and rollups, sharded by request: Durable Objects on Workers, memory on Node. Requests never wait for it.
  */
 export interface Ttft {
-  /** How long records may wait for company before they are flushed. */
+  /** Time that records may wait for others before they are flushed. */
   readonly batchMs: number
-  /** Merges partials; one answer each, in order. Nothing is kept, and nothing answered, while reports are off. */
+  /** Merges partial reports; one result each, in order. No results while reports are off. */
   report(partials: readonly ReportPartial[]): Promise<readonly Added[]>
-  /** By the client's label, the gateway's id, or an id an engine made of either. */
+  /** Finds a report by the client's label, the gateway's id, or an id that an engine derived from one. */
   find(id: string): Promise<FoundReport | null>
-  /** The gateway's own records, in batches. Safe to repeat: a (source, epoch, seq) counts once. */
+  /** Adds records of the gateway. Safe to repeat: a (source, epoch, seq) counts once. */
   flush(batch: RecordBatch): Promise<void>
-  /** Durations and counts of everything flushed so far. */
+  /** Durations and counts of all records so far. */
   rollups(): Promise<readonly RollupGroup[]>
-  /** Of all shards, one group an engine, counted up to each of `limitsMs`, which grow. Absent: `rollups` are to be merged. */
+  /** Groups of all shards, one per engine, counted up to each of the ascending `limitsMs`. Absent: merge `rollups`. */
   counted?(limitsMs: readonly number[]): Promise<readonly CountedGroup[]>
-  /** Of the rollups of these names (`groupName`), forgets what nothing was heard of since `before`, ms since the epoch. */
+  /** Deletes those of the named rollups (`groupName`) without a record since `before`, ms since the epoch. */
   forget(names: readonly string[], before: number): Promise<void>
 }
 
-/** Where an answer lives that an engine keeps for later calls (`/v1/responses`). */
+/** Location of a response that an engine stores for later calls (`/v1/responses`). */
 export interface StoredResponse {
   readonly tenant: string
   readonly cluster: string
   readonly pool: string
   readonly engine: string
-  /** Name the client asked for. */
+  /** Model name in the client's request. */
   readonly model: string
 }
 
-/** Who holds which response. In another thread's memory every call is a question. */
+/** Locations of stored responses. Asynchronous if they are in another thread. */
 export interface StoredResponses {
-  /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
+  /** null: the id is unknown or expired, or belongs to another tenant. */
   find(id: string, tenant: string): StoredResponse | null | Promise<StoredResponse | null>
-  /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
+  /** Keeps the first tenant of an id: engines let clients choose ids, so another client could take one over. */
   keep(id: string, holding: StoredResponse): void
-  /** Resolves when no thread finds the id any more. */
+  /** Resolves when no thread has the id any more. */
   forget(id: string): void | Promise<void>
 }
 
 export interface Log {
-  /** Is a line of this level written? Asked before one is put together that every request has. Absent: yes. */
+  /** true: lines of this level are written. Checked before a line per request is built. Absent: true. */
   writes?(level: 'info'): boolean
   debug(event: string, fields?: Readonly<Record<string, unknown>>): void
   info(event: string, fields?: Readonly<Record<string, unknown>>): void
@@ -340,17 +340,17 @@ export interface Log {
   error(event: string, fields?: Readonly<Record<string, unknown>>): void
 }
 
-/** A count of KiB that all threads of a process share. */
+/** Sum of KiB over all threads of a process. */
 export interface KibCount {
   add(kib: number): void
   total(): number
 }
 
-/** A pool, as `Ports.cluster` is asked for it. */
+/** Arguments of `Ports.cluster`. */
 export type PoolName = readonly [clusterId: string, pool: string]
 
 export interface Ports {
-  /** The object of one cluster's pool; the same object for the same names. */
+  /** State of one cluster's pool; the same object for the same names. */
   cluster(clusterId: string, pool: string): Cluster
   readonly origin: Origin
   /** Milliseconds since the epoch. On Workers it moves only with I/O. */
@@ -360,21 +360,23 @@ export interface Ports {
   /** A fresh, unguessable id. */
   newId(): string
   readonly log: Log
-  /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
+  /** Absent: reports and rollups are off. */
   readonly ttft?: Ttft
-  /** Who holds which response, where others are told of it. Absent: it stays in this gateway. */
+  /** Locations of stored responses, shared with other threads or replicas. Absent: this gateway keeps its own. */
   readonly held?: StoredResponses
-  /** Of request bodies. Absent: the gateway is the only one of its process and counts for itself. */
+  /** Memory of request bodies in all threads. Absent: the gateway has the only thread. */
   readonly bodyCount?: KibCount
   /** Absent: timers of the runtime. */
   readonly alarms?: Timers
-  /** Resolves when everything else that waits has had its turn: asked for within long work. Absent: work is done in one go. */
+  /** Resolves after other waiting work has run; called within long work. Absent: long work is not interrupted. */
   yieldToEventLoop?(): Promise<void>
-  /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
+  /**
+   * Posts to services other than engines, such as a trace collector. Resolves with the status; the body is not read.
+   */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
   /**
-   * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse it
-   * whole, and say what is wrong with it. Absent: always whole.
+   * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse
+   * it whole, and say what is wrong with it. Absent: always whole.
    */
   parseLong?(bytes: Uint8Array): object | null | Promise<object | null>
 }

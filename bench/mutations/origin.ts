@@ -50,15 +50,15 @@ export const origin: readonly Mutation[] = [
   {
     name: 'booking is released twice',
     file: 'src/origin/lease-keeper.ts',
-    find: 'this.#released = true\n      this.#arrived()',
-    replace: 'this.#arrived()',
+    find: 'this.#released = true\n      this.#endInFlight()',
+    replace: 'this.#endInFlight()',
     impact: 'a cancelled stream that ends is released at the cluster twice',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
     name: 'booking is never renewed',
     file: 'src/origin/lease-keeper.ts',
-    find: 'if (this.#queued === 0) this.#sayLater((lease) => lease.renew())',
+    find: 'if (this.#queued === 0) this.#enqueue((lease) => lease.renew())',
     replace: '',
     impact: 'bookings of long prefills expire',
     tests: { node: ['test/origin/lease-keeper.test.ts'] },

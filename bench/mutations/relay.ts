@@ -31,8 +31,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'booking of a stream is never released',
     file: 'src/origin/relay/relay.ts',
-    find: 'const telling = placed.booking.release(outcome)',
-    replace: 'const telling = null as Promise<void> | null',
+    find: 'const released = placed.booking.release(outcome)',
+    replace: 'const released = null as Promise<void> | null',
     impact: 'engines fill up with requests that have ended',
     tests: {
       node: ['test/origin/forward.test.ts', 'test/node/contracts/output-load.test.ts'],

@@ -51,8 +51,8 @@ export interface AttemptHistory {
 const ADMIT_MS = 2_000
 
 /**
- * An object that has a newer configuration than this edge chooses engines the edge has not heard of. It is asked again without
- * them, while there are no more than this.
+ * An object that has a newer configuration than this edge chooses engines the edge has not heard of. It is asked again
+ * without them, while there are no more than this.
  */
 const MOST_STRANGERS = 64
 

@@ -1,4 +1,4 @@
-/** One attempt: one request to one engine, up to the point where its answer is the client's or another engine may try. */
+/** One attempt: a request to one engine, until its response goes to the client or another engine may try. */
 import { type AttemptFailure, endedAs, type Result } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
 import { OriginError, type EngineTarget, type OriginAnswer } from '../ports.ts'
@@ -14,8 +14,8 @@ import { AnswerRelay } from './relay/relay.ts'
 import { passedOthers } from './via.ts'
 
 /**
- * Resolves with the answer to pass on, or with why another engine should try. Throws only when nobody should. The booking
- * is released on every path. Whole, split and staged placements differ only in what happens before the last leg.
+ * Resolves with the response for the client, or with the failure if another engine may try. Throws if none may. The
+ * booking is released on every path. Whole, split and staged placements differ only before the final leg.
  */
 export async function attempt(attemptContext: AttemptContext): Promise<Response | AttemptFailed> {
   const { exchange, ports, placed } = attemptContext
@@ -68,21 +68,27 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
   }
 }
 
-/** The limit of an answer that does not stream bounds all of it, which says nothing of the engine. */
+/** Without a stream the limit applies to the whole response, so reaching it is no failure of the engine. */
 function failureOf({ failure }: OriginError, { stream }: Exchange): AttemptFailure {
   return failure === 'first_byte_timeout' && !stream ? 'answer_timeout' : failure
 }
 
 function giveUp(attemptContext: AttemptContext, failed: AttemptFailed): AttemptFailed {
   const isExcused =
-    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && metAgain(attemptContext, failed))
-  if (failed.failure !== 'loop') tellAnswered(attemptContext, failed)
+    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attemptContext, failed))
+  if (failed.failure !== 'loop') logFailedStatus(attemptContext, failed)
   release(attemptContext, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
 
-/** What came without any answer has been told with its cause. Busy is no news: a full fleet says it to each request. */
-function tellAnswered({ exchange, ports, placed }: AttemptContext, { engine, failure, status }: AttemptFailed): void {
+/**
+ * Logs a failure with a status; others were logged with their cause. `busy` at debug: a full fleet sends it to each
+ * request.
+ */
+function logFailedStatus(
+  { exchange, ports, placed }: AttemptContext,
+  { engine, failure, status }: AttemptFailed,
+): void {
   if (status === null) return
   const next = status === 401 ? { next: "It does not take the gateway's key: give the engine its `key`." } : {}
   ports.log[failure === 'busy' ? 'debug' : 'warn']('attempt_failed', {
@@ -96,10 +102,14 @@ function tellAnswered({ exchange, ports, placed }: AttemptContext, { engine, fai
 }
 
 /**
- * Says whose address it is. true: the request had passed other gateways before this one, or a client says so. What it met may be
- * one of those, and the engine well for all who come here first: no circuit counts it. Who has passed none would not be served either.
+ * Logs the address that leads back to a gateway. true: the request came through other gateways, or its client claims
+ * so. The loop may then be of their making, so no circuit counts it. Without other gateways the engine's address is
+ * wrong for everybody.
  */
-function metAgain({ exchange, ports, placed }: AttemptContext, { engine: { id, url } }: AttemptFailed): boolean {
+function loopsThroughOthers(
+  { exchange, ports, placed }: AttemptContext,
+  { engine: { id, url } }: AttemptFailed,
+): boolean {
   ports.log.warn('loop_found', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
@@ -111,12 +121,12 @@ function metAgain({ exchange, ports, placed }: AttemptContext, { engine: { id, u
 }
 
 function release({ exchange, placed, stages }: AttemptContext, result: Result, failed: AttemptFailed | null): void {
-  const telling = placed.booking.release({
+  const released = placed.booking.release({
     ...endedAs(result),
     failure: failed?.failure ?? null,
     failedEngine: failed?.engine.id ?? null,
     status: failed?.status ?? null,
     stages: stages.snapshot(),
   })
-  if (telling !== null) exchange.scope.background(telling)
+  if (released !== null) exchange.scope.background(released)
 }

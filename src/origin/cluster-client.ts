@@ -1,4 +1,6 @@
-/** The Cluster port for pool state in another thread or in a Durable Object: one proxy, whatever carries the messages. */
+/**
+ * The Cluster port for pool state in another thread or in a Durable Object: one proxy, whatever carries the messages.
+ */
 import type {
   Admission,
   EngineSignal,

@@ -1,15 +1,15 @@
-/** The last leg's request, and the moment its answer begins. */
+/** Sends the request of the final leg and waits for its first byte. */
 import type { Timers, ResponseHandler, OriginAnswer, OriginRequest } from '../ports.ts'
 import { isClientAnswer, classifyStatus, type AttemptFailed, type AttemptContext } from './classify.ts'
 import type { FinalLeg } from './disagg/legs.ts'
 import { defaultTimers } from './timers.ts'
 
-/** Takes an answer that has begun, or (`early`) one whose client is to be kept warm from here; says what became of it. */
+/** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
 export type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
 /**
- * Asks the engine and waits for its first byte. `begun` is called at once when it is there, in the same tick where the
- * platform can. Rejects with an OriginError, with the signal's reason, or with what `begun` throws.
+ * Sends the request and waits for the first byte. Calls `begun` at the first byte, in the same tick if the platform
+ * can. Rejects with an OriginError, with the signal's reason, or with the error that `begun` throws.
  */
 export function dispatch(
   attempt: AttemptContext,
@@ -18,7 +18,7 @@ export function dispatch(
 ): Promise<Response | AttemptFailed> {
   const { origin } = attempt.ports
   const request = requestOf(attempt, last)
-  if (origin.begin === undefined) return askInSteps(attempt, request, begun)
+  if (origin.begin === undefined) return dispatchInSteps(attempt, request, begun)
   return new Promise((resolve, reject) =>
     origin.begin!(request, new PendingDispatch({ attempt, engine: request.target, begun, resolve, reject })),
   )
@@ -37,14 +37,14 @@ function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, 
     headers,
     body,
     connectMs,
-    // An engine sends an answer that does not stream once all of it is there.
+    // An engine sends a response that does not stream when it is complete.
     firstByteMs: exchange.stream ? firstByteMs : answerMs,
     signal: exchange.signal,
     alarms: exchange.scope.alarms ?? ports.alarms,
   }
 }
 
-interface WaitingParts {
+interface DispatchParts {
   readonly attempt: AttemptContext
   readonly engine: OriginRequest['target']
   readonly begun: OnFirstByte
@@ -54,10 +54,10 @@ interface WaitingParts {
 
 class PendingDispatch implements ResponseHandler {
   readonly patienceMs: number
-  readonly #parts: WaitingParts
+  readonly #parts: DispatchParts
   readonly #dispatchedAt: number
 
-  constructor(parts: WaitingParts) {
+  constructor(parts: DispatchParts) {
     this.#parts = parts
     this.patienceMs = parts.attempt.exchange.heartbeatMs
     this.#dispatchedAt = parts.attempt.ports.now()
@@ -67,7 +67,7 @@ class PendingDispatch implements ResponseHandler {
     const { attempt, engine, resolve, reject } = this.#parts
     noteHead(attempt, answer, this.#dispatchedAt)
     if (isClientAnswer(answer.status, engine)) return true
-    // No status that is an answer: there is always a failure in it.
+    // This status is no answer for the client, so the result is never null.
     classifyStatus(answer, engine).then(
       (failed) => resolve(failed!),
       (error: unknown) => giveUp(answer, error, reject),
@@ -94,7 +94,7 @@ function giveUp(answer: OriginAnswer, error: unknown, reject: (error: unknown) =
   reject(error)
 }
 
-async function askInSteps(
+async function dispatchInSteps(
   attempt: AttemptContext,
   request: OriginRequest,
   begun: OnFirstByte,
@@ -112,12 +112,15 @@ async function askInSteps(
   }
 }
 
-/** The head of an answer that is no stream comes with its body: it says nothing about the connection. */
+/**
+ * Records the time to the response head. Without a stream the head comes with the body: it is no measure of the
+ * connection.
+ */
 function noteHead({ stages, ports }: AttemptContext, answer: OriginAnswer, dispatchedAt: number): void {
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
 
-/** Waits for the first byte. true: it is still to come, and the client is to be kept warm by heartbeats from here. */
+/** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
 function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Timers = defaultTimers): Promise<boolean> {
   const came = answer.firstByte()
   if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return came.then(() => false)
@@ -125,7 +128,7 @@ function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Timers = de
     const alarm = alarms.set(patienceMs, () => resolve(true))
     came
       .then(() => resolve(false))
-      // Once patience is over the reply hears of failures.
+      // After `patienceMs` the relay handles failures.
       .catch(reject)
       .finally(() => alarm.cancel())
   })

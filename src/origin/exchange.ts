@@ -3,79 +3,78 @@ import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
-/** One pool that may serve a request, with what the edge needs to reach its engines. */
+/** A pool that may serve a request, with the targets of its engines. */
 export interface PoolRoute {
   readonly cluster: ClusterConfig
   readonly pool: PoolSettings
-  /** Engine id → where it is. */
+  /** Engine id → target. */
   readonly targets: ReadonlyMap<string, EngineTarget>
 }
 
-/** Changes to a body for one leg of a split request, on top of the door's own. */
+/** Changes to a body for one leg of a split request, in addition to those of every request. */
 export interface BodyEdit {
-  /** Field → value as JSON text: takes the place of the client's, or goes in front. */
+  /** Field → value as JSON text. Replaces the client's value, or is added at the front. */
   readonly set: Readonly<Record<string, string>>
   readonly remove: readonly string[]
 }
 
-/** A request that passed the door: everything `forward` needs, nothing of HTTP frameworks. */
+/** An authorized request as `forward` needs it, independent of HTTP frameworks. */
 export interface Exchange {
-  /** The gateway's own id: bookings, decisions and reports use it. */
+  /** The gateway's id: bookings, decisions and reports use it. */
   readonly id: string
-  /** The client's label (or ours): echoed, logged and sent on, never a key. */
+  /** The client's label, or the id: returned, logged and forwarded, never used as a key. */
   readonly requestId: string
   /** `ports.now()` when the request came in. */
   readonly receivedAt: number
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Path and query for the engine. */
   readonly path: string
-  /** For the engine: flat, lower-case, proxy rules applied, without credentials. */
+  /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
   readonly headers: readonly string[]
-  /** For another gateway besides, in the same form. Absent: nothing. */
+  /** Additional headers for another gateway, in the same form. Absent: none. */
   readonly forGateway?: readonly string[]
-  /** The body for this pool: the original bytes with the closed list of edits applied; null without a body. */
+  /** The body for this pool: the original bytes with the gateway's edits; null: no body. */
   body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
-  /** The same body, parsed; absent: there is none that could be split. */
+  /** The parsed body; absent: the request cannot be split. */
   readonly json?: Readonly<Record<string, unknown>>
   /** The client asked for a stream. */
   readonly stream: boolean
-  /** Is what passes to be read? The door decided, by need (stripping, non-streaming) or by `observeShare`. */
+  /** Read the response on the way: always if needed (usage stripping, no stream), else by `observeShare`. */
   readonly observe: boolean
-  /** We asked for the usage record, the client did not. */
+  /** The gateway requested the usage record, and the client did not. */
   readonly hideUsage: boolean
-  /** All of the admission that does not depend on the attempt. */
+  /** The part of the admission that is the same for all attempts. */
   admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
   /**
-   * Finds out what caches outside the engines hold, where the choice reads it, and puts it into the pool's admission;
-   * what that took. Takes no longer than the pool's budget, never rejects, and is done once however often it is asked.
-   * null: nobody is to be asked.
+   * Looks up external caches if the policy reads them, and adds the result to the pool's admission. Resolves with the
+   * time taken. Stays within the pool's budget, never rejects, and runs once per pool. null: no lookup is needed.
    */
   hints?(route: PoolRoute): Promise<StageTimes> | null
-  /** SSE comments to the client while its engine is silent, each this long after the last byte; 0: none. */
+  /** Interval of SSE comments to the client while the engine sends nothing; 0: none. */
   readonly heartbeatMs: number
-  /** Longest time its client may read nothing; absent, 0: no limit. */
+  /** Time that the client may read nothing; absent, 0: no limit. */
   readonly writeMs?: number
-  /** Pools that serve the model, in the order they are to be tried. */
+  /** Pools that serve the model, in the configured order. */
   readonly routes: readonly PoolRoute[]
-  /** Version of the config these routes came from. */
+  /** Version of the configuration that has these routes. */
   readonly configVersion: number
-  /** Bound to one engine (stateful calls): only this one will do. null: any. */
+  /** The only engine that can serve the request (stateful calls); null: any. */
   readonly pinned: { readonly cluster: string; readonly engine: string } | null
-  /** Stages the door measured, ms. */
+  /** Stages before `forward`, ms. */
   readonly stages: StageTimes
-  /** For the client, on top of the rest, flat: what lets a page of another origin read the answer. Absent: nothing. */
+  /** CORS headers for the client, flat. Absent: none. */
   readonly cors?: readonly string[] | null
   readonly scope: RequestScope
-  /** Aborted when the client is gone (as far as the runtime can see). */
+  /** Aborted when the client disconnects, as far as the runtime reports it. */
   readonly signal: AbortSignalLike
   /**
-   * An answer is on its way to the client: what only another attempt would need may be let go of. `written`: nor does
-   * anybody still read the bytes of a body that was given out.
+   * Called when the response to the client starts: no further attempt needs the request. `written`: the bytes of the
+   * body are not read any more either.
    */
   begun?(written: boolean): void
   /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
   onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
-  /** The known stages go to the client as a last SSE comment, where its stream is read on the way. */
+  /** Send the stages to the client in a last SSE comment, if the stream is observed. */
   readonly lastComment?: boolean
   /** Filled in while the request runs: placement, attempts, stages, end. */
   readonly record: OpenRecord

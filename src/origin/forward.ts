@@ -1,4 +1,6 @@
-/** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
+/**
+ * Retry loop: tries engines until one answers. A failure before the first byte costs an attempt, after it the stream.
+ */
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
@@ -13,17 +15,17 @@ import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './a
 import { StageTimer } from './stage-timer.ts'
 import { loopFailure } from './via.ts'
 
-/** A backstop: the object's retry budget and the engines left end the walk long before. */
+/** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
 const MAX_ATTEMPTS = 16
-/** When every engine was out of reach: about the time a restarted one needs to be found again. */
+/** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
 const RETRY_AFTER_MS = 1_000
 
 export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
 
 /**
- * The answer of the first engine that gives one, ready for the client. Throws a Failure when none does, when the
- * cluster refuses, or when the client is gone. Every booking made on the way is released.
- * @param suspect told of every engine that failed an attempt, so that somebody looks after it soon
+ * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
+ * the client disconnects. Releases every booking.
+ * @param suspect called with each engine that failed an attempt, so that its health is checked soon
  */
 export async function forward(
   exchange: Exchange,
@@ -33,15 +35,15 @@ export async function forward(
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed: Failed[] = []
-  const way: RetryState = { ports, digests, suspect, stages, failed, refused: null }
+  const retry: RetryState = { ports, digests, suspect, stages, failed, refused: null }
   try {
-    return await retryLoop(exchange, way)
+    return await retryLoop(exchange, retry)
   } catch (error) {
     const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
-    if (result === 'refused') exonerate(exchange, way)
+    if (result === 'refused') exonerate(exchange, retry)
     const unexpected = result === 'client_gone' ? 499 : 500
     const status = error instanceof Failure ? error.shape.status : unexpected
-    const { refused } = way
+    const { refused } = retry
     Object.assign(exchange.record, NOT_PLACED, refused === null ? {} : { notes: [`refused=${refused}`] })
     const failedAttempts = failed.map(({ failure }) => failure)
     endExchange(exchange, { status, result, failedAttempts, stages: stages.snapshot(), usage: null }, ports.now())
@@ -65,15 +67,15 @@ interface RetryState {
   readonly digests: Digests
   readonly suspect: Suspect | undefined
   readonly stages: StageTimer
-  /** Filled on the way, one an attempt. */
+  /** Failed attempts so far. */
   readonly failed: Failed[]
-  /** Why the clusters placed no further attempt; null: they were not asked, or placed it. */
+  /** Why the clusters refused another attempt; null: they did not. */
   refused: RefusalReason | null
 }
 
 interface Failed extends AttemptFailed {
   readonly route: PoolRoute
-  /** The leg that failed; null: the one whose answer is the client's. */
+  /** The leg that failed; null: the final one. */
   readonly leg: EarlyLegRole | null
 }
 
@@ -83,7 +85,7 @@ function legOf(placement: Placement, engine: string): EarlyLegRole | null {
   return placement.kind === 'staged' && placement.encode.includes(engine) ? 'encode' : null
 }
 
-/** null: an engine failed that was asked for the answer. */
+/** Legs that failed before the final one; null: a final leg failed. */
 function failedLegsOf(failed: readonly Failed[]): readonly EarlyLegRole[] | null {
   const legs = new Set(failed.map(({ leg }) => leg))
   return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
@@ -92,18 +94,18 @@ function failedLegsOf(failed: readonly Failed[]): readonly EarlyLegRole[] | null
 const isMoved = ({ engine, failure }: Failed): boolean =>
   engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
 
-/** The gateway itself could not ask: that says nothing of the engine, and another one is no retry. */
+/** The gateway could not send the request: no failure of the engine. */
 const isOwn = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
 
-/** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
+/** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
 interface SplitBlame {
   readonly cluster: string
   readonly decode: string
   readonly prefill: string
 }
 
-async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response> {
-  const { ports, digests, suspect, stages, failed } = way
+async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
+  const { ports, digests, suspect, stages, failed } = retry
   const avoid = new Map<string, string[]>()
   let orphaned: SplitBlame | null = null
   let isLastWord = false
@@ -116,9 +118,9 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
       stages,
     })
     if ('refused' in placed) {
-      way.refused = placed.refused.reason
+      retry.refused = placed.refused.reason
       if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)
-      // Nobody else decodes: it is asked once more, after another prefill or alone.
+      // No other decode engine is left: try this one again, with another prefill engine or alone.
       const { cluster, decode, prefill } = orphaned
       avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
       orphaned = null
@@ -127,9 +129,9 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
     }
     const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
-    way.refused = null
+    retry.refused = null
     failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })
-    // Another engine would take as long, and the client has waited for the limit once.
+    // Another engine would need as long, and the client has waited for the whole limit.
     if (outcome.failure === 'answer_timeout') break
     if (!isOwn(outcome)) suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
@@ -142,7 +144,7 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
   throw failureOfAll(exchange, failed, null)
 }
 
-/** Engines that lead back are as if they were not there, as long as there are others. `refusal`: why nobody else was asked. */
+/** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
   const others = failed.filter(({ failure }) => failure !== 'loop')
   if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
@@ -151,9 +153,10 @@ function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], re
 }
 
 /**
- * Where two engines answered with a 5xx and nobody answered otherwise, the request is to blame, and no circuit counts it.
- * One that broke the connection is not well, whoever broke it: that counts. Where the budget let only one be asked, nobody
- * can tell: a flood of such requests is to open no circuits, and an engine that is ill fails enough of those that can be retried.
+ * Withdraws circuit failures of a poison request: if two engines answered 5xx and none succeeded, the request is at
+ * fault. Broken connections still count. If the retry budget allowed one attempt only, the failure is withdrawn as
+ * doubtful: a flood of poison requests must not open circuits, and a faulty engine fails enough requests that can be
+ * retried.
  */
 function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetryState): void {
   const isCutShort = refused === 'retry_budget'
@@ -170,11 +173,11 @@ function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetrySta
   }
 }
 
-/** Without any, every failure is the only word there is. */
+/** Without retries, each failure must count: there is no second one to compare it with. */
 const hasRetries = ({ retry }: PoolRoute['pool']): boolean => retry.share > 0 || retry.minPerS > 0
 
 /**
- * What the client is told when engines were tried and all failed. The last one decides, unless none was ever reached.
+ * The failure for the client if all attempts failed: that of the last attempt, unless no engine was reached.
  * @param isCutShort the retry budget was exhausted, so other engines may have been able to answer
  */
 function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean): Failure {
@@ -210,9 +213,9 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean
   return problem('engine_unreachable', `${tried} gave no usable answer`)
 }
 
-/** A gateway that has nobody: others may be full, but this is no matter of load. */
+/** A gateway without engines. It answers like a busy one, but load is not the cause. */
 const isBare = ({ engine, failure, status }: AttemptFailed): boolean =>
   engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
 
-/** No answer was begun. workerd cannot tell a refused connection from one that broke, so neither do we. */
+/** Failures without a response. workerd reports a refused and a broken connection alike, so both count. */
 const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

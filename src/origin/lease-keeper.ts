@@ -1,4 +1,4 @@
-/** Keeps one booking alive while its request lives, and ends it exactly once. */
+/** Renews the booking of a request while it runs, and releases it exactly once. */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { Admission, Outcome, Placement, Resume, StageTimes, Usage } from '../core/contract/contract.ts'
 import type { Timer, Timers, Cluster, Lease, Log, RequestScope } from '../ports.ts'
@@ -7,29 +7,29 @@ import { defaultTimers } from './timers.ts'
 
 export interface BookingParts {
   readonly cluster: Cluster
-  /** null: placed without the object, which was out of reach; it is told as soon as it is back. */
+  /** null: placed without the object, which was unreachable. It gets the booking as soon as it is reachable. */
   readonly lease: Lease | null
   readonly admission: Admission
   readonly placement: Placement
   readonly leaseMs: number
   readonly log: Log
   readonly alarms?: Timers | undefined
-  /** What the booking's words are kept alive by. */
+  /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
 }
 
 type Step = (lease: Lease) => Promise<void>
 
-const told = Promise.resolve()
+const done = Promise.resolve()
 
 /**
- * Speaks to the object in order, one call at a time, and never fails its request: what the object has forgotten is
- * booked again, what it cannot hear now is said with the next sign of life.
+ * Calls the object in order, one call at a time, and never fails its request. If the object lost the booking, it is
+ * booked again; if the object is unreachable, the next renewal tries again.
  */
 export class LeaseKeeper {
   readonly #parts: BookingParts
   #lease: Lease | null
-  /** The object has known this booking at some time, so it must hear of its end. */
+  /** The object has had this booking, so it needs the release. */
   #known: boolean
   #renewal: Timer
   #tail: Promise<void> = Promise.resolve()
@@ -48,55 +48,55 @@ export class LeaseKeeper {
     this.#renewal = this.#renewLater()
   }
 
-  /** Whoever chooses a cluster counts with the prompt until its first token, or its end. */
+  /** Counts the prompt towards its region until the first token or the end. */
   sent(sent: Pick<InFlightPrompt, 'over'>): void {
     this.#sent = sent
   }
 
-  /** The legs of this part have answered. Has effect once a part. */
+  /** Ends the legs of this part. Has effect once per part. */
   legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): void {
     if (this.#legsDone.includes(part) || this.#firstTokenSeen || this.#released) return
     this.#legsDone = [...this.#legsDone, part]
-    if (this.#lease !== null) this.#say((lease) => lease.legDone?.(part, stages, usage) ?? told)
+    if (this.#lease !== null) this.#send((lease) => lease.legDone?.(part, stages, usage) ?? done)
   }
 
-  /** The prefill is done. Has effect once. */
+  /** Ends the prefill. Has effect once. */
   firstToken(stages: StageTimes): void {
     if (this.#firstTokenSeen || this.#released) return
     this.#firstTokenSeen = true
-    this.#arrived()
-    if (this.#lease !== null) this.#say((lease) => lease.firstToken(stages))
+    this.#endInFlight()
+    if (this.#lease !== null) this.#send((lease) => lease.firstToken(stages))
   }
 
-  /** Output so far, in blocks; of many calls in a row only the last is sent. */
+  /** Reports the output so far, in blocks. Of several waiting calls only the last is sent. */
   progress(outputBlocks: number): void {
     if (outputBlocks <= this.#outputBlocks || this.#released) return
     this.#outputBlocks = outputBlocks
     if (this.#progressQueued || this.#lease === null) return
     this.#progressQueued = true
-    this.#say((lease) => {
+    this.#send((lease) => {
       this.#progressQueued = false
       return lease.progress(this.#outputBlocks)
     })
   }
 
   /**
-   * Ends the booking; later calls do nothing. Resolves when the object knows, or cannot be told; never rejects.
-   * null: it knows already.
+   * Ends the booking. Has effect once. Resolves when the object has the release or is unreachable; never rejects.
+   * null: the object has it already.
    */
   release(outcome: Outcome): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
-      this.#arrived()
+      this.#endInFlight()
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
-        this.#say((lease) => lease.release(outcome))
+        this.#send((lease) => lease.release(outcome))
       }
     }
     return this.#queued === 0 ? null : this.#tail
   }
 
-  #arrived(): void {
+  #endInFlight(): void {
     this.#sent?.over()
     this.#sent = null
   }
@@ -107,21 +107,21 @@ export class LeaseKeeper {
   }
 
   #renew(): void {
-    // A call on its way is a sign of life too.
-    if (this.#queued === 0) this.#sayLater((lease) => lease.renew())
+    // A call in progress renews the lease too.
+    if (this.#queued === 0) this.#enqueue((lease) => lease.renew())
     this.#renewal = this.#renewLater()
   }
 
-  #say(step: Step): void {
-    if (this.#queued > 0 || this.#lease?.inProcess !== true) return this.#sayLater(step)
+  #send(step: Step): void {
+    if (this.#queued > 0 || this.#lease?.inProcess !== true) return this.#enqueue(step)
     try {
       void step(this.#lease)
     } catch {
-      this.#sayLater(step)
+      this.#enqueue(step)
     }
   }
 
-  #sayLater(step: Step): void {
+  #enqueue(step: Step): void {
     this.#queued++
     this.#tail = this.#tail.then(async () => {
       await this.#deliver(step)
@@ -138,7 +138,7 @@ export class LeaseKeeper {
         this.#lease = null
       }
     }
-    // Never booked and over by now: nothing to end.
+    // Never booked and ended by now: nothing to release.
     if (this.#released && !this.#known) return
     try {
       this.#lease = await this.#parts.cluster.resume(this.#asResume(), this.#parts.scope)

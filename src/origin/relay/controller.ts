@@ -1,4 +1,6 @@
-/** Decisions about one response on its way to the client. The movers (socket, pull, native) call it and only move bytes. */
+/**
+ * Decisions about one response on its way to the client. The movers (socket, pull, native) call it and only move bytes.
+ */
 import type { AttemptFailure } from '../../core/contract/contract.ts'
 import { OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
 import { LeadingComments, ResponseIdFinder } from './sse.ts'
@@ -84,7 +86,9 @@ export class RelayController {
     this.#options.onEvents(this.tap.events)
   }
 
-  /** Handles the clean end of the body. Returns the failure of a stream without `[DONE]`; null: the body is complete. */
+  /**
+   * Handles the clean end of the body. Returns the failure of a stream without `[DONE]`; null: the body is complete.
+   */
   end(emit: (piece: Uint8Array) => void): OriginError | null {
     this.tap.end(emit)
     const { observe, endsWithDone } = this.#options

@@ -1,4 +1,6 @@
-/** An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes. */
+/**
+ * An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes.
+ */
 import { OriginError, type OriginAnswer, type RelayResult, type RelayOptions } from '../../ports.ts'
 import { concatBytes } from '../../bytes.ts'
 import { LeadingComments } from './sse.ts'
@@ -7,7 +9,10 @@ import { PullRelay } from './pull-relay.ts'
 
 /** Where an answer's bytes come from. The platform writes it. */
 export interface ByteSource {
-  /** The next bytes; null at a clean end. One call at a time. Rejects with an OriginError, or with what `stop` was given. */
+  /**
+   * The next bytes; null at a clean end. One call at a time. Rejects with an OriginError, or with what `stop` was
+   * given.
+   */
   read(): Promise<Uint8Array | null>
   /** Lets go of the engine: a pending and every later read rejects with `reason`. Harmless when repeated or late. */
   stop(reason: unknown): void

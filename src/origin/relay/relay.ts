@@ -1,4 +1,4 @@
-/** An engine's answer becomes the client's: headers, what is watched on the way, and how it ended. */
+/** Turns an engine's response into the client's: headers, first token, progress and end. */
 import { type AttemptFailure, type Outcome, PAYLOAD_VERSION, type Result } from '../../core/contract/contract.ts'
 import type { EngineTarget, OriginAnswer, RelayResult, RelayOptions } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
@@ -13,13 +13,13 @@ import { serverTiming } from '../stage-timer.ts'
 export interface RelayInput {
   readonly answer: OriginAnswer
   readonly dispatchedAt: number
-  /** Whose answer it is. */
+  /** The engine that sent the answer. */
   readonly engine: EngineTarget
-  /** null: a leg before the last one had the last word. */
+  /** null: the answer is a refusal of an earlier leg. */
   readonly last: FinalLeg | null
 }
 
-/** An answer on its way to the client. */
+/** One response on its way to the client, with its booking and its record. */
 export class AnswerRelay {
   readonly #attempt: AttemptContext
   readonly #answer: OriginAnswer
@@ -35,7 +35,7 @@ export class AnswerRelay {
     this.#dispatchedAt = dispatchedAt
     this.#engine = engine
     const { notes } = attempt.placed
-    // The leg itself holds the prompt.
+    // Keep the notes only: the leg itself holds the prompt in memory.
     this.#notes = last === null || last.notes.length === 0 ? notes : [...notes, ...last.notes]
     this.#change = last?.change ?? null
   }
@@ -47,7 +47,7 @@ export class AnswerRelay {
     this.#attempt.exchange.begun?.(this.#written())
     const change = this.#answer.status >= 300 ? null : this.#change
     if (this.#commented()) {
-      // Without the client's socket the platform gives a stream to add to.
+      // Without the client's socket, the platform returns a stream that can be extended.
       const reply = { ...this.#reply(), scope: { ...this.#attempt.exchange.scope, client: null } }
       const passed = change === null ? this.#answer.pass(reply) : relayTransformed(this.#answer, reply, change)
       return withLastComment(passed, () => this.#attempt.stages.snapshot())
@@ -55,7 +55,7 @@ export class AnswerRelay {
     return change === null ? this.#answer.pass(this.#reply()) : relayTransformed(this.#answer, this.#reply(), change)
   }
 
-  /** Attempts that failed, and legs before the last, may have left writes behind that are not over. */
+  /** Failed attempts and earlier legs may still be writing the body. */
   #written(): boolean {
     const { placed, earlier } = this.#attempt
     return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
@@ -109,17 +109,17 @@ export class AnswerRelay {
   #headers(): string[] {
     const { exchange, placed, stages } = this.#attempt
     const { placement } = placed
-    const { headers: told } = this.#answer
-    // Another gateway knows which of its engines it was, and why.
-    const of = (name: string): string | null => (this.#engine.isGateway === true ? headerOf(told, name) : null)
-    const headers = headersForClient(told)
+    const { headers: received } = this.#answer
+    // Another gateway reports its own engine and policy.
+    const of = (name: string): string | null => (this.#engine.isGateway === true ? headerOf(received, name) : null)
+    const headers = headersForClient(received)
     headers.push(
       'x-request-id',
       exchange.requestId,
       'x-firstlight-engine',
       of('x-firstlight-engine') ?? this.#engine.id,
     )
-    // Who prefilled, where that was not the engine that answers.
+    // The prefill engine, if it is not the engine that answers.
     const prefill = placement.kind === 'whole' ? of('x-firstlight-prefill') : placement.prefill
     if (prefill !== null) headers.push('x-firstlight-prefill', prefill)
     headers.push(
@@ -137,9 +137,9 @@ export class AnswerRelay {
 
   #firstByte(): void {
     const { exchange, ports, placed, stages } = this.#attempt
-    // The first byte of an answer that is no stream comes with its last: it says nothing about the first token.
+    // The first byte of a body that is no stream comes with the last one: it is no measure of the first token.
     if (!this.#answer.sse || this.#begun) return
-    // The platform says it again for an answer that had begun before it was passed.
+    // The relay reports it again for an answer that had begun before.
     this.#begun = true
     const now = ports.now()
     stages.add('first_byte', now - this.#dispatchedAt)
@@ -147,7 +147,10 @@ export class AnswerRelay {
     placed.booking.firstToken(stages.snapshot())
   }
 
-  /** Where nobody reads any, what seems complete is: to doubt it would leave no way to trust an engine again. */
+  /**
+   * The end was not read. If no stream of the pool is read, a clean end counts as complete: no circuit could close
+   * otherwise.
+   */
   get #endUnseen(): boolean {
     return this.#answer.sse && !this.#observed && this.#endsWithDone && this.#attempt.placed.route.pool.observeShare > 0
   }
@@ -185,8 +188,8 @@ export class AnswerRelay {
       stages: stages.snapshot(),
       ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}),
     }
-    const telling = placed.booking.release(outcome)
-    if (telling !== null) exchange.scope.background(telling)
+    const released = placed.booking.release(outcome)
+    if (released !== null) exchange.scope.background(released)
     if (end.end === 'engine_cut') {
       ports.log.warn('stream_cut', {
         id: exchange.id,
@@ -205,7 +208,7 @@ const UNSEEN = { endUnseen: true }
 
 const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 
-/** OpenAI's older streams, and vLLM's of sound, end in `data: [DONE]`; those of responses and messages in events of their own. */
+/** Paths whose streams end in `data: [DONE]`. Streams of responses and messages end in other events. */
 const DONE_ENDS = /^\/v1\/(?:(?:chat\/)?completions|audio\/trans(?:criptions|lations))(?:\?|$)/
 
 function resultOf(end: RelayResult, status: number): Result {
