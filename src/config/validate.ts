@@ -250,17 +250,24 @@ export const decodes = ({ role }: EngineConfig): boolean => role === 'decode' ||
 export const defaultMode = (engines: readonly EngineConfig[]): 'always' | 'never' =>
   engines.some(({ role }) => role === 'prefill') ? 'always' : 'never'
 
-/**
- * Checks the receivers: a decode engine without one would be served by another protocol, or get another engine's
- * cache.
- */
-function checkSplit(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
-  const { decoder, decoders } = split.lmcache
-  const given = [
-    ...(decoder === null ? [] : [[['lmcache', 'decoder'], decoder] as const]),
-    ...Object.entries(decoders ?? {}).map(([id, one]) => [['lmcache', 'decoders', id], one] as const),
+/** Checks the receivers of the connector `lmcache`. */
+function checkSplit(found: Finding[], pool: PoolSettings, at: Path): void {
+  const { split, engines } = pool
+  checkReceivers(found, pool, [...at, 'lmcache'])
+  const isDisaggregated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  if (split.connector === 'lmcache' && split.mode !== 'never' && isDisaggregated)
+    checkCoverage(found, pool, [...at, 'lmcache'])
+}
+
+/** Checks each configured receiver: its ports, its engine, its host. */
+function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
+  const { decoder } = split.lmcache
+  const decoders = Object.entries(split.lmcache.decoders ?? {})
+  const receivers = [
+    ...(decoder === null ? [] : [[['decoder'], decoder] as const]),
+    ...decoders.map(([id, one]) => [['decoders', id], one] as const),
   ]
-  for (const [path, { initPorts: init, allocPorts: alloc }] of given) {
+  for (const [path, { initPorts: init, allocPorts: alloc }] of receivers) {
     if (init.length !== alloc.length)
       found.push({
         path: [...at, ...path],
@@ -268,47 +275,39 @@ function checkSplit(found: Finding[], { split, engines }: PoolSettings, at: Path
       })
   }
   const decoding = engines.filter(decodes).map(({ id }) => id)
-  for (const id of Object.keys(decoders ?? {})) {
+  for (const [id] of decoders) {
     if (!decoding.includes(id))
       found.push({
-        path: [...at, 'lmcache', 'decoders', id],
+        path: [...at, 'decoders', id],
         rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}`,
       })
   }
-  for (const [id, { host }] of Object.entries(decoders ?? {})) {
+  for (const [id, { host }] of decoders) {
     const pattern = engines.find((engine) => engine.id === id && engine.discover !== null)
     if (pattern !== undefined && host !== hostOf(pattern.url))
       found.push({
-        path: [...at, 'lmcache', 'decoders', id, 'host'],
+        path: [...at, 'decoders', id, 'host'],
         rule: `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a receiver`,
       })
   }
-  if (
-    split.connector !== 'lmcache' ||
-    split.mode === 'never' ||
-    !engines.some(({ role }) => role === 'prefill' || role === 'decode')
-  )
-    return
-  if (decoder !== null && decoders !== null)
-    found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
-  else if (decoder !== null && engines.some((engine) => decodes(engine) && engine.discover !== null))
-    found.push({
-      path: [...at, 'lmcache', 'decoder'],
-      rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`',
-    })
-  else if (decoder !== null && decoding.length > 1)
-    found.push({
-      path: [...at, 'lmcache', 'decoder'],
-      rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\``,
-    })
-  else if (decoder === null) {
+}
+
+/** Every decode engine needs a receiver. Without one it would use another protocol, or get another engine's cache. */
+function checkCoverage(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
+  const { decoder, decoders } = split.lmcache
+  const decoding = engines.filter(decodes).map(({ id }) => id)
+  if (decoder === null) {
     const missing = decoding.filter((id) => decoders?.[id] === undefined)
     if (missing.length > 0)
-      found.push({
-        path: [...at, 'lmcache'],
-        rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\``,
-      })
+      found.push({ path: at, rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\`` })
+    return
   }
+  const fault = (rule: string) => found.push({ path: [...at, 'decoder'], rule })
+  if (decoders !== null) fault('contradicts `decoders`: leave one of them out')
+  else if (engines.some((engine) => decodes(engine) && engine.discover !== null))
+    fault('is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`')
+  else if (decoding.length > 1)
+    fault(`is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\``)
 }
 
 const patternsIn = ({ clusters }: Config): { readonly engine: EngineConfig; readonly at: Path }[] =>

@@ -25,39 +25,25 @@ export function exportBody(
 
 type Values = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>
 
+interface SpanFields {
+  readonly name: string
+  readonly kind: number
+  /** Milliseconds since the epoch, as `to`. */
+  readonly from: number
+  readonly to: number
+  readonly values: Values
+}
+
 /** Returns three spans: the request, the routing decision, and the engine call. */
-function spansOf({ trace, record }: Traced): unknown[] {
-  const { traceId, parentId, spanId, engineSpanId } = trace
+function spansOf(traced: Traced): unknown[] {
+  const { trace, record } = traced
+  const { parentId, spanId, engineSpanId } = trace
   const { receivedAt, durationMs, stages, engine } = record
   const endedAt = receivedAt + durationMs
   const askedAt = receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0)
   const chosenAt = askedAt + (stages.lookup ?? 0) + (stages.admit ?? 0)
-  const span = (
-    id: string,
-    parent: string | null,
-    of: {
-      readonly name: string
-      readonly kind: number
-      readonly from: number
-      readonly to: number
-      readonly values: Values
-    },
-  ) => ({
-    traceId,
-    spanId: id,
-    ...(parent === null ? {} : { parentSpanId: parent }),
-    name: of.name,
-    kind: of.kind,
-    startTimeUnixNano: nanos(of.from),
-    endTimeUnixNano: nanos(Math.max(of.from, of.to)),
-    attributes: attributes(of.values),
-    // A cut stream had started with status 200.
-    ...((record.status >= 500 || record.result === 'engine_failed') && of.kind !== KIND_INTERNAL
-      ? { status: { code: STATUS_ERROR } }
-      : {}),
-  })
   const request = {
-    ...span(spanId, parentId, {
+    ...spanOf(traced, [spanId, parentId], {
       name: `${operationOf(record.path)} ${record.model}`,
       kind: KIND_SERVER,
       from: receivedAt,
@@ -69,14 +55,14 @@ function spansOf({ trace, record }: Traced): unknown[] {
   if (engine === null) return [request]
   return [
     request,
-    span(derived(spanId), spanId, {
+    spanOf(traced, [derived(spanId), spanId], {
       name: 'choose engine',
       kind: KIND_INTERNAL,
       from: askedAt,
       to: chosenAt,
       values: choiceValues(record),
     }),
-    span(engineSpanId, spanId, {
+    spanOf(traced, [engineSpanId, spanId], {
       name: `engine ${engine}`,
       kind: KIND_CLIENT,
       from: chosenAt,
@@ -84,6 +70,22 @@ function spansOf({ trace, record }: Traced): unknown[] {
       values: engineValues(record),
     }),
   ]
+}
+
+function spanOf({ trace, record }: Traced, [id, parent]: readonly [string, string | null], of: SpanFields) {
+  // A cut stream had started with status 200.
+  const isError = record.status >= 500 || record.result === 'engine_failed'
+  return {
+    traceId: trace.traceId,
+    spanId: id,
+    ...(parent === null ? {} : { parentSpanId: parent }),
+    name: of.name,
+    kind: of.kind,
+    startTimeUnixNano: nanos(of.from),
+    endTimeUnixNano: nanos(Math.max(of.from, of.to)),
+    attributes: attributes(of.values),
+    ...(isError && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
+  }
 }
 
 /** Attribute names of the GenAI semantic conventions, else of vLLM's spans. */
