@@ -26,7 +26,7 @@ function problem(cors: unknown): readonly (string | null)[] {
 }
 
 describe('origins of pages', () => {
-  it('are none where nothing is said, and for ten minutes where nothing else is', () => {
+  it('are none by default, and expire after ten minutes by default', () => {
     expect(read(undefined).cors).toBeNull()
     expect(read({ origins: ['*'] }).cors).toEqual({ origins: ['*'], maxAgeS: 600 })
     expect(read({ origins: ['*'], max_age_s: 0 }).cors).toEqual({ origins: ['*'], maxAgeS: 0 })

@@ -22,7 +22,7 @@ function faults(engine: object, { more = {}, listens = true }: { more?: object; 
 }
 
 describe('engines that are found by name', () => {
-  it('are one for each address, with all that was said of the pattern', () => {
+  it('are one per address, with all settings of the template', () => {
     const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], {
       'vllm.default.svc': ['10.0.0.1', 'fd00::7'],
     })
@@ -52,7 +52,7 @@ describe('engines that are found by name', () => {
     expect(pool!.engines.map(({ id }) => id)).toEqual(['e-10.0.0.3', 'own', 'e-10.0.0.2'])
   })
 
-  it('are each one engine, by name and by place: who would be a second of either is left out, and told of', () => {
+  it('are unique by id and address: duplicates are skipped and reported', () => {
     const left: string[] = []
     const config = read([
       poolOf([
@@ -89,7 +89,7 @@ describe('engines that are found by name', () => {
     ])
   })
 
-  it('are data-parallel ranks too, told apart by their headers', () => {
+  it('may be data-parallel ranks, distinguished by headers', () => {
     const rank = (at: number) => ({ ...pattern, id: `r${at}`, headers: { 'X-data-parallel-rank': String(at) } })
     const [pool] = found([poolOf([rank(0), rank(1)])], { 'vllm.default.svc': ['10.0.0.1'] })
     expect(pool!.engines.map(({ id, url }) => [id, url])).toEqual([

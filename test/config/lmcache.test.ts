@@ -48,7 +48,7 @@ describe('where LMCache is asked', () => {
     expect(() => read(lmcache)).toThrow(message)
   })
 
-  it('is summed up without secrets, and says when nobody could report', () => {
+  it('is summarised without secrets, with a note if no server could report', () => {
     const summary = summarise(read({ registry: true, shared: true, token: { env: 'REPORT' } }))
     expect(summary.clusters[0]!.pools[0]!.settings['lmcache']).toBe(
       "servers report to this gateway; engines read each other's cache",

@@ -120,7 +120,7 @@ describe('a configuration', () => {
     }
   })
 
-  it('says every problem at once', () => {
+  it('reports every problem at once', () => {
     const all = problems(document({ listen: 'here', clusters: [{ id: 'a b', pools: [pool({ block_tokens: 0 })] }] }))
     expect(all.map(({ path }) => path).sort()).toEqual([
       'clusters[0].id',
@@ -137,7 +137,7 @@ describe('a configuration', () => {
     )
   })
 
-  it('says where text stops being YAML', () => {
+  it('reports the line at which YAML is invalid', () => {
     expect(() => parseConfigText('a: [1,\nb: 2', {}, node)).toThrow(/line 2: is not YAML or JSON/)
   })
 
@@ -486,7 +486,7 @@ describe('the sum of bodies', () => {
   const bytes = (limits: object, options: ParseOptions = node) =>
     parseConfig(document({ limits }), {}, options).limits.bufferedBytes
 
-  it('is what the document says, else what the runtime has room for, and never less than one body', () => {
+  it('is the configured value, else the default of the runtime, and at least one body', () => {
     expect(bytes({ buffered_bytes: 40_000_000 })).toBe(40_000_000)
     expect(bytes({})).toBe(268_435_456)
     expect(bytes({}, { ...workers, defaultBufferedBytes: 67_108_864 })).toBe(67_108_864)
@@ -750,7 +750,7 @@ describe('replicas', () => {
     },
   )
 
-  it('are refused where one object keeps the books for all', () => {
+  it('are rejected on Workers, where one object has the state', () => {
     expect(only(replicas({}), {}, workers)).toEqual([
       'replicas',
       null,

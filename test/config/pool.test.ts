@@ -43,7 +43,7 @@ describe('what the core gets', () => {
     })
   })
 
-  it('splits always once a pool has prefill engines, unless it says never; check then says what they get', () => {
+  it('splits by default if a pool has prefill engines; `never` is noted by check', () => {
     const read = (split: object) =>
       parseConfig(
         {

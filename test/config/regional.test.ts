@@ -20,7 +20,7 @@ const read = (clusters: readonly object[], document: object = {}) =>
 const notes = (clusters: readonly object[]) =>
   summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
 
-describe('what is said of a cluster behind another gateway', () => {
+describe('the summary of a cluster behind another gateway', () => {
   it('is that gateway, and no engine, role or policy of ours', () => {
     const [cluster] = summarise(
       read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, digest_interval_ms: 500 }), tokyo]),
@@ -43,7 +43,7 @@ describe('what is said of a cluster behind another gateway', () => {
     expect(JSON.stringify(cluster)).not.toContain('hush')
   })
 
-  it('is that its round trip is measured, where nobody says how long it is', () => {
+  it('shows a measured round trip by default', () => {
     expect(summarise(read([paris(), tokyo])).clusters[0]!.settings['round trip']).toBe('measured')
   })
 
@@ -68,7 +68,7 @@ describe('what is said of a cluster behind another gateway', () => {
     expect(notes([paris({ key: undefined, headers: { authorization: 'Bearer hush' } }), tokyo])).toEqual([])
   })
 
-  it('is said once where its address is this gateway’s own', () => {
+  it('notes once that its address is this gateway’s own', () => {
     expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
     expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
       'paris has the listen address of this gateway: requests would loop.',

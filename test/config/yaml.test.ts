@@ -16,7 +16,7 @@ clusters:
 `
 
 describe('parseYaml', () => {
-  it('knows the line of every value, and of the nearest thing around one that is missing', () => {
+  it('returns the line of every value, and of the nearest parent of a missing one', () => {
     const { lineOf } = parseYaml(TEXT)
     expect([
       lineOf(['listen']),

@@ -43,7 +43,7 @@ describe('lost prompts', () => {
   })
 })
 
-describe('an engine that computes the last block it finds anew, as those that draft tokens do', () => {
+describe('an engine that recomputes the last cached block, as with speculative decoding', () => {
   it.each([64, 256, 1056])(
     'in blocks of %d tokens is taken neither for a small cache nor for a restart nor for a silent miss',
     (blockTokens) => {
@@ -102,7 +102,7 @@ describe('a cache capacity', () => {
     expect(capacity.blocks).toBe(800)
   })
 
-  it('is found out anew after a restart', () => {
+  it('is detected again after a restart', () => {
     const capacity = new CacheCapacity()
     capacity.declare(5000)
     capacity.limit(300, 1000)
@@ -169,7 +169,7 @@ function watch() {
   return { serve, learned, believed, authenticator, random, probe }
 }
 
-describe('an engine that keeps less than anybody said', () => {
+describe('an engine that keeps fewer blocks than reported', () => {
   it('is not taken for one that restarts, and what it keeps is found out', () => {
     const { serve, learned, random } = watch()
     // Of those used a hundred requests ago or more all are gone, and often several in a row.

@@ -50,13 +50,13 @@ describe('a circuit', () => {
     })
   })
 
-  it('does not count what says nothing', () => {
+  it('ignores outcomes without evidence', () => {
     const once = judged(closed, 'failure', at(0))
     expect(judged(once, 'unclear', at(0))).toEqual(once)
     expect(judged(once, 'success', at(0))).toEqual(closed)
   })
 
-  it('admits nobody before its time and one trial after it', () => {
+  it('admits no request before its time and one trial after it', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
     const probing = booked(open, 'trial')
     expect(probing).toMatchObject({ state: 'probing', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
@@ -64,7 +64,7 @@ describe('a circuit', () => {
     expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
   })
 
-  it('listens to nobody but the trial while probing, and to nobody while open', () => {
+  it('considers only the trial while half-open, and no result while open', () => {
     const probing = booked(open, 'trial')
     expect(judged(probing, 'success', at(2_000, 'other'))).toEqual(probing)
     expect(judged(probing, 'failure', at(2_000, 'other'))).toEqual(probing)
@@ -292,7 +292,7 @@ describe('a verdict', () => {
     expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
   })
 
-  it('is no word on the end of a stream that nobody saw', () => {
+  it('is no evidence about a stream whose end was not parsed', () => {
     expect(circuitSignal('w', whole, outcome({ endUnseen: true }))).toBe('begun')
     expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
     // Whoever looked or not, these are seen.

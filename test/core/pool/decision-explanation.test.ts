@@ -52,7 +52,7 @@ function run(
 }
 
 describe('a decision', () => {
-  it('is told as the dry run at the same moment told it', () => {
+  it('equals the dry run at the same time', () => {
     fc.assert(
       fc.property(policy, fc.option(policy), fleet, history, (configured, shadow, engines, talks) => {
         run({ policy: configured, shadow, engines }, talks, (ranked, booked) => expect(booked).toEqual(ranked))
@@ -61,7 +61,7 @@ describe('a decision', () => {
     )
   })
 
-  it('is told later as it was told first, whatever was decided since', () => {
+  it('is unchanged when later decisions were made', () => {
     fc.assert(
       fc.property(policy, fleet, history, (configured, engines, talks) => {
         const told: Decision[] = []

@@ -116,7 +116,7 @@ describe('a choice made elsewhere', () => {
     expect(other).toMatchObject({ requestsTotal: 0, failuresTotal: 0, circuit: 'open' })
   })
 
-  it('is forgotten like any other when nobody speaks of it', () => {
+  it('expires without renewal like any other', () => {
     const pair = new Pair()
     pair.admit(0, admission())
     pair.now += 60_001
@@ -143,7 +143,7 @@ describe('a choice made elsewhere', () => {
     expect(pair.digests[1].bookings).toBe(1)
   })
 
-  it('that was made before it was told of takes its place without teaching', () => {
+  it('of an earlier time takes its place without updating estimators', () => {
     const pair = new Pair()
     const asked = admission({ blocks: blocks(1, 10) })
     pair.states[0].admit(asked, pair.now)
@@ -163,7 +163,7 @@ describe('a choice made elsewhere', () => {
     expect(loadOf(pair.digests[1]).engines[0]!.learned).toEqual(loadOf(new Pair().digests[1]).engines[0]!.learned)
   })
 
-  it('leaves nothing behind, whoever chose, in whatever order things end', () => {
+  it('leaves no booking behind, for any decision maker and order of ends', () => {
     const act = fc.record({
       by: fc.constantFrom<0 | 1>(0, 1),
       tokens: fc.nat(4_000),

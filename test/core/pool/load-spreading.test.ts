@@ -197,7 +197,7 @@ describe('session', () => {
 })
 
 describe('a shadow policy', () => {
-  it('says what it would have chosen and changes nothing', () => {
+  it('reports what it would have chosen without effect', () => {
     const config = { policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) }
     const shadowed = open({ ...config, shadow: { name: 'least_loaded', options: {} } })
     const plain = open(config)

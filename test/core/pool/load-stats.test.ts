@@ -44,7 +44,7 @@ it('frees a prefill engine at the first token and keeps the decode engine until 
   expect(seen(load, 'requests', 0)).toEqual({ a: 0, b: 0 })
 })
 
-it('takes a queue it was told of more than three intervals ago for unknown', () => {
+it('treats a queue scraped more than three intervals ago as unknown', () => {
   const load = open()
   expect(seen(load, 'reportedQueue', 0).a).toBeNaN()
   load.observed(a, stats({ running: 4, waiting: 2 }), 1_000)

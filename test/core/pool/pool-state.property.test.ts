@@ -374,7 +374,7 @@ class World {
   }
 }
 
-it('books what a naive model books, whatever happens, and ends at exactly zero', () => {
+it('equals a naive model for any sequence of events, and ends at exactly zero', () => {
   fc.assert(
     fc.property(fc.array(op, { maxLength: 80 }), fc.boolean(), (ops, byLapse) => {
       const world = new World()

@@ -69,7 +69,7 @@ beforeEach(() => {
   cluster = open()
 })
 
-describe('the routing books', () => {
+describe('the pool ledger', () => {
   it('send a prompt back to where its beginning is cached', () => {
     const { serve } = cluster
     const first = serve(range(0, 200))
@@ -124,7 +124,7 @@ describe('the routing books', () => {
     for (const id of four) expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, activeBlocks: 0, requests: 0 })
   })
 
-  it('believe nothing cached of a prompt its engine never prefilled', () => {
+  it('counts nothing as cached of a prompt that was never prefilled', () => {
     const { admit, finish } = cluster
     const failed = admit(range(0, 100))
     finish(failed.key, { result: 'engine_failed', failure: 'connect' })
@@ -195,7 +195,7 @@ describe('engines that share nothing', () => {
     expect(digestOf('a').activeBlocks).toBe(202)
   })
 
-  it('pay in full for a copy that others are to use, which finds nobody there', () => {
+  it('charges the full cost of a copy for later requests on an idle engine', () => {
     const { admit } = open({ engines: [engine('a'), engine('b', { prefixCaching: 'off' }), engine('c')] })
     admit(range(0, 100), { avoid: ['b', 'c'] })
     const { candidates } = admit(range(0, 100)).decision
@@ -289,7 +289,7 @@ describe('blocks of prompts that are measured in bytes', () => {
   })
 })
 
-describe('prompts of which no blocks are known, or not for all of their tokens', () => {
+describe('prompts with blocks for none or only some of their tokens', () => {
   it.each([
     ['that cannot be read', [], 10_000],
     ['of a hundred texts, each with the rest of a block', range(500, 600), 10_000],
@@ -306,7 +306,7 @@ describe('prompts of which no blocks are known, or not for all of their tokens',
   })
 })
 
-describe('an engine that computes the last block it finds anew, since it drafts tokens', () => {
+describe('an engine that recomputes the last cached block because of speculative decoding', () => {
   /** Conversations, each asked twice; the engine finds all but so many tokens of what it has. */
   const talk = (
     known: Pick<ReturnType<typeof open>, 'serve'>,
@@ -318,7 +318,7 @@ describe('an engine that computes the last block it finds anew, since it drafts 
       return known.serve([...begin, 'next'], usage(640 - lost, 705)).decision.predictedCachedTokens
     })
 
-  it('is believed after some answers, until it finds it', () => {
+  it('is assumed after several responses, until a hit includes the block', () => {
     const known = open({ engines: engines('a') })
     known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
     expect(talk(known, { turns: 20, lost: 64 })).toEqual([
@@ -363,7 +363,7 @@ describe('requests whose prompts are computed whole, whatever is cached', () => 
     expect(digestOf('a')).toMatchObject({ activeBlocks: 0, queuedPrefillS: 0 })
   })
 
-  it('leave their blocks behind for whoever comes after, but not where they failed', () => {
+  it('leave their blocks cached for later requests, unless they failed', () => {
     const { serve, admit, finish } = cluster
     serve(range(0, 100), usage(0, 6401), only)
     expect(admit([...range(0, 100), 'next']).decision.predictedCachedTokens).toBe(6400)
@@ -408,12 +408,12 @@ describe('answers made side by side', () => {
   })
 })
 
-describe('an engine described anew', () => {
+describe('an engine with a new configuration', () => {
   const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) =>
     pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
   const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.costModel
 
-  it('is expected to be as its new profile says, and keeps bookings and caches', () => {
+  it('uses the prior of its new profile, and keeps bookings and caches', () => {
     const { state, admit, digestOf, finish } = open({ engines: [engine('a', { profile: 'l4-8b' }), engine('b')] })
     const only = { avoid: ['b'] }
     finish(admit(range(0, 100), only).key)
@@ -447,7 +447,7 @@ describe('an engine described anew', () => {
     expect(digestOf('b').learned!.costModel).toEqual(learned)
   })
 
-  it('holds what is said of it now: nothing, where nothing is said', () => {
+  it('uses the current declaration: none if none is configured', () => {
     const { state, serve, digestOf, admit } = open({ engines: [engine('a', { cacheBlocks: 50 }), engine('b')] })
     const only = { avoid: ['b'] }
     serve(range(0, 200), {}, only)
@@ -461,7 +461,7 @@ describe('an engine described anew', () => {
     expect(admit(range(0, 200), only).decision.predictedCachedTokens).toBe(0)
   })
 
-  it('in another role takes turns with those who do that work', () => {
+  it('in another role rotates with engines of that role', () => {
     const turns: PolicyConfig = { name: 'round_robin', options: {} }
     const { state, serve } = open({ policy: turns, engines: engines('a', 'b', 'c') })
     for (const at of range(0, 60)) serve([at], {}, { avoid: ['b', 'c'] })
@@ -780,7 +780,7 @@ describe('putting the object down', () => {
     expect(slow! / quick!).toBeGreaterThan(5)
   })
 
-  it('books again what was running, and frees it exactly', () => {
+  it('restores live bookings, and releases them exactly', () => {
     const { state, admit, clock } = cluster
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
     state.firstToken(running[0]!.key, {}, clock.now)
@@ -833,7 +833,7 @@ describe('putting the object down', () => {
     expect(learned(again.snapshot(clock.now)!).engines).toEqual(sound)
   })
 
-  it('learns nothing from what it took up again: nobody knows since when that ran', () => {
+  it('ignores times of restored bookings, whose start is unknown', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
     state.firstToken(decoding.key, { ttft: 9000 }, clock.now)

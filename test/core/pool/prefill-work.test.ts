@@ -80,7 +80,7 @@ describe('PrefillQueue', () => {
     expect([queue.seconds(2000), queue.work, queue.newTokens]).toEqual([0, 0, 0])
   })
 
-  it('keeps nobody who came later alive for the sake of one that has ended: a stream of hours would hold them all', () => {
+  it('does not keep later entries in memory because of an ended one', () => {
     const queue = new PrefillQueue(() => {})
     const ended = [1, 2, 3, 4].map((at) => queue.add(of(1), at))
     queue.abandon(ended[1]!, 10)

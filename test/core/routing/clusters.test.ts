@@ -69,7 +69,7 @@ describe('ranking clusters', () => {
     expect(ranks.find(({ id }) => id === 'tokyo')?.cost).toBe(2)
   })
 
-  it('believes old news less', () => {
+  it('gives old digests less weight', () => {
     const [fresh, old] = [0, 60_000].map(
       (ageMs) =>
         shares([view('paris', { ageMs, digest: digest(told('x', { requests: 4 })) }), view('tokyo')])['paris']!,
@@ -77,7 +77,7 @@ describe('ranking clusters', () => {
     expect(old).toBeGreaterThan(fresh! + 0.05)
   })
 
-  it('takes a cluster nobody has asked for neither better nor worse than the others', () => {
+  it('treats an unknown cluster like the mean of the others', () => {
     const unknown = shares([
       view('paris', { digest: null }),
       view('tokyo', { digest: digest(told('x', { requests: 5 })) }),
@@ -161,7 +161,7 @@ describe('a choice without the object', () => {
     expect(placed?.kind === 'whole' && placed.engine).toBe(home.runnersUp[0])
   })
 
-  it('asks those last that were down when last heard of, but does ask them', () => {
+  it('orders unavailable clusters last, but keeps them', () => {
     const downs = digest(...fleet.map(({ id }) => told(id, { available: id === 'c' })))
     const placed = fallbackPlacement(admission({ blocks }), fleet, downs)
     expect(placed).toMatchObject({ kind: 'whole', engine: 'c' })
@@ -169,7 +169,7 @@ describe('a choice without the object', () => {
     expect(fallbackPlacement(admission(), [fleet[0]!], downs)).toMatchObject({ engine: 'a' })
   })
 
-  it('finds nobody where nobody serves the model or all have failed', () => {
+  it('returns null if no engine serves the model or all have failed', () => {
     expect(fallbackPlacement(admission({ model: 'm' }), [engine('a', { models: ['other'] })], null)).toBeNull()
     expect(fallbackPlacement(admission({ avoid: ['a', 'b', 'c', 'd'] }), fleet, null)).toBeNull()
     expect(fallbackPlacement(admission(), [engine('a', { role: 'prefill' })], null)).toBeNull()

@@ -90,7 +90,7 @@ describe('ttft', () => {
     expect(order('ttft', 1000, fleet, { sharedCache: true })[0]).toBe('other')
   })
 
-  it('reads the lookup alone where it is told to', () => {
+  it('reads only the lookup if configured so', () => {
     expect(policy('ttft', { cache: 'lookup' }).needs).toContain('lookupTokens')
     expect(
       order('ttft', 1000, { index: { cachedTokens: 900 }, looked: { lookupTokens: 500 } }, { cache: 'lookup' })[0],
@@ -130,7 +130,7 @@ describe('prefix', () => {
     )
   })
 
-  it('goes by load when nobody has more than the least match', () => {
+  it('uses load if no engine exceeds the minimum match', () => {
     expect(order('prefix', 1000, { held: { cachedTokens: 300, requests: 1 }, idle: {} })[0]).toBe('idle')
     expect(order('prefix', 1000, { held: { cachedTokens: 301, requests: 1 }, idle: {} })[0]).toBe('held')
   })
@@ -165,7 +165,7 @@ describe('active_blocks', () => {
     expect([winner(shareOfA - 1e-9), winner(shareOfA + 1e-9)]).toEqual(['a', 'b'])
   })
 
-  it('lists everyone once, whoever is drawn', () => {
+  it('lists every engine once for any draw', () => {
     const fleet = engines({ a: { activeBlocks: 1 }, b: { activeBlocks: 2 }, c: { activeBlocks: 3 } })
     for (const draw of [0, 0.4, 0.7, 0.999999]) {
       const ranked = asRanked(policy('active_blocks', { temperature: 2 }), request(64), fleet, () => draw)
@@ -223,7 +223,7 @@ const oldAndFresh = (warmth: number) => ({ old: { queuedPrefillS: 0.1 }, fresh: 
 const cachedOrIdle = (queuedPrefillS: number) => ({ idle: {}, cached: { cachedTokens: 1000, queuedPrefillS } })
 
 describe('predicted', () => {
-  it('lets engines take turns whose difference nobody feels, and no others', () => {
+  it('rotates only engines with an imperceptible difference', () => {
     const fleet = { slower: { rttS: 0.0049 }, best: {}, worse: { rttS: 0.0051 } }
     expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.005 })).toEqual(['slower', 'best', 'worse'])
     expect(order('predicted', 100, fleet, bare)).toEqual(['best', 'slower', 'worse'])
@@ -260,7 +260,7 @@ describe('predicted', () => {
     expect(order('predicted', 4000, fleet(2), bare)[0]).toBe('cold')
   })
 
-  it('makes another copy of what live requests share where nobody waits, and counts it as lost work only for those who do', () => {
+  it('copies a shared prefix to an idle engine, and charges it only to waiting requests', () => {
     const values = { ...bare, workWeight: 1 }
     // All but the last 64 tokens are held by live requests of `crowded`: nine tenths of the fleet's prompts wait there.
     const fleet = (live: boolean, waiting: number) => ({
@@ -333,7 +333,7 @@ describe('predicted', () => {
     expect(order('predicted', 100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['emptier', 'fuller'])
   })
 
-  it('prefers who holds the adapter, then who can load it, then who must wait for room', () => {
+  it('prefers engines with the adapter, then those with room for it, then full ones', () => {
     expect(
       order(
         'predicted',

@@ -67,7 +67,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('is the same for any order of the same lanes, and for lanes told twice', () => {
+  it('is the same for any order of the lanes, and with duplicates', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(0xffff_ffff), { minLength: 5, maxLength: 8 }), (sample) => {
         expect(packFilter(Uint32Array.from([...sample].reverse()))).toBe(packFilter(Uint32Array.from(sample)))

@@ -69,7 +69,7 @@ describe('a ranking', () => {
     )
   })
 
-  it('by softmax moves nobody but the winner', () => {
+  it('by softmax moves only the winner', () => {
     fc.assert(
       fc.property(someCosts, share, fc.constantFrom(0, 0.1, 3), (costs, draw, temperature) => {
         const drawn = placesIn(softmax(costTableOf(costs).byCost(), temperature, 'range', () => draw))
@@ -81,7 +81,7 @@ describe('a ranking', () => {
     )
   })
 
-  it('says the same when its numbers were written where a longer one had been', () => {
+  it('is correct in a buffer of a longer ranking', () => {
     const ranked = new Ranking()
     fc.assert(
       fc.property(fc.array(someCosts, { minLength: 1, maxLength: 4 }), (histories) => {
@@ -149,7 +149,7 @@ function chance(seed: number): () => number {
 describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kind) => {
   const ranking = (candidates: readonly Candidate[]) => asRanked(kind.create({}), request, candidates, chance(7))
 
-  it('ranks a fleet the same whatever its sheet held before', () => {
+  it('ranks a fleet independently of previous contents of its cost table', () => {
     fc.assert(
       fc.property(fleet, fleet, (one, other) => {
         const before = ranking(one)

@@ -85,7 +85,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(open({ split: config({}) }), { promptTokens: 100 })).toMatchObject({ kind: 'whole' })
   })
 
-  it('serves whole when nobody can prefill, or refuses where that was asked for', () => {
+  it('serves unsplit without a prefill engine, or refuses if configured so', () => {
     const [lenient, strict] = [open(), open({ split: config({ mode: 'always', fallback: 'fail' }) })]
     down(lenient, 'p0', 'p1')
     down(strict, 'p0', 'p1')
@@ -93,7 +93,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(strict)).toMatchObject({ reason: 'role_empty' })
   })
 
-  it('serves a prompt below the threshold whole while nobody can prefill, whatever the fallback', () => {
+  it('serves a prompt below the threshold unsplit without a prefill engine, for any fallback', () => {
     for (const fallback of ['fail', 'decode_only'] as const) {
       const state = open({ split: config({ fallback, thresholdTokens: 1_000 }) })
       down(state, 'p0', 'p1')
@@ -171,7 +171,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(state)).toMatchObject({ reason: 'role_empty' })
   })
 
-  it('says that nobody can decode', () => {
+  it('reports that no engine can decode', () => {
     const state = open()
     down(state, 'd0', 'd1')
     expect(place(state)).toMatchObject({ reason: 'engines_unavailable' })

@@ -14,7 +14,7 @@ const heldBy = (engine: string) =>
   admission({ promptTokens: 64_000, hints: [{ engine, matchedTokens: 63_000, tier: 'device' as const }] })
 
 describe('a shadow that disagrees', () => {
-  it('says so in each decision, with the time it expects to gain', () => {
+  it('reports it in each decision, with the predicted gain', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, shadow: { name: 'predicted', options: {} } })
     const seen = [0, 1].map((at) => {
       const chosen = state.rank(heldBy('b'), at)
@@ -45,7 +45,7 @@ describe('a shadow that disagrees', () => {
     expect(total).toBeCloseTo(gained.reduce((sum, { predictedGainMs }) => sum + predictedGainMs! / 1000, 0))
   })
 
-  it('has no opinion where its policy can rank nobody', () => {
+  it('is absent if its policy can rank no engine', () => {
     const state = open({ shadow: { name: 'kv_aware', options: {} } })
     const chosen = state.rank(admission({ hints: null }), 0)
     expect('decision' in chosen && chosen.decision.shadow).toBeNull()

@@ -121,7 +121,7 @@ describe('rendezvous', () => {
 })
 
 describe('bounded load', () => {
-  it('puts first an engine that stays within its share, and loses nobody', () => {
+  it('orders engines within their share first, and keeps all', () => {
     fc.assert(
       fc.property(weighted, (engines) => {
         const bounded = withinBound(engines, 1.25)

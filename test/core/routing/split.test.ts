@@ -112,7 +112,7 @@ describe('legs of a booking', () => {
     expect(held(state)).toBe(0)
   })
 
-  it('end exactly once, in whatever order they are told of, also when they are told twice or not at all', () => {
+  it('end exactly once, for any order, repetition or loss of events', () => {
     const step = fc.constantFrom('encode', 'prefill', 'first', 'resume', 'restore')
     fc.assert(
       fc.property(fc.array(step, { maxLength: 12 }), fc.boolean(), (steps, last) => {
