@@ -179,7 +179,7 @@ describe('a gateway whose engine is a balancer before itself', () => {
     expect(round).toMatchObject({
       name: 'round',
       findings: [
-        { check: 'health', mark: 'problem', says: 'the address leads back to the gateway of this configuration' },
+        { check: 'health', mark: 'problem', message: 'the address leads back to the gateway of this configuration' },
       ],
     })
     expect(real!.findings.find(({ check }) => check === 'health')).toMatchObject({ mark: 'ok' })
@@ -192,6 +192,6 @@ describe('a gateway whose engine is a balancer before itself', () => {
     await start(a, pool)
     await start(b, poolOf({ one: at(a) }))
     const seen = await visitPool(pool)
-    expect(seen.find('completion')).toMatchObject({ mark: 'problem', says: expect.stringMatching(/508.*come round/) })
+    expect(seen.find('completion')).toMatchObject({ mark: 'problem', message: expect.stringMatching(/508.*come round/) })
   })
 })
