@@ -12,14 +12,14 @@ let checkedAt = 0
 let stalled = 0
 
 /**
- * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or busy.
- * It has not read what arrived meanwhile, so callers extend the limits of others by this time.
+ * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or
+ * busy. It has not read what arrived meanwhile, so callers extend the limits of others by this time.
  */
 export const stalledMs = (): number => stalled
 
 /**
- * A time limit that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes that
- * arrived while this process was late can still cancel or move it. It does not keep the process alive.
+ * A time limit that is set, moved and cancelled often and rarely fires. It fires after sockets have been read: bytes
+ * that arrived while this process was late can still cancel or move it. It does not keep the process alive.
  */
 export class Deadline {
   readonly #onDue: () => void

@@ -15,7 +15,10 @@ export type Lookup = (name: string) => Promise<readonly string[]>
 export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> =>
   lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
 
-/** As connections are made: /etc/hosts and search domains count. An engine with addresses of both families is one engine. */
+/**
+ * As connections are made: /etc/hosts and search domains count. An engine with addresses of both families is one
+ * engine.
+ */
 export const systemLookup: Lookup = async (name) => {
   const found = await dns.lookup(name, { all: true })
   const family = found.some((one) => one.family === 4) ? 4 : 6
@@ -63,7 +66,10 @@ export class Discovery {
     this.#parts = parts
   }
 
-  /** With the engines that are there. Names it has not heard of are looked up first, and from now on beside those it follows. */
+  /**
+   * With the engines that are there. Names it has not heard of are looked up first, and from now on beside those it
+   * follows.
+   */
   async resolve(written: Config): Promise<Config> {
     const wanted = namesIn(written)
     const fresh = [...wanted].filter(([name]) => !this.#names.has(name))
@@ -149,7 +155,10 @@ export class Discovery {
     return () => clearInterval(timer)
   }
 
-  /** One after the other, as far as they answer in time: lookups share few threads with each other and with connections to names. */
+  /**
+   * One after the other, as far as they answer in time: lookups share few threads with each other and with connections
+   * to names.
+   */
   async #round(changed: () => void): Promise<void> {
     if (this.#looking) return
     this.#looking = true
@@ -191,7 +200,10 @@ export class Discovery {
   }
 }
 
-/** Takes in one answer. One of another family is of the same engines, whose own addresses a name server failed to tell, or lost: it counts once those are gone. */
+/**
+ * Takes in one answer. One of another family is of the same engines, whose own addresses a name server failed to tell,
+ * or lost: it counts once those are gone.
+ */
 function update(
   addresses: Map<string, number>,
   answer: readonly string[],

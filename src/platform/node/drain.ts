@@ -1,4 +1,4 @@
-/** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
+/** Shutdown: no new requests, running ones may finish, and every booking is released. */
 import type { Server } from 'node:http'
 import type { Http1Server } from './http1/server.ts'
 import { DeadlineError, withDeadline } from '../../timeout.ts'
@@ -21,45 +21,45 @@ export class Background {
     return this.#running.size
   }
 
-  /** Resolves when nothing runs any more, also of what was added meanwhile. */
+  /** Resolves when all work is done, including work added meanwhile. */
   async settled(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running)
   }
 }
 
 export interface DrainOptions {
-  /** How long open exchanges may take. */
+  /** Time for running requests. */
   readonly drainMs: number
-  /** How long releases may take after that. */
+  /** Time for releases after that. */
   readonly settleMs: number
   /** Aborted: stop waiting. */
   readonly now: AbortSignal
 }
 
-/** `cut`: connections that were still busy when time was up. */
+/** `cut`: connections were still busy at the end of the time. */
 export interface Drained {
   readonly cut: boolean
 }
 
 export interface Draining {
   readonly server: Server
-  /** Connections the server does not know of. */
+  /** Connections that http1 reads. */
   readonly context: Http1Server
   readonly background: Background
-  /** Told before connections are cut. */
+  /** Called before connections are cut. */
   readonly cutting: () => void
 }
 
-/** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
+/** Closes the listener, waits for running requests, cuts those that do not end, and waits for their releases. */
 export async function drainServer(
   { server, context, background, cutting }: Draining,
   options: DrainOptions,
 ): Promise<Drained> {
-  // Whoever stands at the listener, and was not let in yet, would be reset with it.
+  // Connections that are not accepted yet would be reset with the listener.
   await letIn(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   context.endSoon()
-  // Kept-alive connections fall idle one by one; Node closes only those that are idle at the time of `close`.
+  // Keep-alive connections become idle one by one; Node closes only those that are idle at the time of `close`.
   const sweep = setInterval(() => server.closeIdleConnections(), 50)
   const inTime = await within(closed, options.drainMs, options.now)
   clearInterval(sweep)
@@ -73,10 +73,10 @@ export async function drainServer(
   return { cut: !inTime }
 }
 
-/** One connection a turn of the event loop is let in: many may stand there. */
+/** Turns of the event loop, each of which accepts one connection. */
 const MOST_LET_IN = 1_000
 
-/** Until nobody stands at the listener, or too many come. */
+/** Waits until no connection waits at the listener, or too many arrive. */
 async function letIn(server: Server): Promise<void> {
   let came = true
   const onConnection = () => {
@@ -91,7 +91,7 @@ async function letIn(server: Server): Promise<void> {
   server.off('connection', onConnection)
 }
 
-/** true: the work ended within the limit, and before `enough` was aborted. */
+/** Resolves with true if the work ended within the limit and before `enough` was aborted. */
 async function within(work: Promise<void>, limitMs: number, enough: AbortSignal | null): Promise<boolean> {
   try {
     await withDeadline(limitMs, work, { signal: enough })

@@ -10,29 +10,32 @@ export interface LogTarget {
   write(line: string): void
 }
 
-/** What waits for a reader; lines beyond are dropped. */
+/** Bytes of lines that wait for a slow reader. Later lines are dropped. */
 const WAITING_BYTES = 2 ** 20
-/** A pipe holds 64 KB: as often as this, a busy log still gets out. */
+/** Interval of writes to a full pipe, which holds 64 KB. */
 const RETRY_MS = 5
-/** At the end of the process a reader may pause this long between two lines, and has this long for all. */
+/** At exit: longest pause of the reader between two lines, and longest time in all. */
 const LAST_PAUSE_MS = 1_000
 const LAST_MS = 5_000
 
 let output: StandardOutput | null = null
 
-/** Standard output, one for all logs of the process. */
+/** Standard output, shared by all logs of the process. */
 export function standardOutput(): LogTarget {
   output ??= new StandardOutput()
   return output
 }
 
-/** Lines stay whole and in order; a line says how many are missing. */
+/**
+ * Writes whole lines in order, without waiting for a reader or a disk. A later line counts the dropped ones. Why not
+ * pino.destination: docs/decisions/second-paths.md.
+ */
 class StandardOutput implements LogTarget {
   #waiting: Uint8Array[] = []
   #bytes = 0
   #dropped = 0
   #retries = false
-  /** Said so already. */
+  /** The failure has been reported. */
   #failing = false
 
   constructor() {
@@ -46,7 +49,7 @@ class StandardOutput implements LogTarget {
   }
 
   #wait(line: Uint8Array): void {
-    // The rest of one that has begun is never dropped.
+    // The rest of a line that has begun is never dropped.
     if (this.#waiting.length > 0 && this.#bytes + line.length > WAITING_BYTES) this.#dropped += 1
     else {
       this.#waiting.push(line)
@@ -59,7 +62,7 @@ class StandardOutput implements LogTarget {
     this.#retries = false
     let gone = 0
     for (; gone < this.#waiting.length; gone++) {
-      // One by one: a pipe takes a line whole or not at all, and other threads write to it too.
+      // One line at a time: a pipe takes it whole or not at all, and other threads write to the pipe too.
       const line = this.#waiting[gone]!
       const written = this.#written(line)
       this.#bytes -= written
@@ -75,7 +78,7 @@ class StandardOutput implements LogTarget {
     this.write(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lines, event: 'log_dropped' })}\n`)
   }
 
-  /** Nothing is run any more: waiting is all there is. */
+  /** Writes the rest at exit, when no event runs any more. */
   #end(): void {
     const clock = new Int32Array(new SharedArrayBuffer(4))
     const from = performance.now()
@@ -95,27 +98,27 @@ class StandardOutput implements LogTarget {
     setTimeout(() => this.#flush(), RETRY_MS).unref()
   }
 
-  /** Bytes that were taken; 0: none, now. */
+  /** Returns the bytes written; 0: none for now. */
   #written(text: string | Uint8Array): number {
     try {
       return typeof text === 'string' ? writeSync(1, text) : writeSync(1, text)
     } catch (error) {
       const { code = 'unknown error' } = error as NodeJS.ErrnoException
-      // A pipe that is full: its reader may be slow.
+      // A full pipe: the reader is slow.
       if (code !== 'EAGAIN' && !this.#failing) {
         this.#failing = true
-        complain(`The log cannot be written (${code}): requests go on without it.\n`)
+        report(`The log cannot be written (${code}): requests go on without it.\n`)
       }
       return 0
     }
   }
 }
 
-function complain(text: string): void {
+function report(text: string): void {
   try {
     writeSync(2, text)
   } catch {
-    // Nobody is left to tell.
+    // stderr cannot be written either.
   }
 }
 
@@ -125,7 +128,7 @@ export interface NodeLog extends Log {
   setLevel(level: LogConfig['level']): void
 }
 
-/** Writes to stdout, or to `target`; `base` stands in every line. */
+/** Opens a log on stdout or `target`. `base`: fields of every line. */
 export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fields | null = null): NodeLog {
   const logger = pino(
     {
@@ -156,7 +159,7 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
   }
 }
 
-/** What never stands in a log, whoever passes it: credentials, and what users wrote. */
+/** Fields that are never logged: credentials and texts of users. */
 const never: ReadonlySet<string> = new Set([
   'authorization',
   'body',
@@ -177,7 +180,7 @@ function printable(fields: Fields): Fields {
   return shown
 }
 
-/** An error with its causes, each in a line. The stack of the innermost says where it began; a network error needs none. */
+/** Describes an error with its causes and the stack of the innermost, except for network errors. */
 function describe(error: Error): Fields {
   const messages: string[] = []
   let innermost = error

@@ -1,4 +1,7 @@
-/** Requests with long prompts, parsed without a string of either the document or its long texts: each costs more than all else. */
+/**
+ * Parses requests with long prompts without strings of the document and its long texts. Why:
+ * docs/decisions/long-texts.md.
+ */
 import { isUtf8 } from 'node:buffer'
 import { Utf8Text, restoreTexts } from '../../core/tokens/utf8-text.ts'
 
@@ -6,22 +9,23 @@ const LEAST_PLAIN = 0x20
 const UNICODE = 0x75
 const HIGH_BITS = 0x80808080 | 0
 
-/** What the byte after a backslash stands for; 0: it may not stand there, or is `u`. */
+/** Meaning of the byte after a backslash; 0: invalid, or `u`. */
 const MEANINGS = new Uint8Array(256)
 for (const [letter, meaning] of ['""', '\\\\', '//', 'b\b', 'f\f', 'n\n', 'r\r', 't\t'])
   MEANINGS[letter!.charCodeAt(0)] = meaning!.charCodeAt(0)
 
-/** Value of a hexadecimal digit; -1: it is none. */
+/** Value of a hexadecimal digit; -1: not a digit. */
 const DIGITS = new Int8Array(256).fill(-1)
 for (const digit of '0123456789abcdefABCDEF') DIGITS[digit.charCodeAt(0)] = Number.parseInt(digit, 16)
 
-// Four bytes at a time (Mycroft's test for a zero byte, and the same for one below a limit): byte by byte would take as long as JSON.parse.
+// Four bytes at a time (Mycroft's test for a zero byte, and the same for one below a limit): byte by byte would take
+// as long as JSON.parse.
 const below = (word: number): number => ((word - 0x20202020) | 0) & ~word
 const isZero = (word: number): number => ((word - 0x01010101) | 0) & ~word
 const hasSpecial = (word: number): boolean =>
   ((below(word) | isZero(word ^ 0x22222222) | isZero(word ^ 0x5c5c5c5c)) & HIGH_BITS) !== 0
 
-/** Is there a control character among the bytes `[from, to)`? JSON wants them escaped. */
+/** Whether the bytes `[from, to)` have a control character, which JSON requires to be escaped. */
 export function hasControl(document: DataView, from: number, to: number): boolean {
   let found = 0
   let at = from
@@ -36,30 +40,31 @@ export function hasControl(document: DataView, from: number, to: number): boolea
   return (found & HIGH_BITS) !== 0
 }
 
-/** Returned for a text that goes on: reading stopped so that others get their turn. */
+/** Returned for a text that is not read to its end, so that other requests get a turn. */
 export const UNFINISHED = -2
-/** Some 10 ms of escapes. */
+/** Bytes of a turn: about 10 ms of escapes. */
 const SLICE_BYTES = 2 * 1024 * 1024
 
-/** Undoes the escapes of a document's texts, one after the other, in one buffer that they share. */
+/** Unescapes the texts of a document, one after the other, into one shared buffer. */
 export class Unescaper {
   readonly #document: DataView
   readonly #bytes: Uint8Array
   readonly #out: DataView
-  /** Where the next text goes; before it are those that were taken. */
+  /** Start of the next text, behind those that were taken. */
   #from = 0
   #to = 0
-  /** Where an unfinished text goes on. */
+  /** Position in an unfinished text. */
   #at = 0
 
   constructor(document: DataView) {
     this.#document = document
-    // What is written never outruns what is read, but for the rest of a word. Not filled: pages nobody writes to cost nothing.
+    // Unescaped text is never longer than its source, except for the rest of a word. Not filled: unused pages cost
+    // nothing.
     this.#bytes = Buffer.allocUnsafeSlow(document.byteLength + 4)
     this.#out = new DataView(this.#bytes.buffer)
   }
 
-  /** The text that was read last, as UTF-8. Untaken, the next one overwrites it. */
+  /** Returns the text that was read last, as UTF-8. The next text overwrites one that is not taken. */
   take(): Uint8Array {
     const text = this.#bytes.subarray(this.#from, this.#to)
     this.#from = this.#to
@@ -95,7 +100,7 @@ export class Unescaper {
         this.#to = to
         return UNFINISHED
       }
-      // Byte by byte through the word that has something special in it.
+      // Byte by byte through the word that has a special character.
       for (const last = Math.min(at + 4, end); at < last;) {
         const byte = document.getUint8(at)
         if (byte === QUOTE) {
@@ -123,7 +128,7 @@ export class Unescaper {
   }
 }
 
-/** What `\uXXXX`, or two of them that are a pair, stand for; -1: no such thing is there. */
+/** Code point of `\uXXXX` or of a surrogate pair; -1: invalid. */
 function codePointAt(document: DataView, at: number): number {
   const unit = unitAt(document, at)
   if (unit < 0xd800 || unit > 0xdfff) return unit
@@ -143,39 +148,42 @@ function unitAt(document: DataView, at: number): number {
   return unit
 }
 
-/** Returns where it ends. */
+/** Writes a code point and returns the position behind it. */
 function putUtf8(out: DataView, at: number, code: number): number {
   if (code < 0x80) {
     out.setUint8(at, code)
     return at + 1
   }
   const tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3
-  // The first byte's high bits say how many follow.
+  // The high bits of the first byte give the number of bytes that follow.
   out.setUint8(at, ((0xff00 >> (tail + 1)) & 0xff) | (code >> (6 * tail)))
   for (let i = 1; i <= tail; i++) out.setUint8(at + i, 0x80 | ((code >> (6 * (tail - i))) & 0x3f))
   return at + 1 + tail
 }
 
-/** Shorter documents are parsed whole: that takes no longer. */
+/** Shorter documents are parsed whole, which takes no longer. */
 const LEAST_BYTES = 64 * 1024
-/** Shorter documents hold nobody up. */
+/** Shorter documents delay no other request. */
 const TURNS_BYTES = 4 * 1024 * 1024
 /** Shorter texts stay in the document. */
 const LONG_BYTES = 2 * 1024
-/** A document is given up when it has more besides long texts than this and than a quarter of these: looking through it is slower than JSON.parse. */
+/**
+ * A document with more bytes outside long texts than this and a quarter of these texts is parsed whole: the search
+ * would be slower than JSON.parse.
+ */
 const MOST_BETWEEN = 8 * 1024
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-/** Begins a string that stands for a long text; its number follows. */
+/** Start of a string that replaces a long text; the number of the text follows. */
 const MARK = '\0'
 const MARK_IN_JSON = '\\u0000'
 
-// A text may begin with what would be a byte order mark at the beginning of a document.
+// A text may begin with a byte order mark, which only a document must not.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 const decode = (text: Uint8Array): string => utf8.decode(text)
 
-/** The document with its long texts cut out of it, a mark in the place of each. */
+/** The document with a mark in the place of each long text. */
 interface Cut {
   readonly json: string
   readonly texts: readonly Utf8Text[]
@@ -194,12 +202,12 @@ export function parseLong(bytes: Uint8Array): object | null {
   }
 }
 
-/** The same, and `turn` is awaited within a document whose escapes take long. */
+/** Like `parseLong`, and awaits `turn` while it reads a document whose escapes take long. */
 export function parseLongInTurns(
   turn: () => Promise<void>,
 ): (bytes: Uint8Array) => object | null | Promise<object | null> {
   const inTurns = async (bytes: Uint8Array): Promise<object | null> => {
-    // Its last read may have moved all of it to larger memory.
+    // The last read may have copied the whole body to larger memory.
     await turn()
     const parsing = parse(bytes)
     for (;;) {
@@ -223,12 +231,12 @@ function* parse(bytes: Uint8Array): Generator<void, object | null> {
     )
     return filled === cut.texts.length ? request : null
   } catch {
-    // No JSON, or nested deeper than the stack is.
+    // Not JSON, or nested too deeply for the stack.
     return null
   }
 }
 
-/** null: there is no long text, or too much else, or a string that could be taken for a mark. */
+/** null: no long text, too much besides, or a string that looks like a mark. */
 function* cutTexts(bytes: Buffer): Generator<void, Cut | null> {
   const strings = new Strings(bytes)
   const texts: Utf8Text[] = []
@@ -258,20 +266,20 @@ function* cutTexts(bytes: Buffer): Generator<void, Cut | null> {
 }
 
 interface JsonString {
-  /** Where its closing quote is. */
+  /** Position of the closing quote. */
   readonly end: number
-  /** null: it is short. */
+  /** null: a short string. */
   readonly text: Utf8Text | null
 }
 
-/** The strings of a document, asked for from left to right. */
+/** The strings of a document, read from left to right. */
 class Strings {
   readonly #bytes: Buffer
   readonly #view: DataView
   #unescaper: Unescaper | null = null
-  /** Of the string that is unescaped. */
+  /** Start of the string being unescaped. */
   #start = 0
-  /** The first backslash at or after the place that was last asked for, or the end of the document. */
+  /** First backslash at or after the last position, or the end of the document. */
   #backslash = -1
 
   constructor(bytes: Buffer) {
@@ -279,7 +287,7 @@ class Strings {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   }
 
-  /** The string whose first byte is at `start`. null: it is no string of JSON. `unfinished`: `resume` goes on. */
+  /** Reads the string whose first byte is at `start`. null: not a JSON string. `unfinished`: call `resume`. */
   at(start: number): JsonString | 'unfinished' | null {
     const bytes = this.#bytes
     const quote = bytes.indexOf(QUOTE, start)

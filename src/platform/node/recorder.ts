@@ -38,7 +38,10 @@ export class Recording {
     return recorded(cluster, { salt, blockTokens, now: () => Date.now(), write: (line) => file.write(line) })
   }
 
-  /** Requests that came before are recorded as before until `keep`. Throws as the constructor does, and nothing has changed. */
+  /**
+   * Requests that came before are recorded as before until `keep`. Throws as the constructor does, and nothing has
+   * changed.
+   */
   adopt(record: RecordConfig | null): RecordingChange {
     const before = this.#running
     if (JSON.stringify(record) === JSON.stringify(before?.record ?? null))

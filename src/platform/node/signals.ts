@@ -68,12 +68,18 @@ export function onReload(reload: () => void): void {
   if (process.platform !== 'win32') process.on('SIGUSR2', reload)
 }
 
-/** Node opens the inspector at SIGUSR1, on a process that holds all keys. A listener replaces that. Windows has no such signal. */
+/**
+ * Node opens the inspector at SIGUSR1, on a process that holds all keys. A listener replaces that. Windows has no such
+ * signal.
+ */
 export function disableInspectorSignal(): void {
   if (process.platform !== 'win32') process.on('SIGUSR1', () => {})
 }
 
-/** `npm start` runs us in a shell that dies of SIGTERM without passing it on: without a parent, nobody wants us any more. */
+/**
+ * `npm start` runs us in a shell that dies of SIGTERM without passing it on: without a parent, nobody wants us any
+ * more.
+ */
 function stopWithParent(stop: AbortController): void {
   const parent = process.ppid
   const timer = setInterval(() => {

@@ -96,7 +96,8 @@ export interface RunningGateway {
   /** `host:port` of `ttft.listen`; null: not configured. */
   readonly reports: string | null
   /**
-   * Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and nothing has changed.
+   * Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and
+   * nothing has changed.
    * @param sameFiles vocabularies that are open are not read anew: nobody asked for that
    */
   adopt(config: Config, sameFiles?: boolean): Promise<void>

@@ -2,7 +2,10 @@
 
 /** How often the machine's clock is looked at: it costs as much again. */
 const CHECK_MS = 1_000
-/** How much slower than time it runs until a machine's clock that was set back has caught up: what is measured meanwhile is little off. */
+/**
+ * How much slower than time it runs until a machine's clock that was set back has caught up: what is measured
+ * meanwhile is little off.
+ */
 const SLOWER = 0.01
 
 /** Both in milliseconds. */
@@ -14,8 +17,9 @@ export interface Clocks {
 }
 
 /**
- * Milliseconds since the epoch that never go back. Were they to, every circuit, probe and answer kept for a while would stay
- * as it is for as long as the clock was set back by. What the machine's clock is set forward by is followed within a second.
+ * Milliseconds since the epoch that never go back. Were they to, every circuit, probe and answer kept for a while
+ * would stay as it is for as long as the clock was set back by. What the machine's clock is set forward by is followed
+ * within a second.
  */
 export function steadyClock({ wall, steady }: Clocks): () => number {
   let base = wall()

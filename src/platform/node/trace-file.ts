@@ -32,8 +32,8 @@ export interface TraceFileOptions {
 
 /**
  * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, `files` in all. Several
- * processes may write to the same one, as a gateway and its successor do while the older one drains. A disk that fails costs
- * lines, never requests, and leaves no half of one. Throws when the file cannot be opened at all.
+ * processes may write to the same one, as a gateway and its successor do while the older one drains. A disk that fails
+ * costs lines, never requests, and leaves no half of one. Throws when the file cannot be opened at all.
  */
 export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptions): TraceFile {
   const file = new SharedFile(path, maxBytes, files)
@@ -132,8 +132,8 @@ class SharedFile {
   }
 
   /**
-   * Only one process moves the files at a time. Where no new file can be had, nothing is moved, again and again, until the
-   * oldest are gone. false: another one is at it.
+   * Only one process moves the files at a time. Where no new file can be had, nothing is moved, again and again, until
+   * the oldest are gone. false: another one is at it.
    */
   #lock(): boolean {
     try {

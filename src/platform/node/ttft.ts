@@ -11,7 +11,10 @@ import { BatchExporter } from '../../telemetry/batch-exporter.ts'
 /** Long enough for a batch, short enough for whoever asks next. */
 const DELAY_MS = 250
 
-/** Keeps reports as before, and passes each on in batches to the gateway of `relay`, if there is one at the time; a repeat does no harm there. */
+/**
+ * Keeps reports as before, and passes each on in batches to the gateway of `relay`, if there is one at the time; a
+ * repeat does no harm there.
+ */
 export function relayed(
   ttft: Ttft,
   relay: () => TtftConfig['relay'],

@@ -5,15 +5,19 @@ import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabu
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
 import { stateOf } from './file-state.ts'
 
-/** What a configuration's pools count with, by name. Rejects as `openVocabularies` does. @param sameFiles what is open stays as it is, whatever has become of its file */
+/**
+ * What a configuration's pools count with, by name. Rejects as `openVocabularies` does. @param sameFiles what is open
+ * stays as it is, whatever has become of its file
+ */
 export type VocabulariesOf<Kept = OpenVocabulary> = (
   config: Config,
   sameFiles?: boolean,
 ) => Promise<ReadonlyMap<string, Kept>>
 
 /**
- * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps its
- * tokenizer, and the words that one has learned. @param keep what of each is kept from one configuration to the next
+ * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps
+ * its tokenizer, and the words that one has learned. @param keep what of each is kept from one configuration to the
+ * next
  */
 export function vocabulariesIn<Kept = OpenVocabulary>(
   folder: string,

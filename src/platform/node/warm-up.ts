@@ -2,14 +2,17 @@ import { IdBuffer } from '../../core/tokens/id-buffer.ts'
 import type { OpenVocabulary } from '../../vocabulary.ts'
 
 /**
- * Characters of the longest text for the first vocabulary; each further text has half as many. Together about as many as
- * it takes until the engine of JavaScript has compiled, and compiled well, all that a prompt runs through, and the
+ * Characters of the longest text for the first vocabulary; each further text has half as many. Together about as many
+ * as it takes until the engine of JavaScript has compiled, and compiled well, all that a prompt runs through, and the
  * buffers a tokenizer keeps have grown to a long prompt's size.
  */
 const LONGEST_CHARS = 128_000
 /** Other vocabularies run through the same code, and need only what is their own. */
 const LATER_CHARS = 16_000
-/** Several texts rather than one: what happens once a text would else be new to compiled code, which then is thrown away. */
+/**
+ * Several texts rather than one: what happens once a text would else be new to compiled code, which then is thrown
+ * away.
+ */
 const SHORTEST_CHARS = 500
 
 /**
@@ -35,7 +38,10 @@ function randomFrom(seed: number): () => number {
   return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
 }
 
-/** First letter and number of letters, for characters of one to four bytes, and marks that normalisation joins with them. */
+/**
+ * First letter and number of letters, for characters of one to four bytes, and marks that normalisation joins with
+ * them.
+ */
 const SCRIPTS = [
   [0x61, 26],
   [0x41, 26],

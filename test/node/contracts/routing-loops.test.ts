@@ -192,6 +192,9 @@ describe('a gateway whose engine is a balancer before itself', () => {
     await start(a, pool)
     await start(b, poolOf({ one: at(a) }))
     const seen = await visitPool(pool)
-    expect(seen.find('completion')).toMatchObject({ mark: 'problem', message: expect.stringMatching(/508.*come round/) })
+    expect(seen.find('completion')).toMatchObject({
+      mark: 'problem',
+      message: expect.stringMatching(/508.*come round/),
+    })
   })
 })

@@ -145,8 +145,8 @@ export class ChunkParser {
 const LOOP_BYTES = 32
 
 /**
- * Decodes a chunked body read by read. The payload of a read is moved to its front, so the cost depends on the bytes and
- * not on the number of chunks: a body in one-byte chunks makes no object per chunk.
+ * Decodes a chunked body read by read. The payload of a read is moved to its front, so the cost depends on the bytes
+ * and not on the number of chunks: a body in one-byte chunks makes no object per chunk.
  */
 export class ChunkedDecoder {
   /** Bytes of the last read that belong to the body, framing included. */

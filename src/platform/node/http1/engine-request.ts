@@ -1,6 +1,6 @@
 /**
- * One request to an engine over one connection: its timeouts, the head of its response, and the body, which is queued for
- * a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
+ * One request to an engine over one connection: its timeouts, the head of its response, and the body, which is queued
+ * for a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
  */
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { LeadingComments } from '../../../origin/relay/sse.ts'

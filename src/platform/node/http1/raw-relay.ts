@@ -1,7 +1,7 @@
 /**
  * Moves a body from the engine's socket to the client's socket, without web streams: bytes are written in the tick of
- * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or held
- * bytes back, until engine and client are at the same chunk boundary again.
+ * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or
+ * held bytes back, until engine and client are at the same chunk boundary again.
  */
 import { HEARTBEAT, RelayController } from '../../../origin/relay/controller.ts'
 import type { Tap } from '../../../origin/relay/tap.ts'
@@ -86,8 +86,8 @@ export class TapResult {
   }
 
   /**
-   * The bytes in the engine's framing, without what the tap removed: complete chunks are dropped, others are framed again.
-   * Each range is one whole chunk. null: bytes were held back, so the chunks do not match what passed.
+   * The bytes in the engine's framing, without what the tap removed: complete chunks are dropped, others are framed
+   * again. Each range is one whole chunk. null: bytes were held back, so the chunks do not match what passed.
    */
   withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] | null {
     if (this.#before > 0 || this.#fates.includes(MIXED)) return null
@@ -246,7 +246,9 @@ export class RawRelay implements BodySink {
     this.#arm()
   }
 
-  /** Writes the bytes unchanged if nothing was held back or removed, and the client is at the engine's chunk boundary. */
+  /**
+   * Writes the bytes unchanged if nothing was held back or removed, and the client is at the engine's chunk boundary.
+   */
   #write(
     bytes: Buffer,
     framing: BodyFraming,

@@ -43,8 +43,8 @@ const AHEAD_BYTES = 64 * 1024
 /** The rest of an unwanted body is read and discarded up to this size. A longer one closes the connection. */
 const SKIP_BYTES = 256 * 1024
 /**
- * Bytes of chunked bodies that one connection may send in one turn of the event loop: about 3 ms of parsing. libuv reads
- * up to 2 MiB at once.
+ * Bytes of chunked bodies that one connection may send in one turn of the event loop: about 3 ms of parsing. libuv
+ * reads up to 2 MiB at once.
  */
 const TURN_BYTES = 256 * 1024
 /**

@@ -1,6 +1,6 @@
-/** Memory of one request body: grows by doubling, so a body takes at most twice its bytes, however it is cut. */
+/** Memory of one request body. It doubles, so a body takes at most twice its bytes, whatever the size of its reads. */
 
-/** Memory from this size on is given back once nobody reads it any more: for less it does not pay. */
+/** Memory of this size or more is freed at once when it is not read any more. */
 const GIVEN_BACK_BYTES = 16 * 1024
 const NO_BYTES = Buffer.alloc(0)
 
@@ -28,7 +28,7 @@ export class BodyBuffer {
     return this.#length === this.#memory.length ? this.#memory : this.#memory.subarray(0, this.#length)
   }
 
-  /** Copies. */
+  /** Copies `bytes` to the end. */
   put(bytes: Uint8Array): void {
     const needed = this.#length + bytes.length
     if (needed > this.#memory.length) this.#grow(needed)
@@ -36,7 +36,7 @@ export class BodyBuffer {
     this.#length = needed
   }
 
-  /** Frees the memory now. Views of it are empty from here on. */
+  /** Frees the memory at once. Views of it become empty. */
   free(): void {
     giveBack(this.#memory)
     this.#memory = NO_BYTES
@@ -53,8 +53,8 @@ export class BodyBuffer {
 }
 
 /**
- * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what lies
- * outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
+ * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what
+ * lies outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
  */
 export function giveBack({ buffer, length }: Buffer): void {
   if (length >= GIVEN_BACK_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)

@@ -1,4 +1,6 @@
-/** Bounds what clients' connections hold: how many there are (`limits.connections`), and how long one may read nothing (`limits.write_ms`). */
+/**
+ * Limits of client connections: their number (`limits.connections`) and the time without a read (`limits.write_ms`).
+ */
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { FailureReason } from '../../../failure.ts'
@@ -6,30 +8,30 @@ import type { Log } from '../../../ports.ts'
 import { Deadline } from '../deadline.ts'
 
 export interface ConnectionLimits {
-  /** Connections of clients that are served at once. */
+  /** Most client connections at a time. */
   readonly connections: number
-  /** Longest time a client may read nothing of its answer; 0: no limit. */
+  /** Longest time in which a client reads nothing of its response; 0: no limit. */
   readonly writeMs: number
 }
 
 export interface ConnectionGuardParts {
-  /** Asked each time: a reload may change them. */
+  /** Called for each connection: a reload may change the limits. */
   readonly limits: () => ConnectionLimits
   readonly count: (reason: Extract<FailureReason, 'connections_full' | 'write_timeout'>) => void
-  /** The answer to a connection beyond the limit, as bytes of HTTP/1.1. */
+  /** Response to a connection beyond the limit, as an HTTP/1.1 message. */
   readonly refusal: string
   readonly log: Log
 }
 
-/** Connections that are being refused at once, each of which has a descriptor. Beyond it they are answered before their request is read. */
+/** Connections being refused at a time, each with a descriptor. Others are refused before their request is read. */
 const MOST_REFUSED = 32
-/** Listeners, logs, probes, what else the process has open. */
+/** Descriptors of listeners, logs, health checks and other files. */
 const BASE_DESCRIPTORS = 48
 const FEWEST_CONNECTIONS = 16
-/** A refused client has this long to send its request and read the answer. */
+/** Time for a refused client to send its request and read the response. */
 const REFUSAL_MS = 1_000
 const LINE_EVERY_MS = 1_000
-/** How often a client that reads nothing is looked at within its limit. */
+/** Checks of a client that reads nothing, within its limit. */
 const LOOKS = 20
 
 /**
@@ -42,7 +44,10 @@ export function connectionsFor(descriptors: number | null, threads: number): num
   return Math.max(FEWEST_CONNECTIONS, Math.floor((share - MOST_REFUSED - BASE_DESCRIPTORS) / 2))
 }
 
-/** The soft limit of open files (`ulimit -n`), which Node raises to the hard one at its start. null: not known, or none. */
+/**
+ * Soft limit of open files (`ulimit -n`), which Node raises to the hard limit at its start. null: unknown or
+ * unlimited.
+ */
 export function descriptorLimit(): number | null {
   try {
     const found = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))
@@ -63,7 +68,7 @@ export class ConnectionGuard {
     this.#parts = parts
   }
 
-  /** false: the connection is beyond the limit, and is answered here. */
+  /** Counts a connection. false: it is beyond the limit and has been refused. */
   admits(socket: Socket): boolean {
     const { limits, count, log } = this.#parts
     const { connections } = limits()
@@ -89,7 +94,7 @@ export class ConnectionGuard {
     this.#note(socket, limit)
     socket.on('error', () => {})
     if (this.#refused >= MOST_REFUSED) {
-      // Small enough for the system to take at once. A reset behind it may overtake it where the network is slow.
+      // The system takes it at once. On a slow network the reset may overtake it.
       socket.write(this.#parts.refusal, 'latin1')
       return void socket.destroy()
     }
@@ -100,7 +105,7 @@ export class ConnectionGuard {
       this.#refused--
       deadline.cancel()
     })
-    // Clients take an answer that comes before their request for garbage, and closing with a request unread resets the connection.
+    // Clients reject a response that precedes their request, and a close with an unread request resets the connection.
     socket.once('data', () => socket.end(this.#parts.refusal, 'latin1'))
     socket.once('end', () => socket.destroy())
   }
@@ -126,18 +131,18 @@ export class ConnectionGuard {
 
 const writeLimits = new WeakMap<Socket, WriteLimit>()
 
-/** Call when the socket has not taken all that was written: a client that takes none of it for too long is cut off. */
+/** Starts the write timeout of a socket that has not taken all that was written. */
 export function limitWrite(socket: Socket): void {
   writeLimits.get(socket)?.watch()
 }
 
-/** What the client has not taken. libuv counts down what the system takes of one large write; Node does not. */
+/** Bytes that the client has not taken. libuv counts down one large write as the system takes it; Node does not. */
 const waitingBytes = (socket: Socket): number =>
   socket.writableLength +
-  // oxlint-disable-next-line no-underscore-dangle -- node:net measures progress by it, and has no public name for it
+  // oxlint-disable-next-line no-underscore-dangle -- node:net has no public API for it
   ((socket as Socket & { readonly _handle?: { readonly writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
 
-/** Looks are counted, not time: while this process stood still, the client had no chance. */
+/** Counts checks instead of time, because time in which this process did not run is not the client's. */
 class WriteLimit {
   readonly #socket: Socket
   readonly #limitMs: () => number

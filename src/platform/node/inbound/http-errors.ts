@@ -1,10 +1,10 @@
-/** Requests that are not valid HTTP: the answer, the log line and the count of each. */
+/** Requests that are not valid HTTP: response, log line and count. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FailureReason, failures } from '../../../failure.ts'
 import type { Log } from '../../../ports.ts'
 
-/** Why a request was refused before it reached a route. */
+/** Reason of a request that was rejected before it reached a route. */
 export type HttpErrorReason = Extract<
   FailureReason,
   'bad_http' | 'request_timeout' | 'expectation_unmet' | 'head_too_large' | 'transfer_encoding'
@@ -16,7 +16,7 @@ export interface HttpErrorsParts {
   readonly now: () => number
 }
 
-/** One line in this time: a flood of malformed requests must not become a flood of lines. */
+/** At most one log line in this time, so that a flood of malformed requests does not flood the log. */
 const LINE_EVERY_MS = 1_000
 
 const REASONS: Readonly<Record<string, HttpErrorReason>> = {
@@ -42,11 +42,11 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
 
 export const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** The body of an error response, in OpenAI's shape. */
+/** Body of an error response, in OpenAI's format. */
 export const errorBody = (reason: HttpErrorReason, message = MESSAGES[reason]): string =>
   JSON.stringify({ error: { message, type: failures[reason].type, param: null, code: failures[reason].code } })
 
-/** The whole answer to a client whose connection is one too many. */
+/** Response to a connection beyond `limits.connections`. */
 export const CONNECTIONS_FULL = ((): string => {
   const { status, type, code } = failures.connections_full
   const message = 'The gateway has as many client connections as it can serve. Try again shortly.'
@@ -87,7 +87,7 @@ export class HttpErrors {
     outgoing.once('close', () => open.delete(exchange))
   }
 
-  /** Answers a request whose head node:http accepts and the gateway does not, and closes its connection. */
+  /** Rejects a request whose head node:http accepts, and closes its connection. */
   refuse(reason: HttpErrorReason, { incoming, outgoing }: Exchange): void {
     this.note(reason, incoming.socket)
     outgoing.writeHead(failures[reason].status, { ...JSON_TYPE, connection: 'close' }).end(errorBody(reason))
@@ -102,7 +102,8 @@ export class HttpErrors {
     if (connection?.refused) return
     if (connection !== undefined) connection.refused = true
     const { code } = error
-    // The client closed, or sent bytes behind a request with `connection: close`: node:http ends the connection after its response.
+    // The client closed, or sent bytes behind a request with `connection: close`: node:http ends the connection after
+    // its response.
     if (!socket.writable || code === 'ECONNRESET') return void socket.destroy()
     const complete = [...(connection?.open ?? [])].filter(({ incoming }) => incoming.complete)
     if (code === 'HPE_CLOSED_CONNECTION' && complete.length > 0) return
@@ -113,7 +114,7 @@ export class HttpErrors {
     for (const { outgoing } of complete) outgoing.once('close', () => --left === 0 && this.#end(reason, socket))
   }
 
-  /** Answers a request that the gateway reads itself and cannot serve. */
+  /** Rejects a request on a connection that http1 reads. */
   end(reason: HttpErrorReason, socket: Socket): void {
     this.note(reason, socket)
     this.#end(reason, socket)

@@ -10,13 +10,15 @@ import { BodyBuffer } from './body-buffer.ts'
 
 /** Memory taken with the first byte. */
 const FIRST_BYTES = 16 * 1024
-/** Chunks any body may have… */
+/** Chunks that any body may have. */
 const FREE_CHUNKS = 10_000
-/** …and beyond them one for every so many bytes. */
+/** Beyond them, one chunk for each of these bytes. */
 const BYTES_PER_CHUNK = 32
-/** After so many chunks, some 4 ms, other connections get their turn. */
+/** Chunks after which other connections get a turn: about 4 ms. */
 const CHUNKS_A_TURN = 2_000
-/** How long a client may still send what nobody reads: closed at once, it would lose its response to a reset. */
+/**
+ * How long a rejected client may send unread bytes. Closed at once, the reset would destroy its response on the way.
+ */
 const LINGER_MS = 2_000
 
 export class NodeBody {
@@ -29,12 +31,15 @@ export class NodeBody {
 
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming
-    // Whoever reads, also the adapter that lets go of the rest of a refused body.
+    // Counts for every reader, including the adapter, which discards the rest of a rejected body.
     if (incoming.headers['transfer-encoding'] !== undefined)
       incoming.once('resume', () => incoming.on('data', this.#count))
   }
 
-  /** null: it is longer than that. Rejects when the client breaks off, or with a Failure. */
+  /**
+   * Resolves with the body; null: it is longer than `limitBytes`. Rejects if the client disconnects, or with a
+   * Failure.
+   */
   collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
     const incoming = this.#incoming
     return new Promise((resolve, reject) => {
@@ -64,7 +69,7 @@ export class NodeBody {
       const end = (): void => {
         incoming.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
         this.#stop = null
-        // The adapter lets go of the rest, up to its own limit.
+        // The adapter discards the rest, up to its own limit.
         if (!incoming.complete) incoming.pause()
       }
       this.#stop = (failure) => {
@@ -76,7 +81,7 @@ export class NodeBody {
     })
   }
 
-  /** Frees the memory of the body. Nobody may read it any more. */
+  /** Frees the memory of the body, which must not be read any more. */
   giveBack(): void {
     this.#buffer.free()
   }
@@ -93,7 +98,7 @@ export class NodeBody {
     setImmediate(() => incoming.resume())
   }
 
-  /** Both: a paused request alone goes on being read until its own buffer is full, which takes 65,536 chunks of one byte. */
+  /** Pauses both: a paused request alone is read on until its buffer is full, which takes 65,536 chunks of one byte. */
   #pause(): void {
     this.#incoming.pause()
     this.#incoming.socket.pause()
@@ -115,7 +120,7 @@ export class NodeBody {
   }
 }
 
-/** The request, which collects its body by itself from now on. */
+/** Lets a request collect its own body. */
 export function collecting(request: Request, body: NodeBody): Request {
   return Object.defineProperties(request, {
     collect: { value: (limitBytes: number, memory?: HeldBytes | null) => body.collect(limitBytes, memory) },

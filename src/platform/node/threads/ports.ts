@@ -10,7 +10,10 @@ export type LineToMain = RpcChannel<ToMain, ToThread>
 /** Records wait this long for company on their way to the main thread. */
 const RECORDS_MS = 100
 
-/** Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them may be on their way. */
+/**
+ * Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them
+ * may be on their way.
+ */
 export function poolNames(
   { clusters }: Pick<Config, 'clusters'>,
   before: readonly PoolName[] = [],

@@ -95,7 +95,10 @@ export interface RunningThreads extends RunningGateway {
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
 /** Fellows that answer later are left out. */
 const SIBLING_TIMEOUT_MS = 1_000
-/** A lookup of a stored response waits this long for a thread: a 404 would be wrong, and a thread that ended rejects at once. */
+/**
+ * A lookup of a stored response waits this long for a thread: a 404 would be wrong, and a thread that ended rejects at
+ * once.
+ */
 const LOOKUP_MS = 10_000
 /** Beyond the time that exchanges and then their releases have. */
 const STOP_SLACK_MS = 10_000
