@@ -2,7 +2,6 @@
  * Messages of one pool's channel: `NUMBER REPLICA [EVENT, …]`. Numbers are consecutive within a pool. A value that the
  * ledger took for a number and is none would stay in its sums, so every event is validated.
  */
-import * as z from 'zod/mini'
 import type { Admission, Decision, EngineSignal, Placement, Resume } from '../../../core/contract/contract.ts'
 import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import type { CacheEvents, RegistryCall } from '../../../core/lmcache/registry-call.ts'
@@ -104,73 +103,112 @@ export function received({ blocks, ...kept }: SentAdmission): Admission {
   return readAdmission({ ...kept, blocks: lanes(blocks) })
 }
 
+type Check = (value: unknown) => boolean
+
 /** Upper bound of every amount; sums of it stay exact. */
 const MOST = 2 ** 40
 
-const text = z.string()
-const finite = z.number().check(z.gte(-MOST), z.lte(MOST))
-const amount = z.number().check(z.gte(0), z.lte(MOST))
-const count = z.int().check(z.gte(0), z.lte(MOST))
-const stages = z.record(text, finite)
-const usage = z.nullable(
-  z.looseObject({ promptTokens: amount, completionTokens: amount, cachedTokens: z.nullable(amount) }),
+const isText: Check = (value) => typeof value === 'string'
+const isFinite: Check = (value) => typeof value === 'number' && value >= -MOST && value <= MOST
+const isAmount: Check = (value) => typeof value === 'number' && value >= 0 && value <= MOST
+const isPositive: Check = (value) => isAmount(value) && value !== 0
+const isCount: Check = (value) => Number.isInteger(value) && isAmount(value)
+const isBoolean: Check = (value) => typeof value === 'boolean'
+const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value)
+const nullish =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || value === null || check(value)
+const nullable =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value)
+const oneOf =
+  (...values: readonly unknown[]): Check =>
+  (value) =>
+    values.includes(value)
+const listOf =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(check)
+const recordOf =
+  (check: Check): Check =>
+  (value) =>
+    isObject(value) && Object.values(value as object).every(check)
+
+/** Keys beyond those of the shape are allowed. */
+function object(shape: Readonly<Record<string, Check>>): Check {
+  const checks = Object.entries(shape)
+  return (value) => isObject(value) && checks.every(([key, check]) => check((value as Record<string, unknown>)[key]))
+}
+
+const isStages = recordOf(isFinite)
+const isUsage = nullable(
+  object({ promptTokens: isAmount, completionTokens: isAmount, cachedTokens: nullable(isAmount) }),
 )
-
-const admission = z.looseObject({
-  id: text,
-  attempt: count,
-  model: text,
-  adapter: z.nullish(text),
-  promptTokens: amount,
-  tokenSource: z.optional(text),
-  blocks: text,
-  priority: z.optional(z.number()),
-  expectedOutputTokens: z.nullish(amount),
-  hints: z.nullish(
-    z.array(z.looseObject({ engine: text, matchedTokens: amount, tier: z.enum(['device', 'host', 'disk', 'remote']) })),
-  ),
-  splitTokens: z.optional(amount),
-  sequences: z.optional(count.check(z.gte(1))),
-  encodeItems: z.optional(amount),
+const isHint = object({
+  engine: isText,
+  matchedTokens: isAmount,
+  tier: oneOf('device', 'host', 'disk', 'remote'),
 })
-
-const placement = z.discriminatedUnion('kind', [
-  z.looseObject({ kind: z.literal('whole'), engine: text }),
-  z.looseObject({ kind: z.literal('split'), prefill: text, decode: text }),
-  z.looseObject({ kind: z.literal('staged'), encode: z.array(text), prefill: z.nullable(text), decode: text }),
-])
-
-const signal = z.discriminatedUnion('kind', [
-  z.looseObject({ kind: z.literal('drain'), engine: text, draining: z.boolean() }),
-  z.looseObject({ kind: z.literal('excused'), engine: text, booking: text }),
-])
-
-const part = z.enum(['encode', 'prefill'])
-const course = z.looseObject({ firstTokenSeen: z.boolean(), legsDone: z.optional(z.array(part)), outputBlocks: amount })
-
-const outcome = z.looseObject({
-  result: z.enum(['complete', 'client_gone', 'engine_failed', 'engine_refused', 'abandoned', 'lapsed']),
-  failure: z.nullish(text),
-  usage: z.optional(usage),
-  outputEvents: z.optional(amount),
-  stages: z.optional(stages),
+const isAdmission = object({
+  id: isText,
+  attempt: isCount,
+  model: isText,
+  adapter: nullish(isText),
+  promptTokens: isAmount,
+  tokenSource: optional(isText),
+  blocks: isText,
+  priority: optional(isFinite),
+  expectedOutputTokens: nullish(isAmount),
+  hints: nullish(listOf(isHint)),
+  splitTokens: optional(isAmount),
+  sequences: optional((value) => isCount(value) && value !== 0),
+  encodeItems: optional(isAmount),
 })
+const PLACEMENTS = [
+  object({ kind: oneOf('whole'), engine: isText }),
+  object({ kind: oneOf('split'), prefill: isText, decode: isText }),
+  object({ kind: oneOf('staged'), encode: listOf(isText), prefill: nullable(isText), decode: isText }),
+]
+const SIGNALS = [
+  object({ kind: oneOf('drain'), engine: isText, draining: isBoolean }),
+  object({ kind: oneOf('excused'), engine: isText, booking: isText }),
+]
+const isPart = oneOf('encode', 'prefill')
+const isCourse = object({ firstTokenSeen: isBoolean, legsDone: optional(listOf(isPart)), outputBlocks: isAmount })
+const isOutcome = object({
+  result: oneOf('complete', 'client_gone', 'engine_failed', 'engine_refused', 'abandoned', 'lapsed'),
+  failure: nullish(isText),
+  usage: optional(isUsage),
+  outputEvents: optional(isAmount),
+  stages: optional(isStages),
+})
+const anyOf =
+  (checks: readonly Check[]): Check =>
+  (value) =>
+    checks.some((check) => check(value))
 
-/** Fields behind the kind; later versions may append more. */
-const EVENTS: Readonly<Record<PoolEvent[0], z.ZodMiniType>> = {
-  book: z.tuple([amount.check(z.gt(0)), admission, placement, z.optional(course)], z.unknown()),
-  leg_done: z.tuple([text, part, stages, usage], z.unknown()),
-  first_token: z.tuple([text, stages], z.unknown()),
-  progress: z.tuple([text, amount], z.unknown()),
-  release: z.tuple([text, outcome], z.unknown()),
-  signal: z.tuple([signal, z.int()], z.unknown()),
-  registry: z.tuple([z.looseObject({})], z.unknown()),
-  forgotten: z.tuple([text], z.unknown()),
-  explain: z.tuple([text, text], z.unknown()),
-  explained: z.tuple([text, z.nullable(z.looseObject({}))], z.unknown()),
-  begin: z.unknown(),
-  end: z.unknown(),
-  leave: z.unknown(),
+/** Fields behind the kind; later versions may append more. A schema library took 32 µs a request here. */
+const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
+  book: [isPositive, isAdmission, anyOf(PLACEMENTS), optional(isCourse)],
+  leg_done: [isText, isPart, isStages, isUsage],
+  first_token: [isText, isStages],
+  progress: [isText, isAmount],
+  release: [isText, isOutcome],
+  signal: [anyOf(SIGNALS), Number.isSafeInteger],
+  registry: [isObject],
+  forgotten: [isText],
+  explain: [isText, isText],
+  explained: [isText, nullable(isObject)],
+  begin: [],
+  end: [],
+  leave: [],
 }
 
 export interface Header {
@@ -189,23 +227,22 @@ export function readHeader(message: string): Header | null {
   return { number, replica: message.slice(end + 1, next), events: message.slice(next + 1) }
 }
 
-const list = z.array(z.tuple([text], z.unknown()))
-
 /** Valid events of a list. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped. */
 export function readEvents(json: string, invalid: (error: Error) => void): readonly PoolEvent[] {
-  const events = list.safeParse(parsed(json))
-  if (!events.success) {
-    invalid(new Error('a message of another replica is no list of events'))
-    return []
-  }
-  return events.data.filter((event) => isEvent(event, invalid)) as unknown as readonly PoolEvent[]
+  const events = parsed(json)
+  if (Array.isArray(events)) return events.filter((event) => isEvent(event, invalid))
+  invalid(new Error('a message of another replica is no list of events'))
+  return []
 }
 
-function isEvent([kind, ...rest]: readonly [string, ...unknown[]], invalid: (error: Error) => void): boolean {
-  if (!Object.hasOwn(EVENTS, kind)) return false
-  const { success, error } = EVENTS[kind as PoolEvent[0]].safeParse(rest)
-  if (!success) invalid(new Error(`an event "${kind}" of another replica is invalid: ${error.message}`))
-  return success
+function isEvent(event: unknown, invalid: (error: Error) => void): event is PoolEvent {
+  const kind: unknown = Array.isArray(event) ? event[0] : null
+  if (typeof kind === 'string' && !Object.hasOwn(EVENTS, kind)) return false
+  const isValid =
+    typeof kind === 'string' &&
+    EVENTS[kind as PoolEvent[0]].every((check, at) => check((event as readonly unknown[])[at + 1]))
+  if (!isValid) invalid(new Error(`an event "${String(kind)}" of another replica is invalid`))
+  return isValid
 }
 
 function parsed(json: string): unknown {

@@ -1,0 +1,105 @@
+/** One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. */
+import { ResponseAffinity } from '../../src/api/response-affinity.ts'
+import { type Admission, endedAs, type Resume } from '../../src/core/contract/contract.ts'
+import { memoryClusters } from '../../src/platform/node/ports.ts'
+import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
+import type { Cluster, Lease } from '../../src/ports.ts'
+import { admissionOf, Conversations, poolOf } from '../conversations.ts'
+
+export interface SenderReport {
+  readonly cpuUs: number
+  readonly requests: number
+}
+export interface FollowerReport extends SenderReport {
+  /** From the booking to its application, ms. */
+  readonly delays: readonly number[]
+  readonly open: number
+}
+
+/** Blocks of a prompt of 2,048 tokens. */
+const BLOCKS = 32
+const OPEN = 64
+const [role = 'alone', url = '', perS = '1000', seconds = '2', others = '0'] = process.argv.slice(2)
+
+const pool = poolOf(8, 100_000, 'least_loaded')
+const { cluster: ledger } = memoryClusters({ source: () => ({ version: 1, pool }) })
+const delays: number[] = []
+let applied = 0
+
+/** The clock is the same for all processes of a machine. */
+const nowNs = (): bigint => process.hrtime.bigint()
+const nothing = (): void => undefined
+const log = { debug: nothing, info: nothing, warn: console.error, error: console.error }
+
+/** Measures when a booking of the sender arrives in the ledger. */
+const measured = (inner: Cluster): Cluster =>
+  new Proxy(inner, {
+    get: (target, key) => {
+      if (key !== 'resume') {
+        const member: unknown = Reflect.get(target, key)
+        return typeof member === 'function' ? (member as () => unknown).bind(target) : member
+      }
+      return (booking: Resume) => {
+        applied += 1
+        delays.push(Number(nowNs() - BigInt(booking.admission.id)) / 1e6)
+        return target.resume(booking)
+      }
+    },
+  })
+
+const inner = ledger('bench', 'm')
+const observed = role === 'follow' ? measured(inner) : inner
+const replicas =
+  url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
+replicas?.join({ cluster: () => observed, pool: () => pool, held: new ResponseAffinity(10) })
+const cluster = replicas?.cluster(inner, ['bench', 'm']) ?? inner
+
+if (role === 'follow') await follow()
+else await send()
+
+async function follow(): Promise<void> {
+  await joined()
+  // Idle work, such as heartbeats, is far below the noise.
+  const before = process.cpuUsage()
+  await new Promise((resolve) => process.once('message', resolve))
+  await settled()
+  const { user, system } = process.cpuUsage(before)
+  const { bookings } = await inner.digest()
+  process.send!({ cpuUs: user + system, requests: applied, delays, open: bookings } satisfies FollowerReport)
+}
+
+async function send(): Promise<void> {
+  if (replicas !== null) await joined()
+  const talks = new Conversations(BLOCKS, 100_000)
+  const total = Number(perS) * Number(seconds)
+  const before = process.cpuUsage()
+  const startedAt = performance.now()
+  const open: Lease[] = []
+  for (let sent = 0; sent < total;) {
+    const due = Math.min(total, Math.floor(((performance.now() - startedAt) / 1000) * Number(perS)))
+    for (; sent < due; sent++) await step(open, admissionOf(talks.next()))
+    // Between bookings the process sleeps, so that CPU is that of bookings.
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  for (const lease of open) await lease.release(endedAs('complete'))
+  await settled()
+  const { user, system } = process.cpuUsage(before)
+  process.send!({ cpuUs: user + system, requests: total } satisfies SenderReport)
+}
+
+async function step(open: Lease[], asked: Admission): Promise<void> {
+  const admitted = await cluster.admit({ ...asked, id: String(nowNs()) })
+  if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+  await admitted.lease.firstToken({ ttft: 10 })
+  open.push(admitted.lease)
+  if (open.length > OPEN) await open.shift()!.release(endedAs('complete'))
+}
+
+async function joined(): Promise<void> {
+  while (replicas!.digests.filter(({ state }) => state === 'following').length < Number(others))
+    await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+function settled(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 500))
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest'
+import { readEvents, readHeader, sent } from '../../../src/platform/node/replicas/messages.ts'
+import { admission } from '../../contracts/cluster-fixtures.ts'
+
+const asked = sent(admission())
+const placement = { kind: 'whole', engine: 'a' }
+const rejected = (...events: readonly unknown[]): number => {
+  let count = 0
+  expect(readEvents(JSON.stringify(events), () => (count += 1))).toEqual([])
+  return count
+}
+
+describe('events of other replicas', () => {
+  it('are read as they were sent', () => {
+    const events = [
+      ['book', 64, asked, placement],
+      [
+        'book',
+        64,
+        asked,
+        { kind: 'staged', encode: ['e'], prefill: null, decode: 'd' },
+        { firstTokenSeen: true, outputBlocks: 3 },
+      ],
+      ['leg_done', 'k', 'prefill', { queue: -1 }, null],
+      ['first_token', 'k', {}],
+      ['release', 'k', { result: 'complete', usage: { promptTokens: 1, completionTokens: 2, cachedTokens: null } }],
+      ['signal', { kind: 'drain', engine: 'a', draining: true }, 1],
+    ]
+    expect(readEvents(JSON.stringify(events), (error) => expect.unreachable(error.message))).toEqual(events)
+  })
+
+  it.each([
+    [['book', 0, asked, placement]],
+    [['book', 64, { ...asked, promptTokens: -1 }, placement]],
+    [['book', 64, { ...asked, promptTokens: 2 ** 41 }, placement]],
+    [['book', 64, { ...asked, attempt: 0.5 }, placement]],
+    [['book', 64, { ...asked, sequences: 0 }, placement]],
+    [['book', 64, { ...asked, hints: [{ engine: 'a', matchedTokens: 'x', tier: 'host' }] }, placement]],
+    [['book', 64, asked, { kind: 'split', prefill: 'a' }]],
+    [['book', 64, asked, placement, { firstTokenSeen: 1, outputBlocks: 0 }]],
+    [['progress', 'k', null]],
+    [['progress', 'k']],
+    [['first_token', 'k', { ttft: 'NaN' }]],
+    [['release', 'k', { result: 'won' }]],
+    [['signal', { kind: 'probe', engine: 'a' }, 1]],
+    [[7]],
+    ['book'],
+    [null],
+  ])('are skipped and reported if they are invalid: %j', (event) => {
+    expect(rejected(event)).toBe(1)
+  })
+
+  it('are skipped if a later version has invented them', () => {
+    expect(rejected(['toString', 1], ['later', {}])).toBe(0)
+    expect(rejected()).toBe(0)
+    let count = 0
+    for (const text of ['{}', '[', '"book"']) expect(readEvents(text, () => (count += 1))).toEqual([])
+    expect(count).toBe(3)
+  })
+
+  it('follow a number and the id of the replica', () => {
+    expect(readHeader('1795399232905001 host:id [["end"]]')).toEqual({
+      number: 1795399232905001,
+      replica: 'host:id',
+      events: '[["end"]]',
+    })
+    for (const text of ['', 'x', '1 ', 'x y []', ' a []']) expect(readHeader(text)).toBeNull()
+  })
+})
