@@ -10,7 +10,7 @@ export { TtftObject } from '../../src/worker.ts'
 interface SoakEnv extends GatewayEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
   /** How much faster this edge's clock runs where it decides to look for a configuration. */
-  readonly HASTE: string
+  readonly TIME_SCALE: string
 }
 
 /** Outlasts the object, as the clock of its machine does. */
@@ -43,7 +43,7 @@ export class ClusterObject extends Books {
   }
 }
 
-const live = new IsolateGateway(new ConfigSource(() => Date.now() * Number((env as unknown as SoakEnv).HASTE)))
+const live = new IsolateGateway(new ConfigSource(() => Date.now() * Number((env as unknown as SoakEnv).TIME_SCALE)))
 
 export default {
   async fetch(request, bound, ctx) {

@@ -18,7 +18,7 @@ const EXPECTED =
 /** As `objectName` of src/platform/workers has it. */
 const OBJECTS = POOLS.map((pool) => `cluster:soak:${pool}:g1`)
 /** The first looks for a configuration every half second, the other every two: between, they differ. */
-const HASTE = { firstlight: '60', other: '15' } as const
+const TIME_SCALE = { firstlight: '60', other: '15' } as const
 
 const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
 const OUTDIR = fileURLToPath(new URL('../../dist/soak-worker', import.meta.url))
@@ -42,14 +42,14 @@ export class WorkersUpheavals implements Subject {
     const date = /^compatibility_date = "(.*)"$/m.exec(
       readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8'),
     )![1]!
-    const edge = (name: keyof typeof HASTE) => ({
+    const edge = (name: keyof typeof TIME_SCALE) => ({
       name,
       modules: true,
       script,
       compatibilityDate: date,
       compatibilityFlags: ['enable_request_signal'],
       kvNamespaces: { CONFIG: 'config' },
-      bindings: { HASTE: HASTE[name] },
+      bindings: { TIME_SCALE: TIME_SCALE[name] },
       durableObjects: Object.fromEntries(
         Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject' }).map(([binding, className]) => [
           binding,
@@ -122,7 +122,7 @@ export class WorkersUpheavals implements Subject {
   async #open(random: () => number): Promise<void> {
     await this.#runtime.ready
     await this.#configure(random)
-    const urls = await Promise.all(Object.keys(HASTE).map((name) => this.#runtime.unsafeGetDirectURL(name)))
+    const urls = await Promise.all(Object.keys(TIME_SCALE).map((name) => this.#runtime.unsafeGetDirectURL(name)))
     this.#edges = urls.map((url) => url.toString().replace(/\/$/, ''))
   }
 

@@ -21,7 +21,7 @@ export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
 
 const utf8 = new TextEncoder()
 
-/** A prompt in crumbs counts by the size of its body alone. */
+/** A prompt in fragments counts by the size of its body alone. */
 const readable = (request: PromptRequest): PromptRequest =>
   isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
 

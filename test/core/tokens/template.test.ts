@@ -103,9 +103,9 @@ describe('chat templates', () => {
     const half = JSON.stringify(['a'.repeat(522_000)])
     expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('1,1,4,')
     expect(() => render(printed, said(call(half), call(half), call(half)))).toThrow('more than 1 MB')
-    const crumbs = JSON.stringify(Array.from({ length: 5_000 }, () => ({ a: 1 })))
-    expect(render(printed, said(call(crumbs)))).toBe('5000,')
-    expect(() => render(printed, said(call(crumbs), call(crumbs), call(crumbs)))).toThrow('100,000 pieces')
+    const fragments = JSON.stringify(Array.from({ length: 5_000 }, () => ({ a: 1 })))
+    expect(render(printed, said(call(fragments)))).toBe('5000,')
+    expect(() => render(printed, said(call(fragments), call(fragments), call(fragments)))).toThrow('100,000 pieces')
   })
 
   it('render a Responses and a Messages request as the chat they stand for', () => {

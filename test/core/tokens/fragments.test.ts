@@ -18,7 +18,7 @@ describe('a body', () => {
     ['of numbers that are no prompt', { ...say('a'), chat_template_kwargs: { list: many(1) } }],
     ['of numbers in a tool', { ...say('a'), tools: [{ function: { name: 'f', parameters: { enum: many(1) } } }] }],
     ['of numbers deep in a prompt', { prompt: [[many(1)]] }],
-  ])('is in crumbs: %s', (_, body) => {
+  ])('is in fragments: %s', (_, body) => {
     expect(look(body)).toBe(true)
   })
 
