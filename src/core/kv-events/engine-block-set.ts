@@ -8,14 +8,14 @@ export interface BlockSink {
   clear(): void
 }
 
-/** An engine's block as we know it: the chain up to its end. */
+/** Block of the engine: the hash chain up to its end. */
 export class EngineBlockSet implements ChainState {
-  /** Of the chain; inside a block of ours, what the chain has taken in of it. */
+  /** Hash state of the chain, including the started pool block. */
   readonly lo: number
   readonly hi: number
-  /** Engine blocks since the last end of a block of ours; 0: one ends here. */
+  /** Engine blocks since the last end of a pool block; 0: one ends here. */
   readonly open: number
-  /** Physical copies: two requests that computed the same block side by side leave two. 0: gone, and others go on from it. */
+  /** Physical copies: two requests that computed the same block concurrently leave two. 0: removed, with successors. */
   copies = 0
 
   constructor({ lo, hi }: ChainState, open: number) {
@@ -25,10 +25,10 @@ export class EngineBlockSet implements ChainState {
   }
 }
 
-/** One of several in a block of ours. Those that go on from it within that block form a list. */
+/** One of several engine blocks in a pool block, with a list of its successors in it. */
 class Part extends EngineBlockSet {
   readonly hash: EngineHash
-  /** null: a block of ours begins with it. */
+  /** Predecessor in the pool block; null: the pool block starts here. */
   readonly before: Part | null
   first: Part | null = null
   next: Part | null = null
@@ -67,17 +67,17 @@ export class KnownBlocks {
     this.#sink = sink
   }
 
-  /** Blocks known of, those included that are gone and stay known. */
+  /** Number of blocks, including removed ones that are kept. */
   get size(): number {
     return this.#byHash.size
   }
 
-  /** undefined: nothing is known of it. */
+  /** Returns the block; undefined: unknown. */
   get(hash: EngineHash): EngineBlockSet | undefined {
     return this.#byHash.get(hash)
   }
 
-  /** One more copy. `state`: the chain up to the block's end. Returns what is known of it. */
+  /** Adds a copy. `state`: the hash chain up to the block's end. Returns the block. */
   add(
     hash: EngineHash,
     state: ChainState,
@@ -97,7 +97,7 @@ export class KnownBlocks {
     return known
   }
 
-  /** One copy less; nothing, where it is not known. */
+  /** Removes a copy; no effect on an unknown block. */
   remove(hash: EngineHash): void {
     const known = this.#byHash.get(hash)
     if (known === undefined || known.copies === 0) return
@@ -130,7 +130,7 @@ export class KnownBlocks {
     for (let after = part.first; after !== null; after = after.next) if (after.copies > 0) this.#tell(after, isThere)
   }
 
-  /** What is gone and leads nowhere, and what led only there. */
+  /** Deletes removed blocks without successors. */
   #forget(last: Part): void {
     for (let part: Part | null = last; part !== null && part.copies === 0 && part.first === null; part = part.before) {
       part.leave()

@@ -1,25 +1,28 @@
 /**
- * vLLM's KV events (vllm/distributed/kv_events.py) from their bytes: both encodings, positional arrays up to 0.23 and
+ * Decoder of vLLM's KV events (vllm/distributed/kv_events.py), in both encodings: positional arrays up to 0.23, and
  * maps with a `type` since vllm-project/vllm#42892. Unknown fields are ignored, unknown events counted.
  */
 import { type Msgpack, MsgpackError, readMsgpack, type Wide } from './msgpack.ts'
 
-/** The ZeroMQ frames around event batches, as vLLM's publisher sends them. */
+/** ZeroMQ frames of event batches, as vLLM's publisher sends them. */
 
 export interface Framed {
-  /** Counts batches from 0 in one life of the engine. */
+  /** Sequence number of batches, from 0 at each start of the engine. */
   readonly seq: number
   readonly payload: Uint8Array
 }
 
 const SEQ_BYTES = 8
 
-/** `[topic, seq, payload]`; null: no such thing. */
+/** Parses `[topic, seq, payload]`; null: invalid. */
 export function publishedFrames(frames: readonly Uint8Array[]): Framed | null {
   return frames.length === 3 ? framed(frames) : null
 }
 
-/** `['', seq, payload]`, and since vllm-project/vllm#45177 `['', topic, seq, payload]`. `end`: all has been sent. */
+/**
+ * Parses `['', seq, payload]`, and since vllm-project/vllm#45177 `['', topic, seq, payload]`. `end`: the replay is
+ * complete.
+ */
 export function replayedFrames(frames: readonly Uint8Array[]): Framed | 'end' | null {
   if (frames.length !== 3 && frames.length !== 4) return null
   const payload = frames.at(-1)!
@@ -28,7 +31,7 @@ export function replayedFrames(frames: readonly Uint8Array[]): Framed | 'end' | 
   return framed(frames)
 }
 
-/** What a DEALER sends to be told all batches from `seq` on. */
+/** Replay request of a DEALER for all batches from `seq` on. */
 export function replayRequest(seq: number): [Uint8Array, Uint8Array] {
   return [new Uint8Array(0), seqFrame(seq)]
 }
@@ -49,30 +52,32 @@ function framed(frames: readonly Uint8Array[]): Framed | null {
   return Number.isSafeInteger(number) ? { seq: number, payload: frames.at(-1)! } : null
 }
 
-/** The engine's own name of a block, as a text to compare; opaque, whatever algorithm made it. */
+/** The engine's id of a block, as an opaque string. */
 export type EngineHash = string
 
 export interface BlocksStored {
   readonly kind: 'stored'
   readonly hashes: readonly EngineHash[]
-  /** null: the first block begins the prompt. */
+  /** Parent block; null: the first block of a prompt. */
   readonly parent: EngineHash | null
-  /** Of all its blocks, one after the other. */
+  /** Token ids of all blocks in order. */
   readonly tokens: readonly number[]
   /** Tokens in a block. */
   readonly blockTokens: number
   readonly adapter: Adapter
-  /** Where the blocks lie: `GPU` (on CPUs too), `CPU`, `STORAGE`, …; null: an engine too old to say. */
+  /** Medium of the blocks: `GPU` (also on CPUs), `CPU`, `STORAGE`, …; null: not sent by old engines. */
   readonly medium: string | null
-  /** For each block what else its hash covers; null: nothing. */
+  /** Additional hash inputs per block; null: none. */
   readonly extraKeys: readonly (readonly Msgpack[] | null)[]
-  /** Of models with several kinds of attention. */
+  /** KV cache group, for models with several kinds of attention. */
   readonly group: number
-  /** The group's kind (vLLM's KVCacheSpecKind: `full_attention`, `sliding_window`, …); null: an engine too old to say. */
+  /**
+   * Kind of the group (vLLM's KVCacheSpecKind: `full_attention`, `sliding_window`, …); null: not sent by old engines.
+   */
   readonly attention: string | null
 }
 
-/** `unnamed`: an adapter of which an old engine tells the number only. */
+/** Adapter; `unnamed`: an old engine sent only its number. */
 export type Adapter =
   | { readonly kind: 'none' }
   | { readonly kind: 'named'; readonly name: string }
@@ -88,14 +93,14 @@ export interface BlocksRemoved {
 export type KvEvent = BlocksStored | BlocksRemoved | { readonly kind: 'cleared' }
 
 export interface EventBatch {
-  /** The engine's clock, seconds. */
+  /** Time by the engine's clock, seconds. */
   readonly atS: number
   readonly events: readonly KvEvent[]
-  /** Events of kinds that came after this was written. */
+  /** Number of events of unknown kinds. */
   readonly unknown: number
 }
 
-/** One event's fields by name, whatever its encoding. */
+/** Fields of one event by name, for both encodings. */
 type Fields = (name: string) => Msgpack | undefined
 
 const POSITIONS: Readonly<Record<string, readonly string[]>> = {
@@ -115,7 +120,7 @@ const POSITIONS: Readonly<Record<string, readonly string[]>> = {
   AllBlocksCleared: [],
 }
 
-/** Throws a MsgpackError for bytes that are no event batch. */
+/** Decodes an event batch. Throws a MsgpackError. */
 export function readEventBatch(payload: Uint8Array): EventBatch {
   const batch = listOf(readMsgpack(payload), 'the batch')
   const [at, given] = batch
@@ -176,10 +181,10 @@ const groupOf = (fields: Fields): number => countOf(fields('group_idx') ?? 0, 'g
 
 const hashesOf = (fields: Fields): EngineHash[] => listOf(fields('block_hashes'), 'block_hashes').map(hashOf)
 
-/** Twice the longest digest there is. */
+/** Maximum length of a block id: twice the longest digest. */
 const MOST_HASH_BYTES = 128
 
-/** 64-bit integers, and digests where `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
+/** Decodes a block id: a 64-bit integer, or a digest with `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
 function hashOf(given: Msgpack): EngineHash {
   if (given instanceof Uint8Array && given.length <= MOST_HASH_BYTES) return String.fromCharCode(...given)
   if (typeof given === 'number' && Number.isSafeInteger(given))

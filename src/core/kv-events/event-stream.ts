@@ -4,47 +4,46 @@ import { type EventBatch, readEventBatch, type Framed } from './event-batch.ts'
 import { MsgpackError } from './msgpack.ts'
 
 export interface StreamCounts {
-  /** Batches taken in, and the events in them. */
+  /** Number of batches applied, and of their events. */
   batches: number
   events: number
-  /** Events of kinds that came after this was written. */
+  /** Number of events of unknown kinds. */
   unknownEvents: number
-  /** Batches that were missing, found out by their numbers. */
+  /** Number of missing batches, by sequence numbers. */
   gaps: number
-  /** Lives of the engine that began while it was listened to. */
+  /** Number of engine starts observed. */
   restarts: number
-  /** Times the picture was lost: missing batches that nobody could repeat, or bytes that nobody could read. */
+  /** Number of resynchronisations: missing batches without replay, or unreadable batches. */
   losses: number
 }
 
 export interface StreamOptions {
   readonly pool: PoolBlocks
   readonly limits: DeltaLimits
-  /** Can missed batches be asked for? */
+  /** Whether replays are possible. */
   readonly replays: boolean
 }
 
 const NONE = -1
 
 /**
- * One engine's event stream: puts batches in order, finds what is missing, tells a new life of the engine from an old
- * one's echo, and keeps the picture of its cache. Pure: a host passes in what the sockets say and asks for replays as
- * told to.
+ * Event stream of one engine: orders batches, detects gaps and restarts, and maintains the cache state. Pure: the host
+ * passes in messages and requests replays when told to by the results.
  */
 export class EventStream {
   readonly counts: StreamCounts = { batches: 0, events: 0, unknownEvents: 0, gaps: 0, restarts: 0, losses: 0 }
   readonly log: DeltaLog
   readonly #translator: BlockTranslator
   readonly #replays: boolean
-  /** Number and time of the last batch taken in; the time proves that a repeat is of the same life. */
+  /** Number and time of the last batch; the time identifies repeats of the same engine run. */
   #seq = NONE
   #atS = Number.NEGATIVE_INFINITY
-  /** Is all it holds in the picture? */
+  /** Whether the full cache state is known. */
   #complete = false
   #doubted = false
-  /** The batch that may be offered again. */
+  /** Batch that may be offered again after a replay. */
   #gapBefore = NONE
-  /** Nobody could be asked for the past so far: it may still be kept. */
+  /** No replay of the past was possible so far; the engine may still have it. */
   #pastUnasked = false
 
   constructor({ pool, limits, replays }: StreamOptions) {
@@ -65,7 +64,7 @@ export class EventStream {
     return this.#translator.engineBlockTokens
   }
 
-  /** false: the pool's `block_tokens` is no multiple of the engine's block size. */
+  /** Configures the block sizes. false: the pool's `block_tokens` is no multiple of the engine's block size. */
   get fits(): boolean {
     return this.#translator.fits
   }
@@ -75,36 +74,35 @@ export class EventStream {
   }
 
   /**
-   * What to ask a replay from: the last batch again, which proves that the engine still lives the same life; everything,
-   * where it was not asked for yet.
+   * Start of the next replay: the last batch again, which identifies the engine run, or 0 if none was requested yet.
    */
   get replayFrom(): number {
     return this.#pastUnasked ? 0 : Math.max(0, this.#seq)
   }
 
-  /** The next step for the gateway. */
+  /** Returns the next delta for the gateway. */
   delta(now: number): Delta {
     return this.log.next(this.isComplete, now)
   }
 
-  /** The engine was out of reach: it may live another life by now, whatever the next batch's number. */
+  /** Records a lost connection: the engine may have restarted, for any next sequence number. */
   doubt(): void {
     this.#doubted = true
   }
 
-  /** A published batch. `replay`: ask for one from `replayFrom`, then offer this batch again. */
+  /** Applies a published batch. `replay`: request one from `replayFrom`, then offer this batch again. */
   published(framed: Framed): 'taken' | 'replay' {
     const batch = this.#read(framed)
     if (batch === null) return 'taken'
-    // Made before the last one: of an earlier life, and waited in a socket, unless a clock was set back in this one.
+    // Older than the last batch: of an earlier engine run, delayed in a socket, unless a clock was set back.
     const isLate = this.#replays && batch.atS < this.#atS
     if (framed.seq === this.#seq + 1 && !isLate && !(this.#doubted && this.#seq !== NONE)) {
-      // The first batch of a life: nothing came before it.
+      // The first batch of an engine run: nothing came before it.
       if (framed.seq === 0) this.#complete = true
       this.#take(framed.seq, batch)
       return 'taken'
     }
-    // Older than what is known, and made before it: a repeat, unless a clock was set back between two lives.
+    // Older than the known batches: a repeat, unless a clock was set back between two runs.
     if (framed.seq <= this.#seq && batch.atS <= this.#atS && !(this.#doubted && this.#replays)) return 'taken'
     if (framed.seq > this.#seq + 1 && this.#seq !== NONE && framed.seq !== this.#gapBefore) this.counts.gaps += 1
     this.#gapBefore = framed.seq
@@ -114,25 +112,25 @@ export class EventStream {
   }
 
   /**
-   * The whole answer to a replay that was asked for at `from`. `again`: the engine lives another life, or has forgotten
-   * what was missed: ask from 0 (which `replayFrom` says now).
+   * Applies a complete replay from `from`. `again`: the engine restarted or no longer has the batches: request from 0,
+   * which `replayFrom` returns now.
    */
   replayed(answer: readonly Framed[], from: number): 'done' | 'again' {
     if (this.#pastUnasked) this.#forget()
     if (this.#seq !== NONE) {
       const echo = answer[0]
       if (echo === undefined || echo.seq !== this.#seq || timeOf(echo) !== this.#atS) {
-        // A later batch first: it lives on, and what was missed is no longer kept.
+        // A later batch is first: same run, but the missing ones are no longer available.
         if (echo === undefined || echo.seq <= this.#seq) this.counts.restarts += 1
         this.#forget()
         this.#doubted = true
         if (from > 0) return 'again'
       }
     }
-    // A life that has published nothing proves nothing: the next batch number 0 may be the old one's, which waited in a socket.
+    // An engine run without batches is not identified: the next batch 0 may be an old one from a socket.
     if (answer.length > 0) this.#doubted = false
     if (this.#seq === NONE) {
-      // Nothing was published yet, or its first batch is there: then all it ever stored is known.
+      // No batch yet, or its first one is included: the state is complete.
       this.#complete = answer.length === 0 || answer[0]!.seq === 0
       if (!this.#complete) this.counts.losses += 1
     }
@@ -140,7 +138,7 @@ export class EventStream {
     return 'done'
   }
 
-  /** A replay that could not be had, for a batch that needed it: what lies between is lost. */
+  /** Records a failed replay: the missing batches are lost. */
   unreplayed(framed: Framed): void {
     const batch = this.#read(framed)
     if (batch !== null) this.#startAt(framed.seq, batch)
@@ -154,7 +152,7 @@ export class EventStream {
     else this.#take(framed.seq, batch)
   }
 
-  /** The picture begins with this batch; only if it is the first of a life nothing came before. */
+  /** Starts the state with this batch. It is complete only for the first batch of a run. */
   #startAt(seq: number, batch: EventBatch): void {
     this.#doubted = false
     if (seq <= this.#seq) this.counts.restarts += 1
@@ -173,7 +171,7 @@ export class EventStream {
     this.counts.unknownEvents += batch.unknown
     for (const event of batch.events) {
       this.#translator.apply(event)
-      // Whatever was there before and not known of is gone, too.
+      // Unknown earlier blocks are gone, too.
       if (event.kind === 'cleared') this.#knowsAll()
     }
     if (batch.events.length > 0) this.log.changedAt(batch.atS * 1000)
@@ -192,7 +190,7 @@ export class EventStream {
     this.#translator.restart()
   }
 
-  /** null: unreadable, so that nobody knows what it changed. */
+  /** Decodes a batch; null: unreadable, so its changes are unknown. */
   #read(framed: Framed): EventBatch | null {
     try {
       return readEventBatch(framed.payload)
@@ -208,7 +206,7 @@ export class EventStream {
   }
 }
 
-/** Of a batch nobody can read: what the stream notes for one. */
+/** Counts an unreadable batch. */
 function timeOf(framed: Framed): number {
   try {
     return readEventBatch(framed.payload).atS

@@ -1,10 +1,10 @@
 /**
- * As much of MessagePack as event batches need, bounds-checked: what lies beyond the bytes, nests too deep or claims to
- * be longer than its bytes is an error, never memory. Integers beyond 2^53 keep all their bits.
+ * MessagePack decoder for event batches, bounds-checked: input that is truncated, nested too deeply, or longer than
+ * its bytes is an error and allocates nothing. Integers beyond 2^53 keep all bits.
  * https://github.com/msgpack/msgpack/blob/master/spec.md
  */
 
-/** A 64-bit integer that no number can hold. */
+/** 64-bit integer beyond the exact range of numbers. */
 export interface Wide {
   readonly hi: number
   readonly lo: number
@@ -20,7 +20,7 @@ export type Msgpack =
   | readonly Msgpack[]
   | ReadonlyMap<string, Msgpack>
 
-/** The bytes are not what they should be. The message names no content. */
+/** Invalid MessagePack. The message contains no content. */
 export class MsgpackError extends Error {
   constructor(message: string) {
     super(message)
@@ -31,7 +31,7 @@ export class MsgpackError extends Error {
 const MAX_DEPTH = 16
 const TWO_32 = 4_294_967_296
 
-/** The one value that the bytes hold. Throws a MsgpackError. */
+/** Decodes exactly one value. Throws a MsgpackError. */
 export function readMsgpack(bytes: Uint8Array): Msgpack {
   const reader = new Reader(bytes)
   const value = reader.value(0)
@@ -99,7 +99,7 @@ class Reader {
     return list
   }
 
-  /** Keys that are no text are dropped with their values. */
+  /** Decodes a map; keys that are not strings are dropped with their values. */
   #map(length: number, depth: number): Map<string, Msgpack> {
     this.#enter(length * 2, depth)
     const map = new Map<string, Msgpack>()
@@ -111,7 +111,7 @@ class Reader {
     return map
   }
 
-  /** Each value takes a byte at least: a length that the bytes cannot hold is refused before anything is made of it. */
+  /** Checks a length before allocation: each value takes at least one byte. */
   #enter(values: number, depth: number): void {
     if (depth >= MAX_DEPTH) throw new MsgpackError(`nested deeper than ${MAX_DEPTH}`)
     if (values > this.left) throw new MsgpackError(`${values} values are announced and ${this.left} bytes are left`)
@@ -147,7 +147,7 @@ class Reader {
   }
 }
 
-/** What is no UTF-8 becomes one character a byte: it is a name then that nobody has. */
+/** Decodes a string; invalid UTF-8 becomes one character per byte. */
 function utf8(bytes: Uint8Array): string {
   let text = ''
   let escaped = ''
