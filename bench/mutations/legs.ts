@@ -3,7 +3,10 @@ import type { Mutation } from './mutation.ts'
 
 const SPLIT = { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] }
 const SPLIT_BOTH = { ...SPLIT, built: ['test/node/contracts/disagg-worker.test.ts'] }
-const LOOKUP = { node: ['test/origin/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] }
+const LOOKUP = {
+  node: ['test/origin/lmcache.test.ts', 'test/origin/lookups.test.ts', 'test/node/contracts/lmcache.test.ts'],
+  workers: ['test/workers/lmcache.test.ts'],
+}
 
 export const legs: readonly Mutation[] = [
   {

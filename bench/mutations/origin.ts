@@ -1,7 +1,6 @@
 /** Mutations of the path of a request to an engine: admission, headers, retries, probes, regions. */
 import type { Mutation } from './mutation.ts'
 
-const PULL = { workers: ['test/workers/origin.test.ts'] }
 const FORWARD = {
   node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/retry-storm.test.ts'],
 }
@@ -128,7 +127,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (leftMs > 1) this.#timer = setTimeout(',
     replace: 'if (leftMs > 1e9) this.#timer = setTimeout(',
     impact: 'streams that are merely slow are cut',
-    tests: PULL,
+    tests: { node: ['test/origin/timers.test.ts'] },
   },
   {
     name: 'redirects pass to clients',

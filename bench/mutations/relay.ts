@@ -164,7 +164,7 @@ export const relay: readonly Mutation[] = [
     find: "this.#parts.stop(new OriginError('reset', 'the client is gone'))",
     replace: '',
     impact: 'engines compute for clients that have disconnected',
-    tests: PULL,
+    tests: { workers: PULL.workers },
   },
   {
     name: 'idle timeout never starts',

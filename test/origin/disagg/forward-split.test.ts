@@ -54,6 +54,20 @@ describe('a staged request over engines that fail at will', () => {
   })
 })
 
+it('a prefill engine has no booking left while the decode engine works', async () => {
+  let answer = (): void => {}
+  const world = new SplitWorld({}, 0, ['p0', 'd0'])
+  world.decoding = new Promise((resolve) => (answer = resolve))
+  const response = world.run()
+  while (!world.sent.includes('d0')) await new Promise((turn) => setTimeout(turn, 0))
+  const engines = new Map((await world.engines()).map((engine) => [engine.id, engine]))
+  expect(engines.get('p0')).toMatchObject({ requests: 0, queuedPrefillS: 0 })
+  expect(engines.get('d0')).toMatchObject({ requests: 1 })
+  answer()
+  await response
+  expect(await world.held()).toBe(0)
+})
+
 describe('a prefill engine that dies with what it left for others', () => {
   /** All prefills are done by `p0` when it dies. */
   async function orphans(world: SplitWorld, requests: number): Promise<(Response | Failure)[]> {

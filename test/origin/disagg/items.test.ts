@@ -59,12 +59,12 @@ describe('items of a request', () => {
 describe('what encoders hold', () => {
   it('is what was added last, used last, and not forgotten: as a list that is searched', () => {
     const step = fc.oneof(
-      fc.record({ do: fc.constant('add' as const), key: fc.nat(9), engine: fc.nat(2) }),
-      fc.record({ do: fc.constant('has' as const), key: fc.nat(9), engine: fc.nat(2) }),
-      fc.record({ do: fc.constant('forget' as const), key: fc.nat(9), engine: fc.nat(2) }),
+      fc.record({ do: fc.constant('add' as const), key: fc.nat(3), engine: fc.nat(2) }),
+      fc.record({ do: fc.constant('has' as const), key: fc.nat(3), engine: fc.nat(2) }),
+      fc.record({ do: fc.constant('forget' as const), key: fc.nat(3), engine: fc.nat(2) }),
     )
     fc.assert(
-      fc.property(fc.array(step), fc.nat(5), (steps, limit) => {
+      fc.property(fc.array(step, { maxLength: 60 }), fc.nat(5), (steps, limit) => {
         const items = new EncodedItems(limit)
         let list: { key: number; engine: number }[] = []
         for (const { do: act, key, engine } of steps) {
