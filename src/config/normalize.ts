@@ -1,4 +1,7 @@
-/** Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin get. */
+/**
+ * Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin
+ * get.
+ */
 import type * as z from 'zod/mini'
 import type {
   ClusterConfig,
@@ -111,7 +114,10 @@ function toCluster(cluster: ClusterDocument, options: ParseOptions): ClusterConf
   return { ...cluster, pools: pools.map((pool) => toPool(pool, options)) }
 }
 
-/** One pool per model of a gateway. It has the defaults of a pool, except that an edge keeps no prefix index for a region. */
+/**
+ * One pool per model of a gateway. It has the defaults of a pool, except that an edge keeps no prefix index for a
+ * region.
+ */
 function poolsOf(name: string, { url, digestIntervalMs, models, ...gateway }: RegionalGateway): PoolDocument[] {
   const written = poolSchema.safeParse({
     model: name,

@@ -14,7 +14,10 @@ export interface ReplicaDigest {
   readonly bookings: number
 }
 
-/** Durations of the stages a request went through before its first token, milliseconds. Absent: not gone through or unknown. */
+/**
+ * Durations of the stages a request went through before its first token, milliseconds. Absent: not gone through or
+ * unknown.
+ */
 export type StageTimes = Readonly<Partial<Record<Stage, number>>>
 
 export type Stage =
@@ -464,7 +467,10 @@ export interface ClusterGlance {
   readonly digest: ClusterDigest
   /** Newest first; `candidates` is empty, `explain` has them. */
   readonly decisions: readonly Decision[]
-  /** Decisions with a first token or an outcome, the latest event first: they may be older than `decisions`. Absent from older objects. */
+  /**
+   * Decisions with a first token or an outcome, the latest event first: they may be older than `decisions`. Absent
+   * from older objects.
+   */
   readonly measured?: readonly Decision[]
 }
 

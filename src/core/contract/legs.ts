@@ -1,6 +1,8 @@
 import type { Placement } from './contract.ts'
 
-/** Work that an engine does for a booking. `encode` and `prefill` end at the first token, the others with the booking. */
+/**
+ * Work that an engine does for a booking. `encode` and `prefill` end at the first token, the others with the booking.
+ */
 export type LegRole = 'whole' | 'encode' | 'prefill' | 'decode'
 
 /** Roles that end at the first token or before it. */

@@ -106,7 +106,10 @@ export class BlockTranslator {
     }
   }
 
-  /** Since vLLM 0.32 the filled part of a prompt's last block may be told of as a smaller one, before any whole one was. */
+  /**
+   * Since vLLM 0.32 the filled part of a prompt's last block may be told of as a smaller one, before any whole one
+   * was.
+   */
   #learnSize(blockTokens: number): void {
     const before = this.#engineBlockTokens
     if (before !== null && blockTokens <= before) return

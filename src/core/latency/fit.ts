@@ -164,7 +164,10 @@ function loss(): number {
   return sum
 }
 
-/** Gauss-Jordan with the other unknowns at zero. false: the observations cannot tell them apart, or one would be negative. */
+/**
+ * Gauss-Jordan with the other unknowns at zero. false: the observations cannot tell them apart, or one would be
+ * negative.
+ */
 function solveSubset(subset: readonly number[]): boolean {
   const size = subset.length
   for (let one = 0; one < size; one++) {

@@ -21,7 +21,10 @@ const PEAK_TFLOPS: Readonly<Record<string, number>> = {
   l4: 121,
 }
 
-/** Share of the peak that prefill reaches: matrix products, and attention. Usual for vLLM on these GPUs, not measured by us. */
+/**
+ * Share of the peak that prefill reaches: matrix products, and attention. Usual for vLLM on these GPUs, not measured
+ * by us.
+ */
 const DENSE_SHARE = 0.5
 const ATTENTION_SHARE = 0.35
 /** Efficiency of each further GPU under tensor parallelism. */

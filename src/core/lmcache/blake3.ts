@@ -43,7 +43,10 @@ interface Compression {
   readonly flags: number
 }
 
-/** Compresses `block` into the chaining value `cv[at, at + 8)`. Written out, the state stays in registers: five times as fast. */
+/**
+ * Compresses `block` into the chaining value `cv[at, at + 8)`. Written out, the state stays in registers: five times
+ * as fast.
+ */
 function compress(cv: Uint32Array, at: number, { counter, length, flags }: Compression): void {
   const S = SCHEDULE
   let v0 = cv[at + 0]!,
@@ -211,7 +214,8 @@ export function blake3(words: Uint32Array, bytes: number, out: Uint32Array): voi
   for (let chunk = 0; chunk < chunks; chunk += 1) {
     hashChunk(input, chunk, stack, { at: depth * 8, root: chunks === 1 })
     depth += 1
-    // Whole subtrees close as they fill up: as many as the count of chunks has trailing zero bits. The last stay for the end.
+    // Whole subtrees close as they fill up: as many as the count of chunks has trailing zero bits. The last stay for
+    // the end.
     let total = chunk === chunks - 1 ? 1 : chunk + 1
     while (total % 2 === 0) {
       total /= 2

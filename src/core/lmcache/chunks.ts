@@ -121,7 +121,10 @@ export interface WireKey {
   readonly salt: string
 }
 
-/** Keys of chunks by the hexadecimal hashes that events carry. Hashes of other algorithms have keys too; no prompt has them. */
+/**
+ * Keys of chunks by the hexadecimal hashes that events carry. Hashes of other algorithms have keys too; no prompt has
+ * them.
+ */
 export function wireKeys(given: readonly WireKey[]): Uint32Array {
   const keys = new Uint32Array(given.length * 2)
   const words = new Uint32Array(KEPT_WORDS)

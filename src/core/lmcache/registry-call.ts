@@ -1,4 +1,6 @@
-/** What LMCache servers say to a registry and are told by it, as plain data that survives RPC. Names are already keys. */
+/**
+ * What LMCache servers say to a registry and are told by it, as plain data that survives RPC. Names are already keys.
+ */
 
 /** An instance as it registered itself; the field names are LMCache's. */
 export interface RegisteredInstance {

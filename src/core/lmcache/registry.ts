@@ -9,7 +9,10 @@ import type {
   RegistryPlacement,
 } from './registry-call.ts'
 
-/** One for each (instance, incarnation, level, backend, shared): rows share them, so ending an incarnation ends all at once. */
+/**
+ * One for each (instance, incarnation, level, backend, shared): rows share them, so ending an incarnation ends all at
+ * once.
+ */
 interface Place extends RegistryPlacement {
   live: boolean
 }

@@ -2,7 +2,9 @@ import type { Admission, EngineSpec, StageTimes, Usage } from '../contract/contr
 import type { EarlyLegRole, LegRole } from '../contract/legs.ts'
 import type { EngineSignals } from './engine-signals.ts'
 
-/** Engine as the ledger and the load statistics see it. `slot` is a small number, reused after the engine was removed. */
+/**
+ * Engine as the ledger and the load statistics see it. `slot` is a small number, reused after the engine was removed.
+ */
 export interface EngineRef {
   readonly slot: number
   /** Replaced by a new configuration: read it at each use, do not store it. */

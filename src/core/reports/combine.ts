@@ -98,7 +98,10 @@ export interface TtftReport {
 
 const TEXT_STAGES = ['prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
 
-/** Folds the facts of all ids of one request. The order of the facts in time matters only where they contradict each other. */
+/**
+ * Folds the facts of all ids of one request. The order of the facts in time matters only where they contradict each
+ * other.
+ */
 export function combine(all: readonly ReportFields[]): TtftReport {
   const byRole = valuesByRole(all)
   const { meta, encoder, pd } = byRole

@@ -166,7 +166,10 @@ class Tally {
     return piece
   }
 
-  /** Items of one id follow each other unless it says otherwise, children run side by side unless they do; null: incomplete. */
+  /**
+   * Items of one id follow each other unless it says otherwise, children run side by side unless they do; null:
+   * incomplete.
+   */
   value(): number | null {
     let widest = 0
     const behindEachOther: number[] = []

@@ -46,7 +46,9 @@ const MOST_STAND_INS = 128
 export class ReportStore<Note> {
   #limits: StoreLimits
   readonly #noteBytes: (note: Note) => number
-  /** Key → entry, oldest first. An id that is exact and one that is not may be spelt alike: the key tells them apart. */
+  /**
+   * Key → entry, oldest first. An id that is exact and one that is not may be spelt alike: the key tells them apart.
+   */
   readonly #entries = new Map<string, Entry<Note>>()
   /** Id → keys of the inexact entries that may stand for it. */
   readonly #standIns = new Map<string, Set<string>>()

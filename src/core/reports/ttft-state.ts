@@ -1,4 +1,6 @@
-/** Reports and rollups of the requests of one shard; Durable Object and Node wrap it and add clock, wire and storage. */
+/**
+ * Reports and rollups of the requests of one shard; Durable Object and Node wrap it and add clock, wire and storage.
+ */
 import type { TtftReport, RecordBatch, RequestRecord } from './combine.ts'
 import { type ReportPartial, STAGES } from './partial.ts'
 import { type Added, ReportStore, type StoreLimits } from './report-store.ts'
@@ -100,7 +102,10 @@ export class TtftState {
     return this.#rollups.groups()
   }
 
-  /** Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. Returns their names. */
+  /**
+   * Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. Returns their
+   * names.
+   */
   forget(names: readonly string[], before: number): string[] {
     return this.#rollups.forget(names, before)
   }

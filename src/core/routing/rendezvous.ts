@@ -1,4 +1,6 @@
-/** 32-bit hash of a text's UTF-16 code units (FNV-1a, then murmur3's finaliser). For placement only, never for secrets. */
+/**
+ * 32-bit hash of a text's UTF-16 code units (FNV-1a, then murmur3's finaliser). For placement only, never for secrets.
+ */
 export function hashText(text: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)

@@ -25,7 +25,10 @@ export interface ChainScope {
 
 // Lanes are 32-bit integers here; a state outside holds them unsigned, which costs a box each time one is stored.
 
-/** The low lane with a word taken in. The shift after the product carries high bits down again; a product alone only moves bits up. */
+/**
+ * The low lane with a word taken in. The shift after the product carries high bits down again; a product alone only
+ * moves bits up.
+ */
 function mixLow(lane: number, word: number): number {
   const mixed = Math.imul(lane ^ word, 0x9e3779b1)
   return mixed ^ (mixed >>> 15)

@@ -83,7 +83,10 @@ class Beginning extends Map<string, Beginning> {
 
 /** Finds added tokens: the leftmost, and of those that begin there the longest. */
 export class AddedTokenFinder {
-  /** Hundreds of tokens share their first letters: trying one after the other wherever those stand would hold the thread for seconds. */
+  /**
+   * Hundreds of tokens share their first letters: trying one after the other wherever those stand would hold the
+   * thread for seconds.
+   */
   readonly #none = new Beginning()
   readonly #first: RegExp
   /** The only first unit there is, mostly `<`: a plain search is much faster. */
@@ -278,7 +281,10 @@ export class BpeTokenizer implements ExactTokenizer {
 
 const marks = /\p{M}{32}/uy
 
-/** Throws at 127 combining marks in a row, and may from 32 on: the work to put them in order grows with their square, up to hours. */
+/**
+ * Throws at 127 combining marks in a row, and may from 32 on: the work to put them in order grows with their square,
+ * up to hours.
+ */
 function nfc(text: string): string {
   // A longer run has one of these places with enough marks after it; two units make one at most.
   for (let at = 0; at < text.length; at += 64) {

@@ -146,7 +146,10 @@ const SAMPLED_CHARS = 256 * 1024
 const SAMPLES = 32
 const SAMPLE_CHARS = SAMPLED_CHARS / SAMPLES
 
-/** Two texts are taken for one only where they are equally long and equal in all samples, which costs a prediction and no more. */
+/**
+ * Two texts are taken for one only where they are equally long and equal in all samples, which costs a prediction and
+ * no more.
+ */
 function hashText(state: { lo: number; hi: number }, text: string): void {
   if (text.length <= SAMPLED_CHARS) return chainText(state, text)
   chainText(state, String(text.length))
@@ -215,7 +218,10 @@ const callOf = (id: unknown, name: unknown, args: unknown): unknown => ({
   function: { name, arguments: args },
 })
 
-/** OpenAI's Responses: `instructions`, then `input` as text or items. What `previous_response_id` stands for is not known here. */
+/**
+ * OpenAI's Responses: `instructions`, then `input` as text or items. What `previous_response_id` stands for is not
+ * known here.
+ */
 export function chatOfResponses(body: Fields): ChatPrompt | null {
   const transcript = new Transcript()
   if (isText(body['instructions'])) transcript.add('system', body['instructions'])

@@ -217,7 +217,10 @@ const specialNames = [
   'mask_token',
 ] as const
 
-/** Template and special tokens of a parsed tokenizer_config.json (or special_tokens_map.json). Throws a VocabularyError. */
+/**
+ * Template and special tokens of a parsed tokenizer_config.json (or special_tokens_map.json). Throws a
+ * VocabularyError.
+ */
 export function readTokenizerConfig(config: unknown): {
   template: string | null
   specials: Readonly<Record<string, string>>

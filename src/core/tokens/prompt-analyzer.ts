@@ -14,7 +14,9 @@ const MIN_TOKENS = 48
 /** No tokenizer in use is outside these, over a whole prompt. */
 const LEAST = 0.8
 const MOST = 16
-/** One report moves the mean by at most this share of itself, so a single odd prompt (base64, a repeated word) cannot. */
+/**
+ * One report moves the mean by at most this share of itself, so a single odd prompt (base64, a repeated word) cannot.
+ */
 const MAX_STEP = 0.05
 
 export class BytesPerToken {
@@ -110,7 +112,10 @@ export interface PromptProfile {
 type Readable = Exclude<Prompt, { form: 'unreadable' }>
 type Measured = Omit<PromptProfile, 'stages'>
 
-/** Prompts longer than this, all texts of a batch together, are measured in bytes: no single request may hold the thread for long. */
+/**
+ * Prompts longer than this, all texts of a batch together, are measured in bytes: no single request may hold the
+ * thread for long.
+ */
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
 const DEFAULT_BYTES_PER_TOKEN = 4
 /**

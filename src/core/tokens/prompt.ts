@@ -1,4 +1,7 @@
-/** What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says so. */
+/**
+ * What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says
+ * so.
+ */
 import { readChat, type ChatPrompt, chatOfMessages, chatOfResponses } from './chat.ts'
 import { isText, type Text } from './utf8-text.ts'
 import type { PromptRequest } from './prompt-analyzer.ts'
@@ -34,7 +37,10 @@ export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' 
   return false
 }
 
-/** Endpoints by what their body looks like. `audio`: an upload, of which only the size counts; `other`: nothing is read. */
+/**
+ * Endpoints by what their body looks like. `audio`: an upload, of which only the size counts; `other`: nothing is
+ * read.
+ */
 export type PromptEndpoint =
   | 'completions'
   | 'chat'

@@ -1,4 +1,7 @@
-/** Ids of stretches of text (a message, mostly) by the hash of the text; least recently used go first. Bounded by bytes. */
+/**
+ * Ids of stretches of text (a message, mostly) by the hash of the text; least recently used go first. Bounded by
+ * bytes.
+ */
 export class SegmentCache {
   readonly #entries = new Map<number, Uint32Array>()
   readonly #mostBytes: number

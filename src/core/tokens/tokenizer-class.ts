@@ -3,7 +3,10 @@ import type { PreTokenizer } from './pre-tokenize.ts'
 /** Classes of transformers 5 that split words by their own rule, whatever the pre-tokenizer of tokenizer.json is. */
 const SPLITTING: Readonly<Record<string, PreTokenizer>> = { Qwen2Tokenizer: 'qwen2', GPT2Tokenizer: 'gpt2' }
 
-/** `model_type` of config.json → class that transformers 5 loads for it, also where tokenizer_config.json names a generic one. */
+/**
+ * `model_type` of config.json → class that transformers 5 loads for it, also where tokenizer_config.json names a
+ * generic one.
+ */
 const CLASSES: Readonly<Record<string, string>> = {
   gpt2: 'GPT2Tokenizer',
   qwen2: 'Qwen2Tokenizer',

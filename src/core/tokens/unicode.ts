@@ -69,7 +69,10 @@ export const END = 32
 export interface CharacterClasses {
   /** Bits of each class; the letter `A` of the runs is the first. */
   readonly bits: readonly number[]
-  /** Runs of characters of one class from U+0000 on: a capital letter for the class, then the length in base 36 unless it is 1. */
+  /**
+   * Runs of characters of one class from U+0000 on: a capital letter for the class, then the length in base 36 unless
+   * it is 1.
+   */
   readonly runs: string
 }
 
@@ -101,7 +104,10 @@ function base36(runs: string, i: number): number {
   return unit >= 0x61 && unit <= 0x7a ? unit - 0x57 : -1
 }
 
-/** Class bits of the UTF-8 character that begins at `at`, and its width in bytes from bit 8 on. The bytes must be valid UTF-8. */
+/**
+ * Class bits of the UTF-8 character that begins at `at`, and its width in bytes from bit 8 on. The bytes must be valid
+ * UTF-8.
+ */
 export function charAt({ bytes, classes }: ClassedText, at: number): number {
   const lead = bytes[at] as number
   if (lead < 0x80) return (classes[lead] as number) | 0x100

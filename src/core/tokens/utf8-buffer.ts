@@ -1,7 +1,10 @@
 import { chainWords } from './block-hash.ts'
 import type { Text } from './utf8-text.ts'
 
-/** Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written. `TextEncoder.encodeInto` does. */
+/**
+ * Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written.
+ * `TextEncoder.encodeInto` does.
+ */
 export type EncodeUtf8 = (text: string, into: Uint8Array) => number
 
 /** Beyond this the buffer is not kept between prompts. */
@@ -22,7 +25,10 @@ export class Utf8Buffer {
     return this.#bytes
   }
 
-  /** The same as 32-bit words (the machine's byte order; all that run JavaScript servers are little-endian), full ones only. */
+  /**
+   * The same as 32-bit words (the machine's byte order; all that run JavaScript servers are little-endian), full ones
+   * only.
+   */
   get words(): Uint32Array {
     return new Uint32Array(this.#bytes.buffer, 0, this.length >>> 2)
   }
@@ -39,7 +45,10 @@ export class Utf8Buffer {
     this.length += this.#encode(text, this.#bytes.subarray(this.length))
   }
 
-  /** Adds as much of `text` as fits into `mostBytes` in all. Returns the length of the rest: in bytes, or in UTF-16 units of a string. */
+  /**
+   * Adds as much of `text` as fits into `mostBytes` in all. Returns the length of the rest: in bytes, or in UTF-16
+   * units of a string.
+   */
   addUpTo(text: Text, mostBytes: number): number {
     const room = Math.max(0, mostBytes - this.length)
     if (typeof text !== 'string') {
@@ -58,7 +67,10 @@ export class Utf8Buffer {
     this.length += utf8.length
   }
 
-  /** 53 bits of a hash of what is written: as many as a number key holds. Native encoding and a pass over words beat a pass over the string by far. */
+  /**
+   * 53 bits of a hash of what is written: as many as a number key holds. Native encoding and a pass over words beat a
+   * pass over the string by far.
+   */
   hash(): number {
     const state = { lo: this.length, hi: 0x2545f491 }
     const { length } = this

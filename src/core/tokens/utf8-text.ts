@@ -55,7 +55,10 @@ class Filler {
   }
 }
 
-/** A long text of a prompt, kept as the UTF-8 it came in: who only hashes it needs no string, which costs more than the hash. */
+/**
+ * A long text of a prompt, kept as the UTF-8 it came in: who only hashes it needs no string, which costs more than the
+ * hash.
+ */
 export class Utf8Text {
   readonly utf8: Uint8Array
   readonly #decode: (utf8: Uint8Array) => string
@@ -83,7 +86,10 @@ export const isText = (value: unknown): value is Text => typeof value === 'strin
 /** A character (a UTF-16 unit) takes no more bytes of UTF-8. */
 const BYTES_A_CHARACTER = 3
 
-/** Are there surely more characters than `most` in the texts of a value, inner ones too? Nothing is decoded or put together for it. */
+/**
+ * Are there surely more characters than `most` in the texts of a value, inner ones too? Nothing is decoded or put
+ * together for it.
+ */
 export function isLonger(value: unknown, most: number): boolean {
   const open = [value]
   let length = 0

@@ -12,10 +12,16 @@ export const HEAD_BYTES = 16
 /** Ids must fit beside 14 bits of hash in one table entry. */
 export const MAX_IDS = 1 << 18
 
-/** Where compiled vocabularies come from: a file on Node; KV, R2 or assets on Workers. Rejects when there is none of that name. */
+/**
+ * Where compiled vocabularies come from: a file on Node; KV, R2 or assets on Workers. Rejects when there is none of
+ * that name.
+ */
 export type VocabularySource = (name: string) => Promise<Uint8Array>
 
-/** A vocabulary that is missing parts, or that this tokenizer could not follow exactly. The message names the next step. */
+/**
+ * A vocabulary that is missing parts, or that this tokenizer could not follow exactly. The message names the next
+ * step.
+ */
 export class VocabularyError extends Error {
   constructor(message: string) {
     super(message)
@@ -159,7 +165,10 @@ export class Vocabulary {
     return to - from > this.longest ? -1 : this.find(bytes, from, to, hashBytes(bytes, from, to))
   }
 
-  /** When the merge into `id` takes place: lower goes first; Infinity: it is no merge. The left half is token `left` of `leftLength` bytes. */
+  /**
+   * When the merge into `id` takes place: lower goes first; Infinity: it is no merge. The left half is token `left` of
+   * `leftLength` bytes.
+   */
   order(id: number, left: number, leftLength: number): number {
     if (this.#listed !== null) return this.#listed.order(id * 256 + leftLength)
     if (this.header.merges === 'all') return id * MAX_IDS + left

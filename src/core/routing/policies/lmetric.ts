@@ -8,7 +8,9 @@ const options = {
 
 const costTable = new CostTable(['new_tokens', 'queued_tokens', 'requests'])
 
-/** New prefill tokens times batch size: two factors, no weights. Plus one each, so that neither zero hides the other. */
+/**
+ * New prefill tokens times batch size: two factors, no weights. Plus one each, so that neither zero hides the other.
+ */
 export const lmetric: PolicyKind = {
   name: 'lmetric',
   doc: 'New prefill tokens x (live requests + 1).',

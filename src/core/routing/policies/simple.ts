@@ -15,7 +15,10 @@ export const leastLoaded = definePolicy({
 
 const roundRobinCosts = new CostTable(['turn'])
 
-/** Everyone in turn, by weight: the least virtual time is next (start-time fair queueing), so who comes back does not catch up. */
+/**
+ * Everyone in turn, by weight: the least virtual time is next (start-time fair queueing), so who comes back does not
+ * catch up.
+ */
 export const roundRobin = definePolicy({
   name: 'round_robin',
   needs: ['turn'],
@@ -44,7 +47,10 @@ export const qps = definePolicy({
 /** Share of the mean load above which a session moves on. */
 export const SESSION_BOUND = 1.25
 
-/** A session stays on its engine while that holds no more than 1.25 times its fair share; without a session, the least loaded. */
+/**
+ * A session stays on its engine while that holds no more than 1.25 times its fair share; without a session, the least
+ * loaded.
+ */
 export const session = definePolicy({
   name: 'session',
   needs: ['requests'],
