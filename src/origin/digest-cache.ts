@@ -114,7 +114,8 @@ export class DigestCache implements Digests {
     this.#refresh(route, scope, true)
     const { expectations } = this.#entry(route)
     const wayS = (route.cluster.gateway?.rttMs ?? expectations?.rttMs ?? 0) / 1000
-    const from = (prospect: RegionDigest['usual']) => prospect && { ...prospect, waitS: prospect.waitS + wayS }
+    const from = (engineEstimate: RegionDigest['usual']) =>
+      engineEstimate && { ...engineEstimate, waitS: engineEstimate.waitS + wayS }
     return (expectations?.regionDigests ?? []).map((outlook) => ({
       ...outlook,
       soonest: from(outlook.soonest),

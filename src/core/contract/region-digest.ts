@@ -45,19 +45,19 @@ const PROBE = { promptTokens: TYPICAL_TOKENS, cachedTokens: 0 }
 
 type Facts = Pick<RegionDigest, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
 
-/** @param prospects estimates of the available engines */
-export function regionDigestOf(prospects: readonly EngineEstimate[], facts: Facts): RegionDigest {
-  const common = commonLaw(prospects)
+/** @param engineEstimates estimates of the available engines */
+export function regionDigestOf(engineEstimates: readonly EngineEstimate[], facts: Facts): RegionDigest {
+  const common = commonLaw(engineEstimates)
   // Among several engines with few samples, one always seems fast by chance.
-  const ranked = prospects
+  const ranked = engineEstimates
     .map(({ waitS, costModel, confidence }) => ({
       waitS,
       costModel: common === null ? costModel : blend(costModel, common, confidence),
     }))
     .sort((a, b) => doneS(a) - doneS(b))
   const count = ranked.length
-  const queued = count === 0 ? 0 : prospects.reduce((sum, one) => sum + one.queued, 0) / count
-  const confidence = Math.max(0, ...prospects.map((one) => one.confidence))
+  const queued = count === 0 ? 0 : engineEstimates.reduce((sum, one) => sum + one.queued, 0) / count
+  const confidence = Math.max(0, ...engineEstimates.map((one) => one.confidence))
   return {
     version: OUTLOOK_VERSION,
     ...facts,
@@ -73,10 +73,10 @@ const doneS = ({ waitS, costModel }: Pick<EngineEstimate, 'waitS' | 'costModel'>
   waitS + prefillSeconds(costModel, PROBE)
 
 /** Mean of all engines, weighted by confidence; null: none. */
-function commonLaw(prospects: readonly EngineEstimate[]): PrefillCostModel | null {
+function commonLaw(engineEstimates: readonly EngineEstimate[]): PrefillCostModel | null {
   let common: PrefillCostModel | null = null
   let known = 0
-  for (const { costModel, confidence } of prospects) {
+  for (const { costModel, confidence } of engineEstimates) {
     known += confidence
     if (confidence > 0) common = common === null ? costModel : blend(costModel, common, confidence / known)
   }

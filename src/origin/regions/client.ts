@@ -153,7 +153,7 @@ function readOutlook(given: unknown): RegionDigest | null {
     return null
   if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1)
     return null
-  const read = { soonest: readProspect(soonest), usual: readProspect(usual) }
+  const read = { soonest: readEngineEstimate(soonest), usual: readEngineEstimate(usual) }
   // Where there is an engine, there is one that is free soonest.
   if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
   const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
@@ -172,7 +172,7 @@ function readOutlook(given: unknown): RegionDigest | null {
   }
 }
 
-function readProspect(given: unknown): Pick<EngineEstimate, 'waitS' | 'costModel'> | null {
+function readEngineEstimate(given: unknown): Pick<EngineEstimate, 'waitS' | 'costModel'> | null {
   if (!isJsonObject(given) || !isJsonObject(given['cost_model'])) return null
   const { wait_s: waitS } = given
   const { fixed_s: fixedS, per_token_s: perTokenS, per_pair_s: perPairS } = given['cost_model']

@@ -4,7 +4,7 @@ import { estimateTtft, regionDigestOf, type EngineEstimate } from '../../../src/
 
 const facts = { cluster: 'c', pool: 'm', configVersion: 1, requests: 0, prefixes: '' }
 const costModel = (perTokenS: number) => ({ fixedS: 0.01, perTokenS, perPairS: 0 })
-const prospect = (changes: Partial<EngineEstimate> = {}): EngineEstimate => ({
+const engineEstimate = (changes: Partial<EngineEstimate> = {}): EngineEstimate => ({
   waitS: 0,
   queued: 0,
   costModel: costModel(1e-4),
@@ -21,20 +21,23 @@ describe('what a pool lets expect', () => {
 
   it('is the engine that is done first, and the one in the middle', () => {
     const told = regionDigestOf(
-      [prospect({ waitS: 3, queued: 2 }), prospect({ waitS: 1, queued: 1 }), prospect()],
+      [engineEstimate({ waitS: 3, queued: 2 }), engineEstimate({ waitS: 1, queued: 1 }), engineEstimate()],
       facts,
     )
     expect(told).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
   })
 
   it('counts a faster engine with a queue before a slow one without', () => {
-    const told = regionDigestOf([prospect({ costModel: costModel(1e-3) }), prospect({ waitS: 0.2 })], facts)
+    const told = regionDigestOf([engineEstimate({ costModel: costModel(1e-3) }), engineEstimate({ waitS: 0.2 })], facts)
     expect(told.soonest?.waitS).toBe(0.2)
   })
 
   it('takes no engine for the fastest that seemed so once', () => {
     const told = regionDigestOf(
-      [prospect({ costModel: costModel(1e-6), confidence: 0.1 }), ...Array.from({ length: 4 }, () => prospect())],
+      [
+        engineEstimate({ costModel: costModel(1e-6), confidence: 0.1 }),
+        ...Array.from({ length: 4 }, () => engineEstimate()),
+      ],
       facts,
     )
     expect(told.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
@@ -42,14 +45,16 @@ describe('what a pool lets expect', () => {
 
   it('believes who has shown how fast it is', () => {
     expect(
-      regionDigestOf([prospect({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => prospect())], facts)
-        .soonest!.costModel.perTokenS,
+      regionDigestOf(
+        [engineEstimate({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => engineEstimate())],
+        facts,
+      ).soonest!.costModel.perTokenS,
     ).toBeCloseTo(1e-6, 8)
   })
 })
 
 describe('what a prompt may hope for', () => {
-  const idle = regionDigestOf([prospect(), prospect()], facts)
+  const idle = regionDigestOf([engineEstimate(), engineEstimate()], facts)
 
   it('is to compute what is not cached, and at least one token', () => {
     expect(estimateTtft(idle, 1000, 600)).toMatchObject({
@@ -61,7 +66,7 @@ describe('what a prompt may hope for', () => {
   })
 
   it('is to be computed anew where the holder may be long in coming', () => {
-    const busy = regionDigestOf([prospect({ waitS: 9 }), prospect({ waitS: 9 }), prospect()], facts)
+    const busy = regionDigestOf([engineEstimate({ waitS: 9 }), engineEstimate({ waitS: 9 }), engineEstimate()], facts)
     expect(estimateTtft(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
   })
 
@@ -78,8 +83,8 @@ describe('what a prompt may hope for', () => {
         fc.array(any, { minLength: 1, maxLength: 8 }),
         fc.nat(100_000),
         fc.nat(100_000),
-        (prospects, tokens, cached) => {
-          const told = regionDigestOf(prospects, facts)
+        (engineEstimates, tokens, cached) => {
+          const told = regionDigestOf(engineEstimates, facts)
           const [cold, warm] = [estimateTtft(told, tokens, 0)!, estimateTtft(told, tokens, cached)!]
           for (const estimate of [cold, warm])
             expect(

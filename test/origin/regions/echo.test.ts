@@ -13,7 +13,7 @@ import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 const OWN = '1.1 firstlight-0000000a'
 const OTHER = '1.1 firstlight-0000000b'
 const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
-const prospect = { waitS: 0, costModel }
+const engineEstimate = { waitS: 0, costModel }
 const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
   version: OUTLOOK_VERSION,
   cluster: 'here',
@@ -23,8 +23,8 @@ const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
   requests: 0,
   queued: 0,
   confidence: 1,
-  soonest: prospect,
-  usual: prospect,
+  soonest: engineEstimate,
+  usual: engineEstimate,
   prefixes: packFilter(new Uint32Array(0)),
   ...changes,
 })

@@ -31,7 +31,7 @@ let warned: [string, Readonly<Record<string, unknown>> | undefined][]
 let cache: DigestCache
 
 const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
-const prospect = { waitS: 0, costModel }
+const engineEstimate = { waitS: 0, costModel }
 const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
   version: OUTLOOK_VERSION,
   cluster: 'here',
@@ -41,8 +41,8 @@ const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
   requests: 0,
   queued: 0,
   confidence: 1,
-  soonest: prospect,
-  usual: prospect,
+  soonest: engineEstimate,
+  usual: engineEstimate,
   prefixes: '',
   ...changes,
 })

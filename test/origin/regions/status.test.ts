@@ -6,7 +6,7 @@ import { regionStatusOf } from '../../../src/origin/regions/client.ts'
 const way = { reachable: true, ageMs: 700, rttMs: 30, blockingMatch: true }
 const costModel = (perTokenS: number) => ({ fixedS: 0, perTokenS, perPairS: 0 })
 const outlook = (more: Partial<RegionDigest> = {}): RegionDigest => {
-  const prospect = { waitS: 0.5, costModel: costModel(0.001) }
+  const engineEstimate = { waitS: 0.5, costModel: costModel(0.001) }
   return {
     version: OUTLOOK_VERSION,
     cluster: 'c',
@@ -16,8 +16,8 @@ const outlook = (more: Partial<RegionDigest> = {}): RegionDigest => {
     requests: 7,
     queued: 0.25,
     confidence: 1,
-    soonest: prospect,
-    usual: prospect,
+    soonest: engineEstimate,
+    usual: engineEstimate,
     prefixes: '',
     ...more,
   }
