@@ -1,14 +1,14 @@
-/** A gateway with a fleet of simulated engines behind it: everything but the GPUs. */
+/** A gateway with simulated engines. */
 import type { Config } from '../../config.ts'
 import { parseConfig } from '../../config/parse.ts'
 import { startFleet, type RunningFleet } from './simulator-host.ts'
 
 export const demoModel = 'sim'
 
-/** The fleet of the demo, on free ports of the loopback. */
+/** Starts the fleet of the demo on free loopback ports. */
 export const startDemoFleet = (engines: number): Promise<RunningFleet> => startFleet({ engines, model: demoModel })
 
-/** A document that serves this fleet, as one would write it by hand. */
+/** Creates the configuration of a gateway for this fleet, as an operator would write it. */
 export function demoDocument(fleet: RunningFleet): { readonly clusters: readonly object[] } {
   const engines = fleet.engines.map(({ settings }, index) => ({ id: settings.id, url: fleet.urls[index]! }))
   return { clusters: [{ id: 'demo', pools: [{ model: demoModel, stats_interval_ms: 1000, engines }] }] }
@@ -20,13 +20,13 @@ export function demoConfig(fleet: RunningFleet, listen: Config['listen']): Confi
 }
 
 export interface GuideOptions {
-  /** What the overview page asks for; null: nothing. */
+  /** Key that the overview page needs; null: none. */
   readonly adminKey: string | null
-  /** The way to one's own engines, as a sentence. */
+  /** How to configure real engines, as a sentence. */
   readonly ownEngines: string
 }
 
-/** What the demo prints: all of it works when pasted. */
+/** Formats the output of the demo. Every command works when pasted. */
 export function demoGuide(url: string, fleet: RunningFleet, { adminKey, ownEngines }: GuideOptions): string {
   const names = fleet.engines.map(({ settings }, index) => `  ${settings.id.padEnd(9)} ${fleet.urls[index]}`)
   return `Firstlight with ${fleet.engines.length} simulated engines.

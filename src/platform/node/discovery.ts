@@ -1,4 +1,4 @@
-/** Who is behind the names of engines: looked up again and again, so that a fleet may grow and shrink. */
+/** Service discovery by DNS. Names are resolved periodically, so a fleet may grow and shrink. */
 import * as dns from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
@@ -8,16 +8,16 @@ import { ownEngines } from '../../config/validate.ts'
 import type { Log } from '../../ports.ts'
 import { withTimeout } from '../../timeout.ts'
 
-/** Addresses of a name. Rejects with the system's error; with code ENOTFOUND where it has none. */
+/** Resolves a name to addresses. Rejects with the system's error; with code ENOTFOUND if there is none. */
 export type Lookup = (name: string) => Promise<readonly string[]>
 
-/** A name that is unknown has no address; any other error says nothing of its addresses. Never rejects. */
+/** Resolves a name. An unknown name has no addresses; any other error leaves them unknown. Never rejects. */
 export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> =>
   lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
 
 /**
- * As connections are made: /etc/hosts and search domains count. An engine with addresses of both families is one
- * engine.
+ * Resolves names as connections do, with /etc/hosts and search domains. An engine with addresses of both families
+ * counts once.
  */
 export const systemLookup: Lookup = async (name) => {
   const found = await dns.lookup(name, { all: true })
@@ -28,18 +28,18 @@ export const systemLookup: Lookup = async (name) => {
 export const ownAddresses = (): ReadonlySet<string> =>
   new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
 
-/** Name servers that leave an address out once mean nothing by it; addresses go to others after a while. */
+/** An address is removed after this many answers in a row without it, because name servers may omit addresses. */
 const MISSES = 3
-/** A start, a new configuration and the other names wait so long for an answer. */
+/** Time in milliseconds that a start, a reload and other names wait for an answer. */
 const PATIENCE_MS = 3_000
 const TICK_MS = 100
 
 interface Name {
   everyMs: number
   dueAt: number
-  /** Address → answers in a row without it. */
+  /** Address → number of consecutive answers without it. */
   readonly addresses: Map<string, number>
-  /** It is being looked up. */
+  /** True while a lookup is running. */
   asked: boolean
   failing: boolean
 }
@@ -47,7 +47,7 @@ interface Name {
 export interface DiscoveryParts {
   readonly lookup: Lookup
   readonly log: Log
-  /** This machine's addresses. */
+  /** Addresses of this host. */
   readonly here?: () => ReadonlySet<string>
 }
 
@@ -57,7 +57,7 @@ export class Discovery {
   #looking = false
   #own = ''
   #left = ''
-  /** Grows with every change of anybody's addresses; what it was when they were last asked for, and last taken. */
+  /** Counts changes of any name's addresses. The other two hold its value at the last check and at the last use. */
   #changes = 0
   #resolved = 0
   #settled = 0
@@ -66,10 +66,7 @@ export class Discovery {
     this.#parts = parts
   }
 
-  /**
-   * With the engines that are there. Names it has not heard of are looked up first, and from now on beside those it
-   * follows.
-   */
+  /** Replaces names by their engines. Resolves unknown names first, and follows them from then on. */
   async resolve(written: Config): Promise<Config> {
     const wanted = namesIn(written)
     const fresh = [...wanted].filter(([name]) => !this.#names.has(name))
@@ -105,7 +102,7 @@ export class Discovery {
     return this.#withoutSelf(written, config)
   }
 
-  /** A name that leads here, too, would have requests come back. */
+  /** Leaves out addresses of this gateway, which would cause a routing loop. */
   #withoutSelf(written: Config, config: Config): Config {
     const byHand = new Set(
       written.clusters.flatMap(({ id, pools }) => [
@@ -135,7 +132,7 @@ export class Discovery {
     }
   }
 
-  /** What was resolved last is in use: follows no names but its own from now on. */
+  /** The last result is in use: stops following names that it does not contain. */
   settle(written: Config): void {
     this.#settled = this.#resolved
     const wanted = namesIn(written)
@@ -149,22 +146,22 @@ export class Discovery {
     }
   }
 
-  /** `changed`: a name has other addresses than those in use. The answer ends it. */
+  /** Calls `changed` when a name's addresses differ from those in use. The returned function stops it. */
   watch(changed: () => void): () => void {
     const timer = setInterval(() => void this.#round(changed), TICK_MS).unref()
     return () => clearInterval(timer)
   }
 
   /**
-   * One after the other, as far as they answer in time: lookups share few threads with each other and with connections
-   * to names.
+   * Resolves names one after the other within the time limit, because lookups share few threads with connections to
+   * names.
    */
   async #round(changed: () => void): Promise<void> {
     if (this.#looking) return
     this.#looking = true
     for (const [name, known] of this.#names) {
       if (known.asked || known.dueAt > performance.now()) continue
-      // Told also when it comes late.
+      // A late answer counts too.
       const looked = this.#look(name).then(() => {
         if (this.#changes !== this.#settled) changed()
       })
@@ -174,7 +171,7 @@ export class Discovery {
     this.#looking = false
   }
 
-  /** An error says nothing of its addresses. Never rejects. */
+  /** An error leaves the addresses unchanged. Never rejects. */
   async #look(name: string): Promise<void> {
     const { lookup, log } = this.#parts
     const known = this.#names.get(name)!
@@ -201,8 +198,8 @@ export class Discovery {
 }
 
 /**
- * Takes in one answer. One of another family is of the same engines, whose own addresses a name server failed to tell,
- * or lost: it counts once those are gone.
+ * Applies one answer. An answer with the other address family belongs to the same engines and replaces the present
+ * addresses only when these are gone.
  */
 function update(
   addresses: Map<string, number>,

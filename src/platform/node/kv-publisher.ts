@@ -5,9 +5,9 @@ import { type KvEventSink, wireEvents, batchBytes, type Encoding } from '../../s
 import { loadZmq } from '../../cli/bridge/sockets.ts'
 
 export interface KvPublisherOptions {
-  /** Default: `maps`, as vLLM 0.24 and later. */
+  /** Default: `maps`, as in vLLM 0.24 and later. */
   readonly encoding?: Encoding
-  /** Do replies to replays carry the topic, as of vLLM 0.26? Default: they do. */
+  /** Replay responses contain the topic, as in vLLM 0.26 and later. Default: true. */
   readonly topicInReplay?: boolean
   /** Batches kept for replays. */
   readonly bufferSteps?: number
@@ -19,7 +19,10 @@ const BIND_AGAIN_MS = 20
 const EMPTY = new Uint8Array(0)
 const END = new Uint8Array(8).fill(0xff)
 
-/** The event sockets of one simulated engine, as vLLM's: a PUB that drops what nobody takes, a ROUTER that repeats. */
+/**
+ * Event sockets of one simulated engine, as in vLLM: a PUB socket that drops unread messages, and a ROUTER socket for
+ * replays.
+ */
 export class KvPublisher implements KvEventSink {
   readonly #zmq: Awaited<ReturnType<typeof loadZmq>>
   readonly #options: Required<KvPublisherOptions>
@@ -30,9 +33,9 @@ export class KvPublisher implements KvEventSink {
   #replayEndpoint = 'tcp://127.0.0.1:*'
   #seq = 0
   #kept: { readonly seq: number; readonly payload: Uint8Array }[] = []
-  /** What is under way on the sockets, one after the other. */
+  /** The pending socket operation. Operations run one after the other. */
   #turn: Promise<void> = Promise.resolve()
-  /** Batches that will not reach the PUB socket, as if a network had lost them. */
+  /** Number of batches to drop instead of publishing, as a network might. */
   drop = 0
 
   private constructor(zmq: Awaited<ReturnType<typeof loadZmq>>, blockTokens: number, options: KvPublisherOptions) {
@@ -43,14 +46,14 @@ export class KvPublisher implements KvEventSink {
     this.#router = new zmq.Router({ linger: 0 })
   }
 
-  /** On free ports of this machine. Throws ZmqMissing. */
+  /** Opens free local ports. Throws ZmqMissing. */
   static async open(blockTokens: number, options: KvPublisherOptions = {}): Promise<KvPublisher> {
     const publisher = new KvPublisher(await loadZmq(), blockTokens, options)
     await publisher.#bind()
     return publisher
   }
 
-  /** Batches of this life. */
+  /** Number of batches since the engine started. */
   get published(): number {
     return this.#seq
   }
@@ -108,7 +111,7 @@ export class KvPublisher implements KvEventSink {
       .catch(() => undefined)
   }
 
-  /** ZeroMQ lets go of a closed socket's port some time after. */
+  /** ZeroMQ releases the port of a closed socket with a delay. */
   async #bindAgain(): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
@@ -131,7 +134,7 @@ export class KvPublisher implements KvEventSink {
   }
 
   async #bind(): Promise<void> {
-    // Bound already where the other one could not be.
+    // It may be bound already if the other socket could not be bound.
     if (this.#publisher.lastEndpoint === null) await this.#publisher.bind(this.#endpoint)
     if (this.#router.lastEndpoint === null) await this.#router.bind(this.#replayEndpoint)
     this.#endpoint = this.#publisher.lastEndpoint ?? this.#endpoint

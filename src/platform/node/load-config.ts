@@ -1,4 +1,4 @@
-/** Where a Node process finds its configuration: a file, or the same variable as on Workers. */
+/** Loads the configuration of a Node process: from a file, or from the variable that Workers use. */
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
@@ -13,23 +13,23 @@ export const configVariable = 'FIRSTLIGHT_CONFIG'
 export interface LoadedConfig {
   readonly config: Config
   readonly text: string
-  /** For messages: the file's name, or the variable's. */
+  /** File name or variable name, for messages. */
   readonly from: string
-  /** Where relative paths in the document start. */
+  /** Folder of relative paths in the document. */
   readonly folder: string
 }
 
-/** Every variable is set: for a document read where its secrets are not. */
+/** Environment in which every variable is set, for a document that is read without its secrets. */
 export const anySecret: Env = new Proxy({}, { get: (_, name) => `value-of-${String(name)}` })
 
-/** Is there anything to serve without `--config`? */
+/** True if a configuration exists without `--config`. */
 export function hasConfig(env: Env): boolean {
   return typeof env[configVariable] === 'string' || existsSync(defaultFile)
 }
 
 /**
- * Reads and validates. `file` null: the variable, else ./firstlight.yaml. Secrets come from `secrets`.
- * Throws a UsageError when there is no document, a ConfigError when it is wrong.
+ * Reads and validates the configuration. `file` null: the variable, else ./firstlight.yaml. Secrets are read from
+ * `secrets`. Throws a UsageError if there is none, a ConfigError if it is invalid.
  */
 export function loadConfig(file: string | null, env: Env, secrets: Env = env): LoadedConfig {
   const { text, from, version, folder } = readText(file, env)

@@ -1,4 +1,4 @@
-/** The product's outside, made of one Node process. */
+/** The product's ports in one Node process. */
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
 import { ResponseAffinity } from '../../api/response-affinity.ts'
@@ -15,11 +15,11 @@ import { memoryTtft, relayed } from './ttft.ts'
 import { ClusterState } from '../../core/pool/pool-state.ts'
 import { LocalCluster } from '../../origin/local-cluster.ts'
 
-/** How often bookings that nobody renews are looked for; a lease is many times longer. */
+/** Interval of the check for expired bookings; a lease is many times longer. */
 const SWEEP_MS = 1_000
 
 export interface MemoryClustersOptions {
-  /** The pool's configuration as it is now; null: there is no such pool. */
+  /** Returns the current configuration of a pool; null: no such pool. */
   readonly source: (clusterId: string, pool: string) => PoolSource | null
   /** Milliseconds since the epoch. */
   readonly now?: () => number
@@ -28,14 +28,14 @@ export interface MemoryClustersOptions {
 }
 
 export interface MemoryClusters {
-  /** The same object for the same names. */
+  /** Returns the same object for the same names. */
   cluster(clusterId: string, pool: string): Cluster
-  /** Ends the bookings whose edges fell silent; called by a timer, and by tests. */
+  /** Releases expired bookings. Called by a timer, and by tests. */
   sweep(): void
   close(): void
 }
 
-/** Every cluster in this process's memory: right for one gateway process. */
+/** Pool state in this process's memory: sufficient for one gateway process. */
 export function memoryClusters({
   source,
   now = Date.now,
@@ -65,13 +65,13 @@ export function memoryClusters({
 
 export interface NodePorts extends Ports {
   readonly held: StoredResponses
-  /** From now on pools are as this configuration has them. */
+  /** Applies the pools of a new configuration. */
   adopt(config: Config): void
-  /** Lets go of timers and idle sockets. */
+  /** Stops timers and closes idle sockets. */
   close(): void
 }
 
-/** A collector that answers later than this is out of reach. */
+/** Time limit for a response of a trace collector. */
 const POST_MS = 10_000
 
 const post: NonNullable<Ports['post']> = async (url, headers, body) => {
@@ -85,7 +85,7 @@ const post: NonNullable<Ports['post']> = async (url, headers, body) => {
   return answer.status
 }
 
-/** What is the same whatever is configured, and wherever the books are. */
+/** Ports that depend neither on the configuration nor on the place of pool state. */
 export function machinePorts(log: Log) {
   return {
     origin: socketOrigin({ now: steadyNow }),
@@ -100,10 +100,10 @@ export function machinePorts(log: Log) {
   }
 }
 
-/** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
+/** Wraps a cluster, for example to record its calls. */
 export type ClusterMiddleware = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
 
-/** What outlives a configuration and wants to see what passes. */
+/** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly between?: ClusterMiddleware
   readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings'> | null

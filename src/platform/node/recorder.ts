@@ -13,20 +13,20 @@ interface Running {
   readonly salt: number
 }
 
-/** A change that may yet fail elsewhere: one of the two is called. */
+/** A change that may fail elsewhere. The caller calls one of the two functions. */
 export interface RecordingChange {
   keep(): void
   undo(): void
 }
 
-/** What is recorded, as configured now. */
+/** Recording of traffic, as configured now. */
 export class Recording {
   readonly #log: Pick<Log, 'warn'>
-  /** Secret, so that nobody can look a known prompt up in a recording. */
+  /** Secret salt, so that a known prompt cannot be recognised in a recording. */
   readonly #ownSalt = randomInt(2 ** 32)
   #running: Running | null
 
-  /** `record` null: not asked for. Throws a UsageError when the file cannot be written. */
+  /** `record` null: off. Throws a UsageError if the file cannot be written. */
   constructor(record: RecordConfig | null, log: Pick<Log, 'warn'>) {
     this.#log = log
     this.#running = this.#begun(record)
@@ -39,8 +39,8 @@ export class Recording {
   }
 
   /**
-   * Requests that came before are recorded as before until `keep`. Throws as the constructor does, and nothing has
-   * changed.
+   * Applies a new configuration. Earlier requests are recorded as before until `keep`. Throws like the constructor,
+   * without effect.
    */
   adopt(record: RecordConfig | null): RecordingChange {
     const before = this.#running

@@ -1,10 +1,10 @@
-/** A new configuration for a process that runs. */
+/** Reload of the configuration of a running process. */
 import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
 import { toPoolConfig } from '../../config/normalize.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
 
-/** What a process does for as long as it runs as it was started, by its name in the document. */
+/** Settings that need a restart, with their names in the document. */
 const FIXED = { listen: 'listen', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<
   Record<keyof Config, string>
 >
@@ -17,11 +17,11 @@ const FIXED_LIMITS = { responseIds: 'limits.response_ids' } as const satisfies P
 
 export interface Adoptable {
   readonly config: Config
-  /** Parts of the document that count from the next start on. */
+  /** Names of changed settings that need a restart. */
   readonly late: readonly string[]
 }
 
-/** As much of `next` as a process can take that runs with `running`. */
+/** Merges the settings of `next` that a process running with `running` can adopt. */
 export function reloadable(running: Config, next: Config): Adoptable {
   const { loopback } = running
   const limits = { ...next.limits, ...fixedOf(running.limits, FIXED_LIMITS) }
@@ -50,13 +50,13 @@ const partsOf = <Of extends object>(names: Names<Of>) => Object.keys(names) as (
 const fixedOf = <Of extends object>(running: Of, names: Names<Of>) =>
   Object.fromEntries(partsOf(names).map((part) => [part, running[part]])) as Partial<Of>
 
-/** Names of what the two have otherwise. */
+/** Names of settings that differ. */
 const otherwise = <Of extends object>(running: Of, next: Of, names: Names<Of>): string[] =>
   partsOf(names)
     .filter((part) => JSON.stringify(running[part]) !== JSON.stringify(next[part]))
     .map((part) => names[part]!)
 
-/** The pools' books learn of it now, not with the next request. */
+/** Configures the pools now instead of with the next request. */
 export async function configurePools({ version, clusters }: Config, ports: Pick<Ports, 'cluster'>): Promise<void> {
   const all = clusters.flatMap((cluster) =>
     cluster.pools.map((pool) => ports.cluster(cluster.id, pool.model).configure(version, toPoolConfig(cluster, pool))),
@@ -64,7 +64,7 @@ export async function configurePools({ version, clusters }: Config, ports: Pick<
   await Promise.all(all)
 }
 
-/** One gateway after the other behind the same listeners: a request stays with the one that took it in. */
+/** A sequence of gateways behind the same listeners. A request stays with the gateway that accepted it. */
 export class ReloadableGateway implements Omit<Gateway, 'supersede'> {
   #current: Gateway
   #draining = false

@@ -1,4 +1,4 @@
 import { createHash } from 'node:crypto'
 
-/** 64 hexadecimal digits, lower case: as `keys[].secret.sha256` has them. */
+/** SHA-256 as 64 lower-case hexadecimal digits, the format of `keys[].secret.sha256`. */
 export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')

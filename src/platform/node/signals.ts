@@ -1,6 +1,6 @@
-/** How this process is told to end. */
+/** Signals of the process. */
 
-/** What the operating system refused, as one line with a next step; null for anything else. */
+/** Explains a system error as one line with a next step; null for other errors. */
 export function explainSystemError(error: unknown): string | null {
   if (!(error instanceof Error) || !('code' in error)) return null
   const { port, address, path } = error as { port?: number; address?: string; path?: string }
@@ -31,7 +31,7 @@ export interface Stop {
   readonly stopNow: AbortSignal
 }
 
-/** Signals closer together than this are one wish: a terminal and npm may both deliver it. */
+/** Signals within this time count as one, because a terminal and npm may both deliver it. */
 const sameWishMs = 300
 const parentCheckMs = 500
 
@@ -54,7 +54,7 @@ export function watchSignals(): Stop {
   return { stop: stop.signal, stopNow: stopNow.signal }
 }
 
-/** For the log: the signal that ended it, and what its sender may have meant. */
+/** Describes the signal that stopped the process, for the log. */
 export function endedBy({ reason }: AbortSignal): { readonly signal?: string; readonly next?: string } {
   if (!(reason instanceof DOMException) || !reason.message.startsWith('SIG')) return {}
   return {
@@ -63,22 +63,22 @@ export function endedBy({ reason }: AbortSignal): { readonly signal?: string; re
   }
 }
 
-/** Windows has no such signal. */
+/** Windows has no SIGUSR2. */
 export function onReload(reload: () => void): void {
   if (process.platform !== 'win32') process.on('SIGUSR2', reload)
 }
 
 /**
- * Node opens the inspector at SIGUSR1, on a process that holds all keys. A listener replaces that. Windows has no such
- * signal.
+ * Node opens the inspector at SIGUSR1, in a process that holds all keys. A listener prevents that. Windows has no
+ * SIGUSR1.
  */
 export function disableInspectorSignal(): void {
   if (process.platform !== 'win32') process.on('SIGUSR1', () => {})
 }
 
 /**
- * `npm start` runs us in a shell that dies of SIGTERM without passing it on: without a parent, nobody wants us any
- * more.
+ * `npm start` runs the gateway in a shell that dies of SIGTERM without forwarding it. If the parent is gone, the
+ * gateway stops.
  */
 function stopWithParent(stop: AbortController): void {
   const parent = process.ppid

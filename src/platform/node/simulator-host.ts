@@ -8,22 +8,22 @@ import { createFleet, type Fleet, type FleetOptions } from '../../simulator/flee
 
 export interface HostOptions extends FleetOptions {
   readonly host?: string
-  /** Port of the first engine, the next ones follow, then control; 0 (default): any free ones. */
+  /** Port of the first engine; the next ones follow, then control. 0 (default): free ports. */
   readonly port?: number
-  /** How engines with `kvEvents` publish; needs the package zeromq. */
+  /** Options for engines with `kvEvents`; needs the package zeromq. */
   readonly publish?: KvPublisherOptions
 }
 
 export interface RunningFleet extends Fleet {
-  /** Base URLs that listen, one for each engine. */
+  /** Base URL of each engine. */
   readonly urls: readonly string[]
-  /** Base URL of the control API, which no fault touches. */
+  /** Base URL of the control API, which faults do not affect. */
   readonly controlUrl: string
-  /** Ends everything and frees the ports. */
+  /** Stops everything and frees the ports. */
   close(): Promise<void>
 }
 
-/** Starts a fleet on ports. Faults reach the sockets: refusing closes the listener, a reset is a TCP reset. */
+/** Starts a fleet on ports. Faults affect sockets: `refuse` closes the listener, `reset` sends a TCP reset. */
 export async function startFleet(options: HostOptions = {}): Promise<RunningFleet> {
   const { host = '127.0.0.1', port = 0, publish = {}, ...fleetOptions } = options
   const fleet = createFleet(fleetOptions)
@@ -56,7 +56,7 @@ export async function startFleet(options: HostOptions = {}): Promise<RunningFlee
   }
 }
 
-/** Sockets for the KV events of the engines that publish them. Throws ZmqMissing. */
+/** Opens event sockets for the engines that publish. Throws ZmqMissing. */
 async function publishersOf(fleet: Fleet, options: KvPublisherOptions): Promise<KvPublisher[]> {
   const publishing = fleet.engines.filter(({ settings }) => settings.kvEvents)
   return Promise.all(
@@ -68,13 +68,13 @@ async function publishersOf(fleet: Fleet, options: KvPublisherOptions): Promise<
   )
 }
 
-/** One engine's port. Follows what the engine says about listening. */
+/** The port of one engine. It follows the engine's `listening`. */
 class EngineHost {
   readonly #fleet: Fleet
   readonly #engine: SimulatedEngine
   readonly #host: string
   readonly #sockets = new Set<Socket>()
-  /** Requests that came in on a socket. */
+  /** Number of requests per socket. */
   readonly #served = new WeakMap<Socket, number>()
   #port: number
   #server: Server | null = null
@@ -107,10 +107,10 @@ class EngineHost {
 
   #follow(): void {
     if (this.#engine.listening) {
-      // Fails only if somebody took the port meanwhile: then it stays closed, and fetch says so.
+      // Fails only if another process took the port meanwhile. It then stays closed.
       this.#changes = this.#changes.then(() => this.#listen()).catch(() => undefined)
     } else {
-      // At once, so that the next connection is refused.
+      // Immediately, so that the next connection is refused.
       const closing = this.#unlisten()
       this.#changes = this.#changes.then(() => closing)
     }
@@ -154,7 +154,7 @@ class EngineHost {
       if (incoming.path.startsWith('/_sim')) send(response, await control(this.#fleet, incoming))
       else send(response, await this.#engine.handle(incoming))
     } catch {
-      // The client left while its body was read.
+      // The client disconnected while its body was read.
       socket.destroy()
     }
   }
@@ -204,7 +204,7 @@ function send(response: ServerResponse, answer: Answer | BrokenConnection): void
     return
   }
   response.writeHead(status, headers)
-  // vLLM sends the head long before the first token.
+  // vLLM sends the response head long before the first token.
   response.flushHeaders()
   const stop = body({
     write: (text) => void response.write(text),

@@ -78,7 +78,7 @@ const FOLDER = new URL(import.meta.url.endsWith('.ts') ? '../../../dist/dashboar
 
 const PLAIN_NAME = /^[\w-]+\.\w+$/
 
-/** Reads each file for each request: they are few, and a new build takes effect at once. */
+/** Reads a file for each request: there are few, and a new build takes effect at once. */
 export function diskAssets(folder: URL = FOLDER): AssetFiles {
   return async (name) => {
     if (!PLAIN_NAME.test(name)) return null
@@ -96,9 +96,9 @@ export interface RunningGateway {
   /** `host:port` of `ttft.listen`; null: not configured. */
   readonly reports: string | null
   /**
-   * Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and
-   * nothing has changed.
-   * @param sameFiles vocabularies that are open are not read anew: nobody asked for that
+   * Applies a new configuration within the limits of `reloadable`. Resolves when new requests use it; rejects with a
+   * VocabularyError, without effect.
+   * @param sameFiles keep open vocabularies without reading their files again
    */
   adopt(config: Config, sameFiles?: boolean): Promise<void>
   /** Shuts down; `now` ends the waiting. */
@@ -106,8 +106,8 @@ export interface RunningGateway {
 }
 
 /**
- * One thread for everything. `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or
- * with the system's error when the port cannot be had.
+ * Starts a gateway on one thread. `folder`: folder of relative vocabulary names. Rejects with a VocabularyError, or
+ * with the system's error if the port cannot be opened.
  */
 export async function startGateway(
   config: Config,
@@ -223,7 +223,9 @@ async function openReports(
   return enabled && at !== null ? listenForReports(gateway, { ...at, reusePort }) : null
 }
 
-/** `log.stats_interval_s`. A configuration that says the same of it puts off no line. */
+/**
+ * Logs statistics every `log.stats_interval_s`. A configuration with the same interval does not delay the next line.
+ */
 export function statsForever(config: Config, ports: Ports): { adopt(next: Config): void; stop(): void } {
   const stats = new StatsLines(ports)
   let everyMs = 0

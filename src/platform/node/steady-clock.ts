@@ -1,25 +1,24 @@
-/** A clock to measure and wait by, which also tells the time. */
+/** A monotonic clock that also follows the system time. */
 
-/** How often the machine's clock is looked at: it costs as much again. */
+/** Interval at which the system clock is read, which doubles the cost of a reading. */
 const CHECK_MS = 1_000
 /**
- * How much slower than time it runs until a machine's clock that was set back has caught up: what is measured
- * meanwhile is little off.
+ * How much slower the clock runs until a system clock that was set back has caught up, so that durations are nearly
+ * correct meanwhile.
  */
 const SLOWER = 0.01
 
 /** Both in milliseconds. */
 export interface Clocks {
-  /** Since the epoch; may be set, forward and back. */
+  /** Milliseconds since the epoch; may be set forward and back. */
   readonly wall: () => number
-  /** Since some moment; nobody sets it. */
+  /** Monotonic milliseconds. */
   readonly steady: () => number
 }
 
 /**
- * Milliseconds since the epoch that never go back. Were they to, every circuit, probe and answer kept for a while
- * would stay as it is for as long as the clock was set back by. What the machine's clock is set forward by is followed
- * within a second.
+ * Returns milliseconds since the epoch that never decrease. Otherwise circuits, probes and cached answers would freeze
+ * for as long as the system clock was set back. A forward step is followed within a second.
  */
 export function steadyClock({ wall, steady }: Clocks): () => number {
   let base = wall()
@@ -38,5 +37,5 @@ export function steadyClock({ wall, steady }: Clocks): () => number {
   }
 }
 
-/** This machine's. */
+/** The clock of this host. */
 export const steadyNow: () => number = steadyClock({ wall: () => Date.now(), steady: () => performance.now() })

@@ -1,11 +1,11 @@
-/** The terminal this process was started from. */
+/** The terminal of this process. */
 import type { ReadStream, WriteStream } from 'node:tty'
 import type { Terminal, TerminalEvents } from '../../cli/commands/command.ts'
 
 type Input = Pick<ReadStream, 'isTTY' | 'setRawMode' | 'setEncoding' | 'on' | 'off' | 'resume' | 'pause'>
 type Output = Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'write' | 'on' | 'off'>
 
-/** Of a process: its streams, and what it hears. */
+/** Standard streams and signals of a process. */
 export interface ProcessStdio {
   readonly stdin: Input
   readonly stdout: Output
@@ -15,16 +15,16 @@ export interface ProcessStdio {
   kill(pid: number, signal: string): unknown
 }
 
-/** undefined: standard output is none that one can draw on. */
+/** Returns undefined if standard output is not an interactive terminal. */
 export function terminalOf(signals: ProcessStdio): Terminal | undefined {
   const { stdout, env } = signals
   if (stdout.isTTY !== true || env['TERM'] === 'dumb') return undefined
   return {
-    // A terminal that does not know its size (a serial line) says 0.
+    // A terminal without a known size (a serial line) reports 0.
     size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     write: (text) => void stdout.write(text),
     take: (events) => taken(signals, events),
-    // The whole job, as the terminal itself would: there may be a shell or npx between it and us.
+    // Stops the whole job, as the terminal does: a shell or npx may be the parent.
     suspend: () => void signals.kill(0, 'SIGTSTP'),
     onResume(resumed) {
       signals.on('SIGCONT', resumed)
@@ -45,7 +45,8 @@ function taken(signals: ProcessStdio, { onKeys, onResize, onEnd }: TerminalEvent
     input.resume()
   }
   output.on('resize', onResize)
-  // The monitor is told before Node prints the error: on the drawn screen nobody would ever read it.
+  // The monitor runs before Node prints the error. Otherwise the error would appear on the alternate screen and be
+  // lost.
   for (const end of ENDS) signals.on(end, onEnd)
   return () => {
     for (const end of ENDS) signals.off(end, onEnd)

@@ -1,4 +1,4 @@
-/** The file of a recording: lines, and older files once it is full. */
+/** File of a recording, with rotation. */
 import {
   closeSync,
   fstatSync,
@@ -12,14 +12,14 @@ import {
 } from 'node:fs'
 import type { Log } from '../../ports.ts'
 
-/** Lines are written together: a request must not wait for the disk. */
+/** Lines are written in batches, so that no request waits for the disk. */
 const FLUSH_MS = 500
 const MOST_WAITING = 10_000
-/** Files change places in milliseconds: whoever began this long ago was killed over it. */
+/** A rotation takes milliseconds. A lock older than this belongs to a killed process. */
 const STALE_MS = 10_000
 
 export interface TraceFile {
-  /** Without effect once it is closed: requests that began before may end after. */
+  /** No effect after close: requests that began before may end later. */
   write(line: string): void
   close(): void
 }
@@ -31,9 +31,9 @@ export interface TraceFileOptions {
 }
 
 /**
- * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, `files` in all. Several
- * processes may write to the same one, as a gateway and its successor do while the older one drains. A disk that fails
- * costs lines, never requests, and leaves no half of one. Throws when the file cannot be opened at all.
+ * Writes lines to a file with rotation: `x`, then `x.1`, and so on, `files` in all. Several processes may write to the
+ * same file, for example a gateway and its successor during a drain. Disk errors lose lines, never requests, and leave
+ * no partial lines. Throws if the file cannot be opened.
  */
 export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptions): TraceFile {
   const file = new SharedFile(path, maxBytes, files)
@@ -72,7 +72,7 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
   }
 }
 
-/** What stands under the name now, whoever put it there. */
+/** The file that has the name now, whoever created it. */
 class SharedFile {
   readonly #path: string
   readonly #maxBytes: number
@@ -98,7 +98,7 @@ class SharedFile {
     closeSync(this.#file)
   }
 
-  /** Another process, or an operator, may have put the file aside or taken it away. */
+  /** Reopens the file if another process or an operator has moved or deleted it. */
   #follow(): void {
     if (fstatSync(this.#file).isFile() && !this.#stands()) this.#reopen()
   }
@@ -111,7 +111,7 @@ class SharedFile {
 
   #reopen(): void {
     const next = openSync(this.#path, 'a+', 0o600)
-    // Only now: the number of a closed file is soon that of somebody's socket.
+    // Only now, because the descriptor number may be reused at once.
     closeSync(this.#file)
     this.#file = next
   }
@@ -119,7 +119,7 @@ class SharedFile {
   #rotate(): void {
     if (!this.#lock()) return
     try {
-      // Somebody else may have just done it.
+      // Another process may have rotated just now.
       if (this.#stands()) {
         for (let older = this.#files - 1; older > 0; older -= 1)
           moveOver(older === 1 ? this.#path : `${this.#path}.${older - 1}`, `${this.#path}.${older}`)
@@ -132,8 +132,8 @@ class SharedFile {
   }
 
   /**
-   * Only one process moves the files at a time. Where no new file can be had, nothing is moved, again and again, until
-   * the oldest are gone. false: another one is at it.
+   * Takes the rotation lock: only one process renames at a time. If no new file can be created, nothing is renamed.
+   * Returns false if another process has the lock.
    */
   #lock(): boolean {
     try {
@@ -152,25 +152,25 @@ class SharedFile {
   }
 }
 
-/** Writes all of `text` or, on a disk that fills up in the middle of it, nothing. */
+/** Appends all of `text`, or nothing if the disk fills up in the middle. */
 function appendWhole(file: number, text: Uint8Array): void {
   const before = fstatSync(file)
   let at = 0
   try {
     while (at < text.length) at += writeSync(file, text, at)
   } catch (error) {
-    // Where others wrote too, nobody can tell what is whose.
+    // If others wrote too, the partial line cannot be identified.
     if (before.isFile() && fstatSync(file).size === before.size + at) ftruncateSync(file, before.size)
     throw error
   }
 }
 
-/** How every line of a recording begins. */
+/** Start of every line of a recording. */
 const LINE_START = '{"timestamp":'
-/** Lines of very long prompts have a few. */
+/** Lines of very long prompts have several MB at most. */
 const MOST_LINE_BYTES = 2 ** 20
 
-/** Takes back the part of a line that a process was killed over, so that no line is glued to it. */
+/** Removes the partial line of a killed process, so that no other line is appended to it. */
 function mendTornLine(file: number): void {
   const stat = fstatSync(file)
   if (!stat.isFile() || stat.size === 0) return
@@ -178,10 +178,10 @@ function mendTornLine(file: number): void {
   const tail = Buffer.alloc(stat.size - from)
   readSync(file, tail, 0, tail.length, from)
   const start = tail.lastIndexOf('\n') + 1
-  // It grows: another process is in the middle of the line.
+  // The file grows: another process is writing the line.
   if (start === tail.length || fstatSync(file).size !== stat.size) return
   const torn = tail.toString('latin1', start, start + LINE_START.length)
-  // Whatever else the file may hold, it is not ours to take away.
+  // Foreign content is kept.
   if (!LINE_START.startsWith(torn) || (start === 0 && from > 0)) writeSync(file, '\n')
   else ftruncateSync(file, from + start)
 }
@@ -190,7 +190,7 @@ function moveOver(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {
-    // There are not that many yet.
+    // There are fewer files yet.
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
 }

@@ -3,9 +3,7 @@ import type { ReportSink } from '../../simulator/ttft-reporter.ts'
 
 const CONNECT_MS = 200
 
-/**
- * Posts reports as the patched engines do: a connection each, HTTP/1.1 by hand, closed without a look at the answer.
- */
+/** Posts reports as the patched engines do: one connection each, HTTP/1.1, closed without reading the response. */
 export function rawReports(url: URL): ReportSink {
   const port = Number(url.port || 80)
   return (report) => {

@@ -8,12 +8,11 @@ import type { TtftConfig } from '../../config.ts'
 import type { ReportPartial } from '../../core/reports/partial.ts'
 import { BatchExporter } from '../../telemetry/batch-exporter.ts'
 
-/** Long enough for a batch, short enough for whoever asks next. */
+/** Batching delay, long enough for a batch and short enough for readers. */
 const DELAY_MS = 250
 
 /**
- * Keeps reports as before, and passes each on in batches to the gateway of `relay`, if there is one at the time; a
- * repeat does no harm there.
+ * Stores reports as before, and forwards each one in batches to the gateway of `relay`. Duplicates are harmless there.
  */
 export function relayed(
   ttft: Ttft,
@@ -34,7 +33,7 @@ export function relayed(
         ...(to.token === null ? {} : { authorization: `Bearer ${to.token}` }),
       }
       const status = await ports.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
-      // What it refuses it will refuse again, but a wrong token can be set right.
+      // A rejected report will be rejected again, but a wrong token can be corrected.
       if (status >= 300 && status !== 400) throw new Error(`the gateway that keeps the reports answered ${status}`)
     },
   })
@@ -48,7 +47,7 @@ export function relayed(
   }
 }
 
-/** As `readPartial` reads it. */
+/** Converts a report to the format that `readPartial` reads. */
 export function toWire({
   role,
   id,
@@ -72,17 +71,17 @@ export function toWire({
 }
 
 export interface MemoryTtftOptions {
-  /** null: reports are off; rollups, which metrics are made of, are kept all the same. */
+  /** null: reports are off. Rollups for metrics are kept in any case. */
   readonly store: StoreLimits | null
   /** Milliseconds since the epoch. */
   readonly now?: () => number
 }
 
-/** Requests end by the thousand a second: their records are taken in together. Whoever asks has them flushed first. */
+/** Thousands of requests may end per second, so records are stored in batches. A reader flushes them first. */
 const BATCH_MS = 100
 
 export interface MemoryTtft extends Ttft {
-  /** From now on; without effect while reports are off. */
+  /** Takes effect now; no effect while reports are off. */
   setLimits(limits: StoreLimits): void
 }
 

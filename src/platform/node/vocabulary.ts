@@ -6,8 +6,8 @@ import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocab
 import { stateOf } from './file-state.ts'
 
 /**
- * What a configuration's pools count with, by name. Rejects as `openVocabularies` does. @param sameFiles what is open
- * stays as it is, whatever has become of its file
+ * Opens the vocabularies of a configuration's pools, by name. Rejects like `openVocabularies`.
+ * @param sameFiles keep open vocabularies even if their files changed
  */
 export type VocabulariesOf<Kept = OpenVocabulary> = (
   config: Config,
@@ -15,9 +15,9 @@ export type VocabulariesOf<Kept = OpenVocabulary> = (
 ) => Promise<ReadonlyMap<string, Kept>>
 
 /**
- * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps
- * its tokenizer, and the words that one has learned. @param keep what of each is kept from one configuration to the
- * next
+ * Opens the vocabularies of a configuration, and for the next one only new or changed files. An unchanged file keeps
+ * its tokenizer and its cache.
+ * @param keep state to keep from one configuration to the next
  */
 export function vocabulariesIn<Kept = OpenVocabulary>(
   folder: string,
@@ -46,7 +46,7 @@ function stateIfThere(file: string): string | null {
   }
 }
 
-/** Vocabularies as files; names are paths, relative ones from `folder` (where the configuration is). */
+/** Vocabularies as files. Relative names start at `folder`, the folder of the configuration. */
 export function fileVocabularies(folder: string): VocabularySource {
   return async (name) => {
     try {

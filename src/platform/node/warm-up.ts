@@ -2,22 +2,18 @@ import { IdBuffer } from '../../core/tokens/id-buffer.ts'
 import type { OpenVocabulary } from '../../vocabulary.ts'
 
 /**
- * Characters of the longest text for the first vocabulary; each further text has half as many. Together about as many
- * as it takes until the engine of JavaScript has compiled, and compiled well, all that a prompt runs through, and the
- * buffers a tokenizer keeps have grown to a long prompt's size.
+ * Characters of the longest text for the first vocabulary; each further text has half as many. Enough for the JIT to
+ * optimise the code of a prompt, and for a tokenizer's buffers to grow to the size of a long prompt.
  */
 const LONGEST_CHARS = 128_000
-/** Other vocabularies run through the same code, and need only what is their own. */
+/** Other vocabularies use the same code and need fewer characters. */
 const LATER_CHARS = 16_000
-/**
- * Several texts rather than one: what happens once a text would else be new to compiled code, which then is thrown
- * away.
- */
+/** Several texts instead of one, because the start of a text would otherwise deoptimise the compiled code. */
 const SHORTEST_CHARS = 500
 
 /**
- * Runs text through every tokenizer before the first prompt does: code that has never run is several times slower, and
- * a long prompt that meets it would hold up all others for as long. Costs 0.15 to 0.2 s at the start.
+ * Runs text through every tokenizer before the first prompt. Cold code is several times slower, and a long first
+ * prompt would delay all others. Takes 0.15 to 0.2 s at the start.
  */
 export function warmUp(vocabularies: Iterable<Pick<OpenVocabulary, 'tokenizer'>>): void {
   const random = randomFrom(1)
@@ -32,16 +28,13 @@ export function warmUp(vocabularies: Iterable<Pick<OpenVocabulary, 'tokenizer'>>
   }
 }
 
-/** The same numbers at every start, so that a start that is slow is slow every time. */
+/** Deterministic, so that a slow start is reproducible. */
 function randomFrom(seed: number): () => number {
   let state = seed
   return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
 }
 
-/**
- * First letter and number of letters, for characters of one to four bytes, and marks that normalisation joins with
- * them.
- */
+/** First letter and number of letters, for characters of one to four bytes and combining marks. */
 const SCRIPTS = [
   [0x61, 26],
   [0x41, 26],
@@ -58,7 +51,7 @@ const SCRIPTS = [
   [0x1f300, 500],
   [0x300, 60],
 ] as const
-/** What stands between words in prose, code, tables and lists, and the endings that pre-tokenizers know. */
+/** Separators of words in prose, code, tables and lists, and suffixes that pre-tokenizers treat specially. */
 const BETWEEN = [
   ' ',
   ' ',
@@ -98,10 +91,10 @@ const SYLLABLES =
   'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness al ic ous est st ch sh th qu ar el om ur y a e i o u'.split(
     ' ',
   )
-/** Longer than any that is kept or merged by scanning. */
+/** Longer than any word that is cached or merged by scanning. */
 const LONG_CHARS = 150
 
-/** Words, most of them never seen before, so that there is merging to do. */
+/** Generates words that are mostly new, so that merges happen. */
 function sample(chars: number, random: () => number): string {
   const pick = <One>(from: readonly One[]): One => from[Math.floor(random() * from.length)]!
   const parts: string[] = []

@@ -1,2 +1,2 @@
-/** Resolves when sockets and timers have had their turn of the event loop. */
+/** Resolves after sockets and timers have run in the event loop. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

@@ -1,6 +1,4 @@
-/**
- * Where an I/O thread begins when the sources run as they are; in the bundle that is the bundle itself (src/node.ts).
- */
+/** Entry of an I/O thread when the sources run directly. In the bundle, the bundle is the entry (src/node.ts). */
 import { runThread } from './thread.ts'
 
 await runThread()

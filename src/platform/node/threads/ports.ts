@@ -1,4 +1,4 @@
-/** The outside of an I/O thread: its own sockets, and for the rest the main thread. */
+/** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
 import type { WorkerGroup } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { StoredResponses, Log, PoolName, Ttft } from '../../../ports.ts'
@@ -7,12 +7,12 @@ import { threadClusters } from './cluster-client.ts'
 import type { RpcChannel, ToMain, ToThread, TtftQuestion } from './rpc.ts'
 export type LineToMain = RpcChannel<ToMain, ToThread>
 
-/** Records wait this long for company on their way to the main thread. */
+/** Batching delay of records on their way to the main thread. */
 const RECORDS_MS = 100
 
 /**
- * Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them
- * may be on their way.
+ * Lists pools in the order that both sides use. Pools of earlier configurations keep their number, because messages
+ * about them may be in flight.
  */
 export function poolNames(
   { clusters }: Pick<Config, 'clusters'>,
@@ -23,7 +23,7 @@ export function poolNames(
   return [...before, ...all.filter((name) => !known.has(JSON.stringify(name)))]
 }
 
-/** The number of each pool. */
+/** Numbers the pools. */
 export class PoolNumbers {
   #numbers: ReadonlyMap<string, number>
 
@@ -35,7 +35,7 @@ export class PoolNumbers {
     this.#numbers = numbered(names)
   }
 
-  /** Throws for one that is in no configuration. */
+  /** Throws for an unknown pool. */
   readonly of = (...name: PoolName): number => {
     const number = this.#numbers.get(JSON.stringify(name))
     if (number === undefined) throw new Error(`cluster ${name[0]} has no pool ${name[1]}`)
@@ -56,10 +56,10 @@ export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): O
   }
 }
 
-/** What the threads have in common, as one of them sees it. */
+/** State shared by the threads, as one of them sees it. */
 export function sharedByThreads(numbers: PoolNumbers, line: LineToMain, startedAt: number): WorkerGroup {
   return {
-    // Were the main thread gone, nobody would be left to ask.
+    // If the main thread is gone, the process ends.
     ask: (question) => line.call(['siblings', question]) as Promise<readonly unknown[]>,
     held: threadHoldings(line),
     prober: {
@@ -89,7 +89,7 @@ function threadHoldings(line: LineToMain): StoredResponses {
     find: (id, tenant) => line.call(['held_find', id, tenant]) as Promise<Awaited<ReturnType<StoredResponses['find']>>>,
     keep: (id, holding) => {
       line.notify(['held_keep', id, holding])
-      // Posted before the bytes with the id are written, so that `sync` finds it posted.
+      // Posted before the bytes with the id are written, so that `sync` finds it.
       line.flush()
     },
     forget: async (id) => void (await line.call(['held_forget', id])),

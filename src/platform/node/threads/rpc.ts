@@ -5,7 +5,7 @@ import type { Admission, Resume } from '../../../core/contract/contract.ts'
 import type { PoolMethod } from '../../../origin/cluster-client.ts'
 import type { StoredResponse, PoolName, Ttft } from '../../../ports.ts'
 
-/* What the threads say to each other. Plain data: it is cloned on the way. */
+/* Messages between threads. Plain data, because messages are cloned. */
 
 export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
 
@@ -17,7 +17,7 @@ export type PoolMessage =
   | readonly [type: 'event', pool: number, event: BookingEvent]
   | readonly [type: 'pool', pool: number, method: PoolMethod, args: readonly unknown[]]
 
-/** What an I/O thread says to the main thread. */
+/** Messages of an I/O thread to the main thread. */
 export type ToMain =
   | PoolMessage
   | readonly [said: 'ttft', question: TtftQuestion, given: readonly unknown[]]
@@ -26,44 +26,44 @@ export type ToMain =
   | readonly [said: 'held_forget', id: string]
   | readonly [said: 'suspect', pool: number, engine: string]
   | readonly [said: 'siblings', question: WorkerQuery]
-  /** It listens. `reports`: `host:port` of the listener for reports; null: there is none. */
+  /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
   | readonly [said: 'listening', url: string, reports: string | null]
 
-/** What the main thread says to an I/O thread. */
+/** Messages of the main thread to an I/O thread. */
 export type ToThread =
-  /** Another configuration. Answered when new requests are served by it. */
+  /** New configuration. Answered when new requests use it. */
   | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   | readonly [said: 'sibling', question: WorkerQuery]
-  /** Answered at once, behind every message that was posted before. */
+  /** Answered at once, after every message that was posted before. */
   | readonly [said: 'sync']
-  /** Answered with `Drained` when everything has ended. */
+  /** Answered with `Drained` when all requests have ended. */
   | readonly [said: 'stop']
   | readonly [said: 'stop_now']
 
-/** What two threads of this process say to each other: questions with answers, and words that want none. */
+/** Calls with responses, and notifications, between two threads of this process. */
 
 /** One end of a MessagePort, a Worker, or a thread's own parent port. */
 export interface Wire {
   postMessage(batch: unknown): void
 }
 
-/** Answers a question, or hears a word; what it returns or resolves with goes back to who asked. */
+/** Handles a call or notification. The returned or resolved value is the response. */
 export type RpcHandler<Word> = (word: Word) => unknown
 
-/** [number, word, …]: above 0 a question, 0 a word that wants no answer, below 0 the answer to a question. */
+/** [number, message, …]: above 0 a call, 0 a notification, below 0 the response to a call. */
 type Batch = readonly unknown[]
 
-/** An answer that is a failure. */
+/** A response that is an error. */
 interface Broken {
   readonly broken: string
 }
 
-/** Words that can wait do so for this long, for company: waking a thread costs more than most of what is said to it. */
+/** Batching delay of notifications that can wait, because waking a thread costs more than most messages. */
 const LINGER_MS = 20
 
 /**
- * Everything said within one turn of the event loop goes in one message, in the order it was said. Nothing is lost and
- * nothing overtakes; when the other thread is gone, what was asked of it is rejected.
+ * Sends all messages of one turn of the event loop together, in order. No message is lost or reordered. When the other
+ * thread exits, its pending calls reject.
  */
 export class RpcChannel<Said, Heard> {
   readonly #wire: Wire
@@ -80,7 +80,7 @@ export class RpcChannel<Said, Heard> {
     this.#receive = onMessage
   }
 
-  /** Wants no answer. `canWait`: need not go with this turn's message. */
+  /** Sends a notification. `canWait`: it need not go with this turn's message. */
   notify(word: Said, canWait = false): void {
     if (this.#closed !== null) return
     this.#waiting.push(0, word)
@@ -88,7 +88,7 @@ export class RpcChannel<Said, Heard> {
     else this.#flushSoon()
   }
 
-  /** Rejects when the other side failed to answer, or is gone. */
+  /** Sends a call. Rejects if the other side failed or exited. */
   call(word: Said): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
     const question = ++this.#questions
@@ -97,7 +97,7 @@ export class RpcChannel<Said, Heard> {
     return new Promise((resolve, reject) => this.#asked.set(question, { resolve, reject }))
   }
 
-  /** Takes in a message of the other side. */
+  /** Handles a message of the other side. */
   receive(batch: Batch): void {
     for (let at = 0; at < batch.length; at += 2) {
       const number = batch[at] as number
@@ -106,7 +106,7 @@ export class RpcChannel<Said, Heard> {
     }
   }
 
-  /** Sends what waits, now. */
+  /** Sends pending messages now. */
   flush(): void {
     if (this.#flushing !== null) clearImmediate(this.#flushing)
     if (this.#lingering !== null) clearTimeout(this.#lingering)
@@ -119,7 +119,7 @@ export class RpcChannel<Said, Heard> {
     this.#wire.postMessage(batch)
   }
 
-  /** The other side is gone: what was asked of it is rejected, and so is what will be. */
+  /** The other side exited: pending and later calls reject. */
   close(reason: Error): void {
     if (this.#closed !== null) return
     this.#closed = reason

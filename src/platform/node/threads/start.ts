@@ -1,4 +1,4 @@
-/** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
+/** A gateway on several threads: I/O threads carry the requests, this thread has the pool state. See docs/scale.md. */
 import { ModelRegistry } from '../../../api/model-registry.ts'
 import type { Config } from '../../../config.ts'
 import { DigestCache } from '../../../origin/digest-cache.ts'
@@ -22,8 +22,8 @@ import { UsageError } from '../../../cli/commands/command.ts'
 import { createServer, type AddressInfo } from 'node:net'
 
 /**
- * The address with a port that nobody listens on. Rejects with the system's error when it is taken: a port that is
- * shared would otherwise be shared with another gateway too, and each would see half of the requests.
+ * Checks that nobody listens on the address, and returns it with a port. Rejects with the system's error if it is in
+ * use. Otherwise the port would be shared with another gateway, and each would receive half of the requests.
  */
 export function freeAddress({
   host,
@@ -50,7 +50,7 @@ export interface Machine {
   readonly cores: number
 }
 
-/** This machine. */
+/** This host. */
 const here = (): Machine => ({
   platform: process.platform,
   version: process.versions.node,
@@ -58,8 +58,8 @@ const here = (): Machine => ({
 })
 
 /**
- * How many I/O threads to start; 1: no others, this one does everything. `auto` leaves a core to the books, and is 1
- * where threads cannot share a port. Throws a UsageError where more were asked for by number.
+ * Computes the number of I/O threads; 1: this thread does everything. `auto` leaves one core for the pool state, and
+ * is 1 where threads cannot share a port. Throws a UsageError for a larger explicit number there.
  */
 export function threadCount(wanted: Config['workers'], { platform, version, cores }: Machine = here()): number {
   const can = canSharePorts(platform, version)
@@ -71,7 +71,10 @@ export function threadCount(wanted: Config['workers'], { platform, version, core
   )
 }
 
-/** Node passes SO_REUSEPORT on from 22.12 and 23.1 on; on other systems it is not there, or deals nothing out. */
+/**
+ * Node passes SO_REUSEPORT on from 22.12 and 23.1. On other systems it does not exist, or does not distribute
+ * connections.
+ */
 function canSharePorts(platform: string, version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const isNew = major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
@@ -81,35 +84,35 @@ function canSharePorts(platform: string, version: string): boolean {
 export interface ThreadsOptions {
   /** I/O threads: 2 or more. */
   readonly count: number
-  /** Where relative names of vocabularies start. */
+  /** Folder of relative vocabulary names. */
   readonly folder?: string
   readonly standing?: RuntimeHooks
 }
 
 export interface RunningThreads extends RunningGateway {
-  /** Ends a thread as a fault would, by its number from 1: for tests. */
+  /** Ends a thread like a fault, by its number from 1. For tests. */
   kill(thread: number): Promise<void>
 }
 
-/** In the bundle everything is one file, and that file knows when it is a thread. */
+/** The bundle is one file that detects whether it runs as a thread. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
-/** Fellows that answer later are left out. */
+/** Threads that answer later are left out. */
 const SIBLING_TIMEOUT_MS = 1_000
 /**
- * A lookup of a stored response waits this long for a thread: a 404 would be wrong, and a thread that ended rejects at
- * once.
+ * Time that a lookup of a stored response waits for a thread. A 404 would be wrong, and a thread that exited rejects
+ * at once.
  */
 const LOOKUP_MS = 10_000
-/** Beyond the time that exchanges and then their releases have. */
+/** Time beyond the limits for requests and their releases. */
 const STOP_SLACK_MS = 10_000
 
-/** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
+/** Starts the threads. Rejects like `startGateway`. `threadCount` must have checked that threads can share a port. */
 export async function startThreads(
   config: Config,
   log: Log,
   { count, folder = '.', standing }: ThreadsOptions,
 ): Promise<RunningThreads> {
-  // Said here, where the error is still what it was; each thread opens its own, and this one keeps none.
+  // Vocabularies are checked here, where errors have their original type. Each thread opens its own.
   const fit = vocabulariesIn(folder, () => true)
   await fit(config)
   const settled = await withFreeAddresses(config)
@@ -150,7 +153,7 @@ export async function startThreads(
   }
 }
 
-/** All threads must open the same port, so it is chosen before. */
+/** All threads must open the same port, so it is chosen first. */
 async function withFreeAddresses(config: Config): Promise<Config> {
   const { ttft } = config
   const listen = await freeAddress(config.listen)
@@ -161,7 +164,7 @@ async function withFreeAddresses(config: Config): Promise<Config> {
   }
 }
 
-/** What there is one of, whatever the number of threads. */
+/** State that exists once, whatever the number of threads. */
 class PoolOwner {
   threads: readonly WorkerSupervisor[] = []
   prober: FleetProbe
@@ -199,7 +202,7 @@ class PoolOwner {
     const { log } = this.#ports
     let told = { of: this.#start, start: { ...this.#start, number, folder } }
     return {
-      // The same as long as it says the same.
+      // Unchanged as long as the configuration is.
       start: () => {
         if (told.of !== this.#start) told = { of: this.#start, start: { ...this.#start, number, folder } }
         return told.start
@@ -211,7 +214,7 @@ class PoolOwner {
     }
   }
 
-  /** By number. No route: the pool is in the configuration no more, but streams may run in it. */
+  /** Pools by number. No route: the pool was removed, but may still have running streams. */
   #poolsOf(catalog: ModelRegistry): readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[] {
     return this.#start.pools.map((name) => ({ cluster: this.#ports.cluster(...name), route: catalog.route(...name) }))
   }

@@ -1,9 +1,9 @@
-/** Which engine holds which stored response, for all I/O threads. Lives in the main thread. */
+/** Directory of stored responses for all I/O threads. Lives in the main thread. */
 import type { StoredResponse, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { ToMain, ToThread } from './rpc.ts'
 
-/** An I/O thread, as far as the main thread asks it. */
+/** An I/O thread as the main thread calls it. */
 export interface AskedThread {
   call(word: ToThread): Promise<unknown>
 }

@@ -1,4 +1,4 @@
-/** An I/O thread: a gateway of its own on the port that all share, whose books are with the main thread. */
+/** An I/O thread: a gateway on the shared port, with its pool state in the main thread. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { countIn } from '../../../api/body-memory.ts'
 import type { Config } from '../../../config.ts'
@@ -9,29 +9,29 @@ import { RpcChannel, type ToMain, type ToThread } from './rpc.ts'
 import type { PoolName } from '../../../ports.ts'
 import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain } from './ports.ts'
 
-/** What a thread is started with. */
+/** Start parameters of a thread. */
 export interface ThreadStart {
-  /** Tells a thread of ours from anybody else's. */
+  /** Distinguishes a thread of the gateway from others. */
   readonly firstlight: 'thread'
-  /** From 1: for the log. */
+  /** Number from 1, for the log. */
   readonly number: number
   readonly config: Config
-  /** By number. */
+  /** Pools by number. */
   readonly pools: readonly PoolName[]
-  /** Where relative names of vocabularies start. */
+  /** Folder of relative vocabulary names. */
   readonly folder: string
-  /** Request bodies that threads hold, in KiB: an Int32 for each thread, by its number. */
+  /** Bytes of request bodies per thread, in KiB: an Int32 for each thread, by its number. */
   readonly bodyKib: SharedArrayBuffer
-  /** When the process was started, ms since the epoch. */
+  /** Start of the process, ms since the epoch. */
   readonly startedAt: number
 }
 
-/** Is this module running in a thread that `Threads` started? */
+/** True if this module runs in a thread that the gateway started. */
 export function startedAsThread(): boolean {
   return (workerData as Partial<ThreadStart> | null)?.firstlight === 'thread'
 }
 
-/** Serves until it is told to stop. Rejects when it cannot begin, which ends the thread with that error. */
+/** Serves until stopped. Rejects if it cannot start, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
   const { config, pools, folder, number, bodyKib, startedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number })
@@ -40,7 +40,7 @@ export async function runThread(): Promise<void> {
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
   const numbers = new PoolNumbers(pools)
   const slots = new Int32Array(bodyKib)
-  // What the thread held before it failed is gone with it.
+  // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
   const ports = { ...threadPorts(numbers, log, line), bodyCount: countIn(slots, number - 1) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)

@@ -1,4 +1,4 @@
-/** One I/O thread as the main thread sees it: started, started again when it fails, and ended. */
+/** Supervises one I/O thread from the main thread: starts, restarts and stops it. */
 import { Worker } from 'node:worker_threads'
 import type { Log } from '../../../ports.ts'
 import type { Drained } from '../drain.ts'
@@ -7,20 +7,20 @@ import { RpcChannel, type PoolMessage, type ToMain, type ToThread } from './rpc.
 import type { ThreadStart } from './thread.ts'
 const FIRST_MS = 100
 const MOST_MS = 10_000
-/** A thread that served this long had a fault of the moment. */
+/** A thread that ran this long had a transient fault. */
 const WELL_MS = 30_000
 
-/** How long to wait before something that ended is started again: soon at first, then twice as long each time. */
+/** Exponential backoff before a restart. */
 export class Backoff {
   #next = FIRST_MS
   #beganAt: number | null = null
 
-  /** It serves. */
+  /** Records that the thread serves. */
   began(now: number): void {
     this.#beganAt = now
   }
 
-  /** It has ended. Milliseconds. */
+  /** Records its exit. Returns the delay before the restart in milliseconds. */
   next(now: number): number {
     if (this.#beganAt !== null && now - this.#beganAt >= WELL_MS) this.#next = FIRST_MS
     this.#beganAt = null
@@ -31,12 +31,12 @@ export class Backoff {
 }
 
 export interface ThreadParts {
-  /** What it is started with, now. */
+  /** Returns the present start parameters. */
   readonly start: () => ThreadStart
   readonly entry: URL
-  /** Fresh for each life of the thread: it holds that life's bookings. */
+  /** Creates the host of one run of the thread, which holds that run's bookings. */
   readonly books: () => ThreadClusterHost
-  /** Everything that is not about the books. */
+  /** Handles all messages except those about pools. */
   readonly receive: (word: Exclude<ToMain, PoolMessage>) => unknown
   readonly log: Log
 }
@@ -51,11 +51,11 @@ interface Life {
   readonly line: RpcChannel<ToThread, ToMain>
   readonly books: ThreadClusterHost
   readonly ended: Promise<void>
-  /** It can be asked. */
+  /** True if it accepts calls. */
   listens: boolean
 }
 
-/** What it says of the books; the rest is about the gateway. */
+/** Messages about pools; the rest is about the gateway. */
 const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>(['admit', 'resume', 'renew', 'event', 'pool'])
 
 const isAboutBooks = (word: ToMain): word is PoolMessage => ABOUT_BOOKS.has(word[0])
@@ -71,19 +71,19 @@ export class WorkerSupervisor {
     this.#parts = parts
   }
 
-  /** Resolves when it listens; rejects with whatever ended it before. Later ends are mended, not told. */
+  /** Resolves when it listens; rejects with an earlier exit. Later exits cause a restart. */
   start(): Promise<Listening> {
     return new Promise((resolve, reject) => this.#begin(resolve, reject))
   }
 
-  /** What it answers; rejects when it is not there, or fails to. */
+  /** Calls the thread. Rejects if it is not running or fails. */
   call(word: ToThread): Promise<unknown> {
     return this.#life?.listens === true
       ? this.#life.line.call(word)
       : Promise.reject(new Error('the thread is being started'))
   }
 
-  /** It takes nobody new, ends in order, and is gone when this resolves. */
+  /** Stops accepting, drains, and resolves when the thread has exited. */
   async stop(limitMs: number): Promise<Drained> {
     this.#stopping = true
     if (this.#restart !== null) clearTimeout(this.#restart)
@@ -99,23 +99,23 @@ export class WorkerSupervisor {
     return drained
   }
 
-  /** No more waiting for those who still run. */
+  /** Stops waiting for running requests. */
   forceStop(): void {
     this.#life?.line.notify(['stop_now'])
   }
 
-  /** It takes what it would be started with now. Where it does not listen yet it will, once it does. */
+  /** Applies the present configuration, at once or when the thread listens. */
   async adopt(sameFiles = false): Promise<void> {
     const { config, pools, number: thread } = this.#parts.start()
     const life = this.#life
     if (life?.listens !== true) return
     await life.line.call(['adopt', config, pools, sameFiles]).catch((error: unknown) => {
-      // Where it is gone, the one that takes its place begins with it.
+      // If it exited, its successor starts with the new configuration.
       if (life === this.#life) this.#parts.log.error('configuration_refused', { thread, error })
     })
   }
 
-  /** Ends it as a fault would: for tests. */
+  /** Ends it like a fault. For tests. */
   async kill(): Promise<void> {
     await this.#life?.worker.terminate()
   }
@@ -148,7 +148,7 @@ export class WorkerSupervisor {
     this.#life = { worker, line, books, ended, listens: false }
   }
 
-  /** The configuration may have changed while it started. */
+  /** Applies a configuration that changed while it started. */
   #catchUp(start: ThreadStart): void {
     if (this.#parts.start() !== start) void this.adopt()
   }
@@ -173,7 +173,7 @@ export class WorkerSupervisor {
           () => {},
         )
       } catch (error) {
-        // The machine has no thread to give just now; the others go on, so this process must.
+        // The system cannot start a thread now. The other threads continue.
         log.error('worker_failed', { thread, error })
         this.#beginLater(0)
       }
