@@ -78,14 +78,16 @@ export class Link {
     const cached = `${name} ${pool}`
     if (pool === null || !this.#loaded.has(cached)) {
       if (pool !== null) this.#loaded.add(cached)
-      return client.eval(SCRIPTS[name], script)
+      return client.eval(SCRIPTS[name], script).catch((error: Error) => this.#rejected(client, error))
     }
-    try {
-      return await client.evalSha(SHAS[name], script)
-    } catch (error) {
-      this.#loaded.clear()
-      throw error
-    }
+    return client.evalSha(SHAS[name], script).catch((error: Error) => this.#rejected(client, error))
+  }
+
+  /** A cluster client does not report that the connection of one node has ended. */
+  #rejected(client: Client, error: Error): never {
+    this.#loaded.clear()
+    if (!isReply(error)) this.#fail(client, error)
+    throw error
   }
 
   /** Connects anew. */
@@ -129,6 +131,9 @@ export class Link {
     this.#events.down(error)
   }
 }
+
+/** Errors of the server begin with a code; all others mean that the connection does not work. */
+export const isReply = ({ message }: Error): boolean => /^(?!CLUSTERDOWN)[A-Z]+ /.test(message)
 
 function destroy(client: Client): void {
   try {

@@ -7,7 +7,7 @@ import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
 import type { Cluster, StoredResponses, Log, PoolName } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
-import { type Client, createClientOf, Link, ServerLog } from './connection.ts'
+import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import { ReplicatedCluster } from './replicated.ts'
@@ -151,8 +151,8 @@ export class Replicas {
     const limitMs = this.#config.leaseMs / 3
     const failed = (error: Error): void => {
       this.#server.rejected(error)
-      // A reply of the server begins with a code; anything else is the end of a connection.
-      if (!/^[A-Z]+ /.test(error.message)) links.control.reset(error)
+      // The subscription to the same node does not work either, and reports nothing.
+      if (!isReply(error)) links.subscribe.reset(error)
     }
     const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed))
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
