@@ -3,7 +3,190 @@ import type { Config } from './config.ts'
 import { BpeTokenizer } from './core/tokens/bpe-tokenizer.ts'
 import type { ChatTemplate, ExactTokenizer } from './core/tokens/prompt-analyzer.ts'
 import { Vocabulary, VocabularyError, type VocabularyHeader, type VocabularySource } from './core/tokens/vocabulary.ts'
-import { compileTemplate } from './template.ts'
+import { isJsonObject } from './core/json.ts'
+import { piecesLeft } from './api/json-complexity.ts'
+import { type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
+import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
+
+/* Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
+
+/* What chat templates find around them in vLLM, which renders them with Jinja as `transformers` sets it up. */
+
+/**
+ * A template to render many times. The library's own `Template` is this with a formatter, and with a `strftime_now` that
+ * speaks the machine's language and time zone; engines speak English and, in their containers, UTC. Throws an Error that
+ * quotes the parser when the text is no template.
+ * @param now milliseconds since the epoch
+ */
+export function jinja(text: string, now: () => number): (variables: Readonly<Record<string, unknown>>) => string {
+  const program = parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))
+  return (variables) => {
+    const environment = new Environment()
+    const known = {
+      ...constants,
+      raise_exception: raise,
+      range,
+      strftime_now: (format: string) => strftime(new Date(now()), format),
+      ...variables,
+    }
+    for (const [name, value] of Object.entries(known)) environment.set(name, value)
+    return String(new Interpreter(environment).run(program).value)
+  }
+}
+
+const constants = { true: true, false: false, none: null, True: true, False: false, None: null }
+
+function raise(message: string): never {
+  throw new Error(message)
+}
+
+function range(from: number, to?: number, step = 1): number[] {
+  const [start, end] = to === undefined ? [0, from] : [from, to]
+  if (step === 0) throw new Error('range() step must not be zero')
+  return Array.from({ length: Math.max(0, Math.ceil((end - start) / step)) }, (_, at) => start + at * step)
+}
+
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+]
+const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
+
+/** Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is. */
+function strftime(date: Date, format: string): string {
+  // Sun, 01 Mar 2026 23:59:07 GMT
+  const [a, d, b, Y, H, M, S] = date.toUTCString().split(/\W+/)
+  const m = date.toISOString().slice(5, 7)
+  const parts: Readonly<Record<string, string | undefined>> = {
+    a,
+    d,
+    b,
+    Y,
+    H,
+    M,
+    S,
+    m,
+    B: MONTHS[+m - 1],
+    A: DAYS[date.getUTCDay()],
+    '%': '%',
+  }
+  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => parts[letter] ?? whole)
+}
+
+/** Throws an Error that quotes the parser when the text is no template. */
+export function compileTemplate(
+  text: string,
+  specials: Readonly<Record<string, string>>,
+  now: () => number = Date.now,
+): ChatTemplate {
+  const render = jinja(text, now)
+  const shape: MessageShape = { listed: wantsParts(text), developer: /\bdeveloper\b/.test(text) }
+  return (chat) => {
+    if (chat.messages.reduce((sum, { parts }) => sum + Math.max(1, parts.length), 0) > MOST_PARTS)
+      throw new Error(`it has more than ${MOST_PARTS} messages or parts of messages`)
+    const read = callReader()
+    const rendered = render({
+      ...specials,
+      messages: chat.messages.map((message) => shaped(message, shape, read)),
+      tools: chat.tools,
+      ...chat.variables,
+    })
+    return chat.variables['continue_final_message'] === true ? cutAfterLast(rendered, chat) : rendered
+  }
+}
+
+/** Each takes the interpreter up to 65 us: ten thousand of a letter held everybody else up for 0.7 s. */
+const MOST_PARTS = 4096
+
+/** Arguments of calls in one chat, in all. */
+const MOST_ARGUMENT_CHARS = 1024 * 1024
+/** And their pieces: as values of a template each costs five times as much as to parse it, these up to 0.05 s. */
+const MOST_ARGUMENT_PIECES = 100_000
+const utf8 = new TextEncoder()
+
+interface MessageShape {
+  /** Content as a list of parts instead of one string. */
+  readonly listed: boolean
+  /** The template knows the role `developer`; engines give it to others as `system`. */
+  readonly developer: boolean
+}
+
+/**
+ * Templates that walk through a message's content want it as parts. vLLM finds out from the syntax tree
+ * (`_detect_content_format`); the loops in use are all written like one of these.
+ */
+function wantsParts(text: string): boolean {
+  return /\bfor\s+\w+\s+in\s+(?:\w+\.content|\w+(?:\[[^\]]*\])?\[\s*['"]content['"]\s*\]|content)\b(?!\s*\.)/.test(text)
+}
+
+function shaped(
+  { role, parts, extra }: ChatMessage,
+  { listed, developer }: MessageShape,
+  read: (call: unknown) => unknown,
+): Record<string, unknown> {
+  const content = listed ? parts.map((text) => ({ type: 'text', text: String(text) })) : parts.join('\n')
+  const { tool_calls: calls, ...rest } = extra
+  return {
+    role: role === 'developer' && !developer ? 'system' : role,
+    content,
+    ...rest,
+    ...(Array.isArray(calls) && { tool_calls: calls.map(read) }),
+  }
+}
+
+/** Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all. */
+function callReader(): (call: unknown) => unknown {
+  let left = MOST_ARGUMENT_CHARS
+  let pieces = MOST_ARGUMENT_PIECES
+  return (call) => {
+    if (!isJsonObject(call) || !isJsonObject(call['function'])) return call
+    let args: unknown = call['function']['arguments'] ?? ''
+    if (typeof args === 'string') {
+      left -= args.length
+      if (left >= 0) pieces = piecesLeft(utf8.encode(args), pieces)
+      if (left < 0 || pieces < 0)
+        throw new Error('the arguments of its tool calls are more than 1 MB or 100,000 pieces')
+      args = parsed(args || '{}')
+    }
+    return { ...call, function: { ...call['function'], arguments: args } }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** Characters that a template may put behind the last message. */
+const MOST_AFTER_LAST = 64
+
+/**
+ * `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`. Sought
+ * at the end alone: a search through all of a text that repeats itself takes minutes.
+ */
+function cutAfterLast(rendered: string, chat: ChatPrompt): string {
+  const last = String(chat.messages.at(-1)?.parts.at(-1) ?? '')
+  const text = last.trim()
+  for (let end = rendered.length; end >= rendered.length - MOST_AFTER_LAST && end >= text.length; end--) {
+    if (!rendered.endsWith(text, end)) continue
+    const spaced = last.trimStart()
+    return rendered.slice(0, rendered.startsWith(spaced, end - text.length) ? end - text.length + spaced.length : end)
+  }
+  throw new Error('the message to continue is not at the end')
+}
 
 /** A model's tokenizer and chat template, ready for a `PromptMeter`. */
 export interface OpenVocabulary {
@@ -15,7 +198,6 @@ export interface OpenVocabulary {
   readonly size: number
 }
 
-const utf8 = new TextEncoder()
 const encodeUtf8 = (text: string, into: Uint8Array): number => utf8.encodeInto(text, into).written
 
 /** Reads a compiled vocabulary, gzipped or not. Rejects with a VocabularyError that says what to do. */

@@ -135,7 +135,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'split threshold excludes its own value',
-    file: 'src/core/routing/split.ts',
+    file: 'src/core/routing/route.ts',
     find: 'const split = tokens >= threshold',
     replace: 'const split = tokens > threshold',
     impact: 'a prompt at the threshold is served whole (production-stack#890)',
@@ -143,7 +143,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'split by uncached tokens ignores the cache',
-    file: 'src/core/routing/split.ts',
+    file: 'src/core/routing/route.ts',
     find: "case 'uncached':\n      return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)",
     replace: "case 'uncached':\n      return from('uncached', promptTokens, config.thresholdTokens)",
     impact: 'cached follow-ups are split',
@@ -151,7 +151,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'adaptive split compares the wrong way',
-    file: 'src/core/routing/split.ts',
+    file: 'src/core/routing/route.ts',
     find: 'return { split: splitTtftMs < wholeTtftMs,',
     replace: 'return { split: splitTtftMs > wholeTtftMs,',
     impact: 'the slower placement is taken',

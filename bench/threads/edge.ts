@@ -1,7 +1,7 @@
 /** A thread that does nothing but book: as many requests at a time as it is told, for as long as it is told. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/contract/contract.ts'
-import { threadClusters } from '../../src/platform/node/threads/cluster-client.ts'
+import { threadClusters } from '../../src/platform/node/threads/ports.ts'
 import { RpcChannel, type PoolMessage } from '../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../src/ports.ts'
 

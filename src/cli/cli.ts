@@ -5,7 +5,6 @@ import { didYouMean } from '../config/problem.ts'
 import { VocabularyError } from '../core/tokens/vocabulary.ts'
 import { readArgs } from './commands/args.ts'
 import { UsageError, type Command, type Io } from './commands/command.ts'
-import { commands } from './commands/table.ts'
 import { hasConfig } from '../platform/node/load-config.ts'
 import {
   disableInspectorSignal,
@@ -15,6 +14,34 @@ import {
   explainSystemError,
 } from '../platform/node/signals.ts'
 import { terminalOf } from '../platform/node/terminal.ts'
+import { bridge } from './commands/bridge.ts'
+import { calibrate } from './commands/calibrate.ts'
+import { check } from './commands/check.ts'
+import { demo } from './commands/demo.ts'
+import { doctor } from './commands/doctor.ts'
+import { fleet } from './commands/fleet.ts'
+import { key } from './commands/key.ts'
+import { load } from './commands/load.ts'
+import { replay } from './commands/replay.ts'
+import { serve } from './commands/serve.ts'
+import { top } from './commands/top.ts'
+import { vocab } from './commands/vocab.ts'
+
+/** All subcommands in the order of the help. */
+export const commands: readonly Command[] = [
+  serve,
+  check,
+  doctor,
+  demo,
+  fleet,
+  top,
+  replay,
+  calibrate,
+  load,
+  bridge,
+  vocab,
+  key,
+]
 
 /* Help texts, generated from the table of commands. */
 

@@ -1,7 +1,294 @@
 import './language.ts'
 import { render } from 'preact'
-import { App } from './app.tsx'
 import './style.css'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Decisions } from './decisions.tsx'
+import { Engines } from './engines.tsx'
+import { linesOf, type EngineState, type Line, isGateway } from './engine-state.ts'
+import { Feed, type Link } from './feed.ts'
+import { saveKey, savedKey } from './gateway.ts'
+import { noHistory, remembered, type History, ttftOf } from './history.ts'
+import { Prediction, ttftError } from './prediction.tsx'
+import { Waterfall } from './waterfall.tsx'
+import type { View, Decision, Pool } from './wire.ts'
+import { count, ms, percent, quantile, seconds, plural } from './format.ts'
+import { regionText } from './region.ts'
+
+interface PageState {
+  readonly view: View
+  /** Decisions since the page was opened: more than the last view holds. */
+  readonly history: History
+}
+
+/** The whole page: one feed, one state, rendered with each view. */
+export function App() {
+  const [link, setLink] = useState<Link>({ state: 'connecting' })
+  const [state, setState] = useState<PageState | null>(null)
+  const feed = useRef<Feed | null>(null)
+  useEffect(() => {
+    const own = new Feed({
+      onLink: (next) => setLink((last) => (last.state === next.state && next.state === 'live' ? last : next)),
+      onView: (view) => setState((last) => ({ view, history: remembered(last?.history ?? noHistory, view.decisions) })),
+    })
+    feed.current = own
+    return () => own.close()
+  }, [])
+  const unlock = (key: string | null) => {
+    saveKey(key)
+    if (key === null) setState(null)
+    setLink({ state: 'connecting' })
+    feed.current?.open()
+  }
+  return (
+    <>
+      <Status link={link} view={state?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
+      <main>
+        {link.state === 'locked' ? (
+          <Unlock message={link.message} onKey={unlock} />
+        ) : state === null ? (
+          <Waiting link={link} />
+        ) : (
+          <Fleet {...state} />
+        )}
+      </main>
+    </>
+  )
+}
+
+function Waiting({ link }: { readonly link: Link }) {
+  return (
+    <p class="empty">
+      {link.state === 'lost'
+        ? 'No data yet. The page updates as soon as the gateway answers.'
+        : 'Waiting for the first view of the fleet …'}
+    </p>
+  )
+}
+
+function Fleet({ view, history: { latest, measured } }: PageState) {
+  const lines = linesOf(view.pools)
+  return (
+    <>
+      <Tiles lines={lines} decisions={measured} />
+      <Pools pools={view.pools} />
+      <Engines lines={lines} />
+      <Waterfall decisions={measured} />
+      <Prediction decisions={measured} />
+      <Decisions decisions={latest} />
+    </>
+  )
+}
+
+interface UnlockProps {
+  readonly message: string
+  readonly onKey: (key: string) => void
+}
+
+/** Asks for the admin key. Shows the gateway's message about the last one. */
+function Unlock({ message, onKey }: UnlockProps) {
+  const [key, setKey] = useState('')
+  const wasWrong = savedKey() !== null
+  return (
+    <form
+      class="unlock"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (key.trim() !== '') onKey(key.trim())
+      }}
+    >
+      <h2>Admin key</h2>
+      {wasWrong && (
+        <p class="wrong" role="alert" id="wrong">
+          {message}
+        </p>
+      )}
+      <p>
+        It is <code>admin.secret</code> in the gateway’s configuration. It stays in this tab and is gone when you close
+        it.
+      </p>
+      <label for="key">Admin key</label>
+      <input
+        id="key"
+        type="password"
+        autocomplete="off"
+        spellcheck={false}
+        required
+        autofocus
+        value={key}
+        aria-invalid={wasWrong}
+        aria-describedby={wasWrong ? 'wrong' : undefined}
+        onInput={(event) => setKey(event.currentTarget.value)}
+      />
+      <button type="submit">Show the fleet</button>
+    </form>
+  )
+}
+
+const WORDS: Readonly<Record<Link['state'], string>> = {
+  connecting: 'connecting',
+  live: 'live',
+  paused: 'paused',
+  lost: 'not connected',
+  locked: 'locked',
+}
+
+interface StatusProps {
+  readonly link: Link
+  readonly view: View | null
+  /** null: no stored key. */
+  readonly onForget: (() => void) | null
+}
+
+const replicasOf = (view: View | null, expected: 'following' | 'away') =>
+  (view?.replicas ?? []).filter(({ state }) => state === expected)
+const replicaCount = (view: View): number => replicasOf(view, 'following').length
+
+/** Page header: name of the fleet, and whether the data is current. */
+function Status({ link, view, onForget }: StatusProps) {
+  const away = replicasOf(view, 'away')
+    .map(({ host }) => host)
+    .join(', ')
+  return (
+    <header>
+      <div class="title">
+        <h1>Firstlight</h1>
+        <span class={`link ${link.state}`} role="status">
+          {WORDS[link.state]}
+        </span>
+      </div>
+      <nav aria-label="Gateway">
+        {view !== null && (
+          <span class="dim">
+            {view.version} · configuration {view.config_version}
+            {replicaCount(view) > 0 && ` · ${replicaCount(view)} other gateway${replicaCount(view) === 1 ? '' : 's'}`}
+          </span>
+        )}
+        <a href=".">Overview</a>
+        {onForget !== null && (
+          <button type="button" class="quiet" onClick={onForget}>
+            Forget key
+          </button>
+        )}
+      </nav>
+      {link.state === 'lost' && (
+        <p class="notice" role="alert">
+          {link.message} Trying again …{view !== null && ' The data shown is the last received.'}
+        </p>
+      )}
+      {away !== '' && (
+        <p class="notice" role="alert">
+          Not heard: {away}. That gateway and this one choose without knowing of each other’s requests.
+        </p>
+      )}
+      {view?.draining === true && (
+        <p class="notice" role="alert">
+          This gateway is shutting down: it takes no new requests.
+        </p>
+      )}
+    </header>
+  )
+}
+
+/** One card per pool: its models, and a dot per engine. */
+function Pools({ pools }: { readonly pools: readonly Pool[] }) {
+  return (
+    <section aria-labelledby="clusters">
+      <h2 id="clusters">Clusters</h2>
+      {pools.length === 0 ? (
+        <p class="empty">
+          No pool is configured. Add one under <code>clusters</code> and start the gateway again.
+        </p>
+      ) : (
+        <ul class="pools">
+          {pools.map((pool) => (
+            <PoolCard key={`${pool.cluster} ${pool.model}`} pool={pool} />
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}
+
+function PoolCard({ pool }: { readonly pool: Pool }) {
+  const lines = linesOf([pool])
+  const up = lines.filter(({ state }) => state === 'up').length
+  return (
+    <li class="pool">
+      <h3>
+        {pool.cluster}
+        {pool.region !== null && <span class="dim"> · {pool.region}</span>}
+      </h3>
+      <p class="model">{pool.model}</p>
+      <p class="dots" role="img" aria-label={`${up} of ${plural(lines.length, 'engine')} up`}>
+        {lines.map(({ engine, state, text }) => (
+          <i key={engine.id} class={`dot ${state}`} title={`${engine.id}: ${text}`} />
+        ))}
+      </p>
+      <p class="dim">
+        {isGateway(pool)
+          ? ['another gateway', ...regionText(pool)].join(' · ')
+          : `${up} of ${plural(lines.length, 'engine')} up · ${pool.policy}`}
+        {pool.bookings !== null && ` · ${plural(pool.bookings, 'booking')}${isGateway(pool) ? ' of ours' : ''}`}
+      </p>
+      {!pool.reachable && (
+        <p class="wrong">
+          Its object cannot be reached. Requests fall back to what is known; look into the gateway’s log.
+        </p>
+      )}
+    </li>
+  )
+}
+
+interface TilesProps {
+  readonly lines: readonly Line[]
+  /** With a first token or an outcome. */
+  readonly decisions: readonly Decision[]
+}
+
+/** States that need attention. Draining and sleeping are intended. */
+const SEVERE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
+
+const sum = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((total, value) => total + value)
+
+/** Key figures of the fleet. TTFTs are those of the latest first tokens. */
+function Tiles({ lines, decisions }: TilesProps) {
+  const up = lines.filter(({ state }) => state === 'up').length
+  // Blocks and queues of engines behind another gateway are unknown here.
+  const known = (value: (line: Line) => number | undefined) => lines.flatMap((line) => value(line) ?? [])
+  const queues = known(({ engine }) => engine.queued_prefill_s)
+  const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
+  const errors = decisions.flatMap(ttftError)
+  const ttfts = decisions.flatMap((decision) => ttftOf(decision) ?? [])
+  return (
+    <dl class="tiles">
+      <Tile
+        name="engines up"
+        value={`${count(up)} of ${count(lines.length)}`}
+        tone={up === lines.length ? 'good' : lines.some(({ state }) => SEVERE.has(state)) ? 'bad' : 'warn'}
+      />
+      <Tile name="running" value={count(sum(known(({ engine }) => engine.requests)))} />
+      <Tile name="active blocks" value={count(sum(known(({ engine }) => engine.active_blocks)))} />
+      <Tile name="longest queue" value={seconds(queues.length === 0 ? null : Math.max(...queues))} />
+      <Tile
+        name="hit rate"
+        value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)}
+      />
+      <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
+      <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />
+      <Tile name="prediction error (median)" value={percent(quantile(errors, 0.5))} />
+    </dl>
+  )
+}
+
+function Tile({ name, value, tone = '' }: { readonly name: string; readonly value: string; readonly tone?: string }) {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd class={tone}>{value}</dd>
+    </div>
+  )
+}
 
 const root = document.getElementById('app')!
 root.replaceChildren()

@@ -2,9 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { main } from '../../src/cli/cli.ts'
-import { commands } from '../../src/cli/commands/table.ts'
-
+import { main, commands } from '../../src/cli/cli.ts'
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-cli-'))
 const secretConfig = join(folder, 'secret.yaml')
 writeFileSync(

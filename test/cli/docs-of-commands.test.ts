@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { commands } from '../../src/cli/commands/table.ts'
+import { commands } from '../../src/cli/cli.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const inFolder = (folder: string): string[] =>

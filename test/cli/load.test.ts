@@ -24,10 +24,9 @@ import { main } from '../../src/cli/cli.ts'
 import { promptOf } from '../../src/cli/load/drive.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { type Admission, PAYLOAD_VERSION } from '../../src/core/contract/contract.ts'
-import { Recording } from '../../src/platform/node/recorder.ts'
+import { Recording, traceFile } from '../../src/platform/node/recorder.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
-import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { keysOf, readTrace } from '../../src/simulator/replay/trace.ts'
 import { until } from '../wait.ts'
 
@@ -399,7 +398,7 @@ describe('a trace file', () => {
 
   /** In a process of its own, in a shell that grants it little. */
   async function within(limit: string, script: string): Promise<void> {
-    const recorder = new URL('../../src/platform/node/trace-file.ts', import.meta.url).href
+    const recorder = new URL('../../src/platform/node/recorder.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
     await promisify(execFile)('bash', [
       '-c',

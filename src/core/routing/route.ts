@@ -2,7 +2,55 @@
 import type { Placement, SplitConfig } from '../contract/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
 import type { Ranking, RankingPool } from './ranking.ts'
-import { splitVerdict, type SplitVerdict } from './split.ts'
+
+export interface SplitFacts {
+  /** Prompt length for the threshold. */
+  readonly promptTokens: number
+  /** Cached leading tokens on the best decode engine. */
+  readonly cachedTokens: number
+  /** Predicted TTFT unsplit and split, milliseconds; null: unknown. The split includes the KV transfer. */
+  readonly splitTtftMs: number | null
+  readonly wholeTtftMs: number | null
+}
+
+export interface SplitVerdict {
+  readonly split: boolean
+  /** Comparison for the decision log. */
+  readonly why: string
+}
+
+/** Decides whether prefill on another engine is worth the KV transfer. Called only if both are possible. */
+export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdict {
+  const { promptTokens, cachedTokens, splitTtftMs, wholeTtftMs } = facts
+  switch (config.mode) {
+    case 'always':
+      return { split: true, why: 'always' }
+    case 'never':
+      return { split: false, why: 'never' }
+    case 'threshold':
+      return from('prompt', promptTokens, config.thresholdTokens)
+    case 'uncached':
+      return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
+    case 'adaptive':
+      // Without both predictions, the uncached tokens decide.
+      if (splitTtftMs === null || wholeTtftMs === null)
+        return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
+      return {
+        split: splitTtftMs < wholeTtftMs,
+        why: `split ${Math.round(splitTtftMs)} ms, whole ${Math.round(wholeTtftMs)} ms`,
+      }
+  }
+}
+
+export function shouldSplit(facts: SplitFacts, config: SplitConfig): boolean {
+  return splitVerdict(facts, config).split
+}
+
+/** A prompt of exactly the threshold is split (production-stack#890; its own unit test expects otherwise and fails). */
+function from(what: string, tokens: number, threshold: number): SplitVerdict {
+  const split = tokens >= threshold
+  return { split, why: `${tokens} ${what} tokens ${split ? '>=' : '<'} ${threshold}` }
+}
 
 /* Assigns the items of a request to encode engines. */
 

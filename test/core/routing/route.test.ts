@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/contract/contract.ts'
 import { KvTransferModel } from '../../../src/core/latency/decode.ts'
-import { shouldSplit } from '../../../src/core/routing/split.ts'
+import { shouldSplit } from '../../../src/core/routing/route.ts'
 import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
 
 const config = (changes: Partial<SplitConfig>): SplitConfig => ({

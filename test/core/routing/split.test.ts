@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
 import { KvTransferModel } from '../../../src/core/latency/decode.ts'
-import { type CandidateSet, assignEncoders } from '../../../src/core/routing/route.ts'
-import { splitVerdict } from '../../../src/core/routing/split.ts'
+import { type CandidateSet, assignEncoders, splitVerdict } from '../../../src/core/routing/route.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }

@@ -1,7 +1,7 @@
 import { Template } from '@huggingface/jinja'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jinja } from '../../../src/template.ts'
+import { jinja } from '../../../src/vocabulary.ts'
 
 const at = (iso: string) => () => Date.parse(iso)
 const never = () => 0

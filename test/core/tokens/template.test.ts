@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readPrompt, type PromptEndpoint } from '../../../src/core/tokens/prompt.ts'
-import { compileTemplate } from '../../../src/template.ts'
+import { compileTemplate } from '../../../src/vocabulary.ts'
 import { familyJson, openTokenizer } from './families.ts'
 import { meterOf, pairs, requestOf } from './support.ts'
 

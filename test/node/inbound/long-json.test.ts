@@ -6,7 +6,7 @@ import { estimateTokensByChars } from '../../../src/api/split-eligibility.ts'
 import type { PromptEndpoint } from '../../../src/core/tokens/prompt.ts'
 import { Utf8Text } from '../../../src/core/tokens/utf8-text.ts'
 import { parseLong, parseLongInTurns, hasControl, Unescaper } from '../../../src/platform/node/long-json.ts'
-import { compileTemplate } from '../../../src/template.ts'
+import { compileTemplate } from '../../../src/vocabulary.ts'
 import { meterOf, requestOf } from '../../core/tokens/support.ts'
 
 const bytesOf = (json: string): Uint8Array => new TextEncoder().encode(json)

@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
-import { threadClusters } from '../../../src/platform/node/threads/cluster-client.ts'
+import { threadClusters } from '../../../src/platform/node/threads/ports.ts'
 import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
 import { RpcChannel, type PoolMessage } from '../../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../../src/ports.ts'

@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { threadTtft } from '../../../src/platform/node/threads/ports.ts'
-import { memoryTtft } from '../../../src/platform/node/ttft.ts'
+import { memoryTtft } from '../../../src/platform/node/ports.ts'
 import { ttftContract } from '../../contracts/ttft.ts'
 
 ttftContract('threadTtft', async () => {
