@@ -137,33 +137,14 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
     <section aria-labelledby="decisions">
       <div class="head">
         <h2 id="decisions">Recent decisions</h2>
-        {open !== null && <span class="dim">standing still while one is open</span>}
+        {open !== null && <span class="dim">paused while one is open</span>}
       </div>
       {rows.length === 0 ? (
         <p class="empty">No request has been placed yet. Send one to /v1/chat/completions.</p>
       ) : (
         <table class="lines decisions">
           <caption class="hidden">Recent decisions, newest first</caption>
-          <thead>
-            <tr>
-              <th scope="col">time</th>
-              <th scope="col">engine</th>
-              <th scope="col">policy</th>
-              <th scope="col" class="number">
-                prompt
-              </th>
-              <th scope="col" class="number">
-                cached: predicted / actual
-              </th>
-              <th scope="col" class="number">
-                TTFT: predicted / actual
-              </th>
-              <th scope="col">result</th>
-              <th scope="col">
-                <span class="hidden">why</span>
-              </th>
-            </tr>
-          </thead>
+          <DecisionHeads />
           <tbody>
             {rows.map((decision) => (
               <Fragment key={keyOf(decision)}>
@@ -185,6 +166,31 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
         </table>
       )}
     </section>
+  )
+}
+
+function DecisionHeads() {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">time</th>
+        <th scope="col">engine</th>
+        <th scope="col">policy</th>
+        <th scope="col" class="number">
+          prompt
+        </th>
+        <th scope="col" class="number">
+          cached: predicted / actual
+        </th>
+        <th scope="col" class="number">
+          TTFT: predicted / actual
+        </th>
+        <th scope="col">result</th>
+        <th scope="col">
+          <span class="hidden">why</span>
+        </th>
+      </tr>
+    </thead>
   )
 }
 

@@ -31,7 +31,6 @@ export function Sparkline({ values }: { readonly values: readonly number[] }) {
 
 export function EngineRow({ line }: { readonly line: Line }) {
   const { engine, pool, state, text } = line
-  const silent = engine.learned?.silent_miss ?? null
   return (
     <tr data-engine={engine.id}>
       <th scope="row">
@@ -57,20 +56,12 @@ export function EngineRow({ line }: { readonly line: Line }) {
       </Cell>
       <Cell label="hit rate" number>
         {percent(engine.hit_rate)}
-        {silent !== null && (
-          <abbr
-            class="wrong"
-            title={`Cache hits are predicted but never reported. Likely causes: ${silent.join('; ')}`}
-          >
-            {' '}
-            !
-          </abbr>
-        )}
+        <SilentMissMark engine={engine} />
       </Cell>
       <Cell label="TTFT" number>
         {ms(engine.ttft_ms)}
       </Cell>
-      <Cell label="off by" number>
+      <Cell label="prediction error" number>
         {percent(engine.learned?.ttft_error)}
       </Cell>
       <Cell label="requests" number>
@@ -84,6 +75,17 @@ export function EngineRow({ line }: { readonly line: Line }) {
       </Cell>
       <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
     </tr>
+  )
+}
+
+function SilentMissMark({ engine }: Pick<Line, 'engine'>) {
+  const causes = engine.learned?.silent_miss ?? null
+  if (causes === null) return null
+  return (
+    <abbr class="wrong" title={`Cache hits are predicted but never reported. Likely causes: ${causes.join('; ')}`}>
+      {' '}
+      !
+    </abbr>
   )
 }
 
@@ -152,7 +154,7 @@ const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolea
   ['queue', 'prefill queue', true],
   ['hits', 'hit rate', true],
   ['ttft', 'TTFT', true],
-  ['error', 'off by', true],
+  ['error', 'prediction error', true],
   ['requests', 'requests', true],
   ['failures', 'failures', true],
 ]
@@ -199,23 +201,7 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
       ) : (
         <table class="lines engines">
           <caption class="hidden">Engines with their load. The heads sort.</caption>
-          <thead>
-            <tr>
-              {HEADS.map(([column, title, isNumber]) => (
-                <Head
-                  key={column}
-                  title={title}
-                  isNumber={isNumber}
-                  direction={selection.column === column ? (selection.descending ? 'descending' : 'ascending') : 'none'}
-                  onSort={() => sort(column, isNumber)}
-                />
-              ))}
-              <th scope="col">last TTFTs</th>
-              <th scope="col">
-                <span class="hidden">drain</span>
-              </th>
-            </tr>
-          </thead>
+          <EngineHeads selection={selection} onSort={sort} />
           <tbody>
             {drawn.map((line) => (
               <EngineRow key={`${line.pool.cluster} ${line.pool.model} ${line.engine.id}`} line={line} />
@@ -229,6 +215,34 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
         </button>
       )}
     </section>
+  )
+}
+
+function EngineHeads({
+  selection,
+  onSort,
+}: {
+  readonly selection: Selection
+  readonly onSort: (column: Column, isNumber: boolean) => void
+}) {
+  return (
+    <thead>
+      <tr>
+        {HEADS.map(([column, title, isNumber]) => (
+          <Head
+            key={column}
+            title={title}
+            isNumber={isNumber}
+            direction={selection.column === column ? (selection.descending ? 'descending' : 'ascending') : 'none'}
+            onSort={() => onSort(column, isNumber)}
+          />
+        ))}
+        <th scope="col">last TTFTs</th>
+        <th scope="col">
+          <span class="hidden">drain</span>
+        </th>
+      </tr>
+    </thead>
   )
 }
 

@@ -9,7 +9,7 @@ import { stateOf, stateIn } from '../../platform/node/file-state.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
 import type { RuntimeHooks } from '../../platform/node/ports.ts'
-import { Recording } from '../../platform/node/recorder.ts'
+import { Recording, type RecordingChange } from '../../platform/node/recorder.ts'
 import { Replicas } from '../../platform/node/replicas/replicas.ts'
 import { endedBy } from '../../platform/node/signals.ts'
 import { startGateway, type RunningGateway } from '../../platform/node/start-gateway.ts'
@@ -168,11 +168,7 @@ export const serve: Command = {
 async function runServe(args: Args, io: Io): Promise<number> {
   const read = () => loadConfig(args.text('config'), io.env)
   const { config: written, from, folder } = read()
-  if (args.on('watch') && from === configVariable)
-    throw new UsageError(
-      `The configuration is in ${configVariable}: --watch needs a file.`,
-      'Name one with --config FILE.',
-    )
+  if (args.on('watch')) requireFile(from)
   const asRead = args.on('watch') ? stateOf(from) : null
   const document = withFlags(written, args)
   const log = openLog(document.log.level)
@@ -188,14 +184,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
-    const change = recording.adopt(recordOf(next, args, folder))
-    try {
-      await gateway.adopt(next, sameFiles)
-    } catch (error) {
-      change.undo()
-      throw error
-    }
-    change.keep()
+    await keepIf(recording.adopt(recordOf(next, args, folder)), gateway.adopt(next, sameFiles))
     log.setLevel(next.log.level)
   }
   const reloader = new Reloader({
@@ -220,6 +209,17 @@ async function runServe(args: Args, io: Io): Promise<number> {
   return 0
 }
 
+/** Keeps a change of the recording if the gateway adopts the configuration; reverts it otherwise. */
+async function keepIf(change: RecordingChange, adopted: Promise<void>): Promise<void> {
+  try {
+    await adopted
+  } catch (error) {
+    change.undo()
+    throw error
+  }
+  change.keep()
+}
+
 async function start(
   config: Config,
   log: Log,
@@ -231,6 +231,14 @@ async function start(
   // Loaded lazily: a single-threaded gateway does not need it.
   const { startThreads } = await import('../../platform/node/threads/start.ts')
   return startThreads(config, log, { count, folder, standing })
+}
+
+function requireFile(from: string): void {
+  if (from === configVariable)
+    throw new UsageError(
+      `The configuration is in ${configVariable}: --watch needs a file.`,
+      'Name one with --config FILE.',
+    )
 }
 
 /** Merges the flag and the configuration. A file named by a flag is relative to the working directory. */

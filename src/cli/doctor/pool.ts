@@ -48,7 +48,7 @@ export async function examinePool(
 ): Promise<Subject> {
   const found = new Findings()
   if (members.length > 1) {
-    for (const difference of differences(pool)) compare(difference, members, found)
+    for (const difference of DIFFERENCES) compare(difference, pool, { members, found })
     if (found.list.length === 0)
       found.ok('alike', `${members.length} engines: the same model, version, cache blocks and tokens`)
   }
@@ -60,24 +60,24 @@ interface Difference {
   readonly check: string
   readonly what: string
   /** null: not reported, so not compared. */
-  of(facts: EngineFacts): string | null
+  of(facts: EngineFacts, pool: PoolSettings): string | null
   readonly mark: 'note' | 'warning' | 'problem'
   readonly remedy: Remedy
 }
 
-const differences = ({ model }: PoolSettings): readonly Difference[] => [
+const DIFFERENCES: readonly Difference[] = [
   {
     check: 'same_model',
     what: 'serve different models under one name',
     mark: 'problem',
-    of: ({ models }) => cardOf(models, model)?.root ?? null,
+    of: ({ models }, { model }) => cardOf(models, model)?.root ?? null,
     remedy: { costs: 'Clients get either model.', next: 'Configure a separate pool for each model.' },
   },
   {
     check: 'same_length',
     what: 'accept prompts of different maximum lengths',
     mark: 'warning',
-    of: ({ models }) => text(cardOf(models, model)?.maxModelLen),
+    of: ({ models }, { model }) => text(cardOf(models, model)?.maxModelLen),
     remedy: {
       costs: 'Some engines reject long prompts.',
       next: 'vllm serve … --max-model-len, the same on all.',
@@ -124,10 +124,19 @@ const differences = ({ model }: PoolSettings): readonly Difference[] => [
 
 const text = (value: number | null | undefined): string | null => (value == null ? null : String(value))
 
-function compare({ check, what, of, mark, remedy }: Difference, members: readonly Member[], found: Findings): void {
+interface Compared {
+  readonly members: readonly Member[]
+  readonly found: Findings
+}
+
+function compare(
+  { check, what, of, mark, remedy }: Difference,
+  pool: PoolSettings,
+  { members, found }: Compared,
+): void {
   const groups = new Map<string, string[]>()
   for (const { id, facts } of members) {
-    const value = of(facts)
+    const value = of(facts, pool)
     if (value !== null) groups.set(value, [...(groups.get(value) ?? []), id])
   }
   if (groups.size < 2) return

@@ -43,7 +43,7 @@ export async function send(
   request: { readonly prompt: readonly number[]; readonly outputTokens: number; readonly session: string | null },
   signal: AbortSignal,
 ): Promise<Answered> {
-  const seen = {
+  const result = {
     firstTokenAt: -1,
     endedAt: -1,
     longestGapMs: 0,
@@ -61,33 +61,40 @@ export async function send(
       headers: headersOf(target, request.session),
       body: bodyOf(target.model, request),
     })
-    seen.engine = answer.headers.get('x-firstlight-engine') ?? '-'
-    seen.cluster = answer.headers.get('x-firstlight-cluster') ?? '-'
-    if (!answer.ok || answer.body === null) {
-      seen.problem = `status ${answer.status}`
-      seen.detail = detailIn(await answer.text())
-      return seen
-    }
-    let lastAt = -1
-    for await (const event of eventsOf(answer.body)) {
-      const now = performance.now()
-      if (event.error !== undefined) seen.problem = event.error.message ?? 'error event'
-      if (event.usage?.completion_tokens !== undefined) {
-        seen.outputTokens = event.usage.completion_tokens
-        seen.cachedTokens = event.usage.prompt_tokens_details?.cached_tokens ?? 0
-      }
-      if ((event.choices?.[0]?.text ?? '') === '') continue
-      if (seen.firstTokenAt < 0) seen.firstTokenAt = now
-      else seen.longestGapMs = Math.max(seen.longestGapMs, now - lastAt)
-      lastAt = now
-    }
-    if (seen.firstTokenAt < 0) seen.problem ??= 'no text'
+    await readAnswer(answer, result)
   } catch (error) {
-    seen.problem = explainFetchError(error, target.url)
+    result.problem = explainFetchError(error, target.url)
   } finally {
-    seen.endedAt = performance.now()
+    result.endedAt = performance.now()
   }
-  return seen
+  return result
+}
+
+async function readAnswer(
+  answer: Response,
+  result: { -readonly [Key in keyof Answered]: Answered[Key] },
+): Promise<void> {
+  result.engine = answer.headers.get('x-firstlight-engine') ?? '-'
+  result.cluster = answer.headers.get('x-firstlight-cluster') ?? '-'
+  if (!answer.ok || answer.body === null) {
+    result.problem = `status ${answer.status}`
+    result.detail = detailIn(await answer.text())
+    return
+  }
+  let lastAt = -1
+  for await (const event of eventsOf(answer.body)) {
+    const now = performance.now()
+    if (event.error !== undefined) result.problem = event.error.message ?? 'error event'
+    if (event.usage?.completion_tokens !== undefined) {
+      result.outputTokens = event.usage.completion_tokens
+      result.cachedTokens = event.usage.prompt_tokens_details?.cached_tokens ?? 0
+    }
+    if ((event.choices?.[0]?.text ?? '') === '') continue
+    if (result.firstTokenAt < 0) result.firstTokenAt = now
+    else result.longestGapMs = Math.max(result.longestGapMs, now - lastAt)
+    lastAt = now
+  }
+  if (result.firstTokenAt < 0) result.problem ??= 'no text'
 }
 
 /** Extracts the message of an error in OpenAI's or FastAPI's form as one line. */

@@ -56,62 +56,62 @@ function upOf({ pool, up, engines }: PoolFigures) {
   return { text: `${up}/${engines}`, tone: up === engines ? null : up === 0 ? ('bad' as const) : ('warn' as const) }
 }
 
-/** `many`: engines of several pools, so each line names its pool. `split`: roles differ. */
-export function engineColumns({
-  many,
-  split,
-}: {
+interface Variety {
+  /** Engines of several pools, so each line names its pool. */
   readonly many: boolean
+  /** Roles differ. */
   readonly split: boolean
-}): readonly Column<EngineFigures>[] {
-  const all: readonly (Column<EngineFigures> & { readonly when?: boolean })[] = [
-    {
-      head: 'ENGINE',
-      rank: 0,
-      least: 10,
-      left: true,
-      of: ({ engine, state }) => ({ text: engine.id, tone: state === 'up' ? null : 'strong' }),
-    },
-    { head: 'POOL', rank: 4, least: 8, left: true, of: ({ pool }) => plain(poolName(pool)), when: many },
-    { head: 'ROLE', rank: 8, least: 7, left: true, of: (line) => plain(roleOf(line)), when: split },
-    {
-      head: 'STATE',
-      rank: 0,
-      least: 9,
-      left: true,
-      of: ({ state, text }) => ({ text, tone: toneOf(state) }),
-    },
-    { head: 'RUN', rank: 0, least: 3, of: ({ engine }) => plain(count(engine.requests)) },
-    { head: 'REQ/S', rank: 5, least: 5, of: ({ grown }) => plain(rate(grown?.requestsPerS)) },
-    { head: 'QUEUE', rank: 6, least: 6, of: ({ engine }) => plain(tokens(engine.queued_prefill_tokens)) },
-    { head: 'WAIT', rank: 1, least: 6, of: ({ engine }) => plain(seconds(engine.queued_prefill_s)) },
-    { head: 'HIT', rank: 2, least: 4, of: ({ engine }) => plain(percent(engine.hit_rate)) },
-    { head: 'TTFT', rank: 2, least: 7, of: ({ engine }) => plain(ms(engine.ttft_ms)) },
-    { head: 'LIVE', rank: 9, least: 4, of: ({ engine }) => plain(count(engine.active_blocks)) },
-    { head: 'CACHED', rank: 7, least: 7, of: ({ engine }) => plain(cached(engine)) },
-    { head: 'KV', rank: 11, least: 4, of: ({ engine }) => plain(percent(engine.stats?.kv_usage)) },
-    { head: 'WAITING', rank: 12, least: 7, of: ({ engine }) => plain(count(engine.stats?.waiting)) },
-    { head: 'TOTAL', rank: 13, least: 7, of: ({ engine }) => plain(count(engine.requests_total)) },
-    {
-      head: 'FAILED',
-      rank: 10,
-      least: 6,
-      of: ({ engine, grown }) => ({
-        text: count(engine.failures_total),
-        tone: (grown?.failures ?? 0) > 0 ? 'bad' : null,
-      }),
-    },
-    {
-      head: 'NOTE',
-      rank: 3,
-      least: 0,
-      left: true,
-      rest: true,
-      of: ({ notes }) => ({ text: notes.join('; '), tone: 'warn' }),
-    },
-  ]
-  return all.filter(({ when = true }) => when)
 }
+
+export const engineColumns = (variety: Variety): readonly Column<EngineFigures>[] =>
+  ENGINE_COLUMNS.filter(({ when }) => when === undefined || variety[when])
+
+const ENGINE_COLUMNS: readonly (Column<EngineFigures> & { readonly when?: keyof Variety })[] = [
+  {
+    head: 'ENGINE',
+    rank: 0,
+    least: 10,
+    left: true,
+    of: ({ engine, state }) => ({ text: engine.id, tone: state === 'up' ? null : 'strong' }),
+  },
+  { head: 'POOL', rank: 4, least: 8, left: true, of: ({ pool }) => plain(poolName(pool)), when: 'many' },
+  { head: 'ROLE', rank: 8, least: 7, left: true, of: (line) => plain(roleOf(line)), when: 'split' },
+  {
+    head: 'STATE',
+    rank: 0,
+    least: 9,
+    left: true,
+    of: ({ state, text }) => ({ text, tone: toneOf(state) }),
+  },
+  { head: 'RUN', rank: 0, least: 3, of: ({ engine }) => plain(count(engine.requests)) },
+  { head: 'REQ/S', rank: 5, least: 5, of: ({ grown }) => plain(rate(grown?.requestsPerS)) },
+  { head: 'QUEUE', rank: 6, least: 6, of: ({ engine }) => plain(tokens(engine.queued_prefill_tokens)) },
+  { head: 'WAIT', rank: 1, least: 6, of: ({ engine }) => plain(seconds(engine.queued_prefill_s)) },
+  { head: 'HIT', rank: 2, least: 4, of: ({ engine }) => plain(percent(engine.hit_rate)) },
+  { head: 'TTFT', rank: 2, least: 7, of: ({ engine }) => plain(ms(engine.ttft_ms)) },
+  { head: 'LIVE', rank: 9, least: 4, of: ({ engine }) => plain(count(engine.active_blocks)) },
+  { head: 'CACHED', rank: 7, least: 7, of: ({ engine }) => plain(cached(engine)) },
+  { head: 'KV', rank: 11, least: 4, of: ({ engine }) => plain(percent(engine.stats?.kv_usage)) },
+  { head: 'WAITING', rank: 12, least: 7, of: ({ engine }) => plain(count(engine.stats?.waiting)) },
+  { head: 'TOTAL', rank: 13, least: 7, of: ({ engine }) => plain(count(engine.requests_total)) },
+  {
+    head: 'FAILED',
+    rank: 10,
+    least: 6,
+    of: ({ engine, grown }) => ({
+      text: count(engine.failures_total),
+      tone: (grown?.failures ?? 0) > 0 ? 'bad' : null,
+    }),
+  },
+  {
+    head: 'NOTE',
+    rank: 3,
+    least: 0,
+    left: true,
+    rest: true,
+    of: ({ notes }) => ({ text: notes.join('; '), tone: 'warn' }),
+  },
+]
 
 const toneOf = (state: EngineState): Tone => (isSevere(state) ? 'bad' : state === 'up' ? 'good' : 'warn')
 
