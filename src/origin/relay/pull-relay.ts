@@ -129,7 +129,7 @@ export class PullRelay {
       clearTimeout(this.#timer)
     }
     this.#timerAt = now + inMs
-    this.#timer = setTimeout(() => this.#due(), inMs)
+    this.#timer = setTimeout(() => this.#due(), Math.max(0, inMs))
   }
 
   /** Silence counts only while the relay waits for the engine. */

@@ -59,7 +59,7 @@ export class Deadline {
 
   #arm(now: number): void {
     this.#firesAt = this.#dueAt
-    const delayMs = Math.min(Math.ceil(this.#dueAt - now), MAX_DELAY_MS)
+    const delayMs = Math.min(Math.max(0, Math.ceil(this.#dueAt - now)), MAX_DELAY_MS)
     this.#timer = setTimeout(() => this.#fire(), delayMs).unref()
   }
 

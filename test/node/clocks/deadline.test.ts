@@ -1,10 +1,19 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { Deadline, stalledMs } from '../../../src/platform/node/deadline.ts'
 
 /** Fires no earlier than `delayMs`; timers of one process fire in the order of their times. */
 const after = (delayMs: number): Promise<void> => new Promise((resolve) => new Deadline(resolve).set(delayMs))
 
 describe('a deadline', () => {
+  it('in the past fires at once, without the warning of Node about negative delays', async () => {
+    const timer = vi.spyOn(globalThis, 'setTimeout')
+    await after(-5)
+    const delays = timer.mock.calls.map(([, delayMs]) => delayMs)
+    timer.mockRestore()
+    expect(delays.length).toBeGreaterThan(0)
+    expect(delays.filter((delayMs) => Number(delayMs) < 0)).toEqual([])
+  })
+
   it('fires once and never early, however often it was moved', async () => {
     const delaysMs = [0, 0.4, 1, 3.7, 12, 25]
     for (const firstMs of delaysMs) {
