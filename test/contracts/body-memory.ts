@@ -97,7 +97,7 @@ export function bodyMemoryContract(
   afterAll(() => subject.close())
 
   describe(`the bodies of ${name}`, () => {
-    it('together beyond the limit get 503 with a time to retry, and room again once others are gone', async () => {
+    it('together beyond the limit get 503 with a retry time, and room again after others have ended', async () => {
       const before = await refused()
       const held = [upload().write(1.4 * MIB), upload().write(1.4 * MIB)]
       await until((bytes) => bytes >= 2.7 * MIB)
@@ -121,7 +121,7 @@ export function bodyMemoryContract(
       ).toBe(400)
     })
 
-    it('leave room for small ones where large ones fill it', async () => {
+    it('leave room for small ones if large ones fill it', async () => {
       upload().write(1.4 * MIB)
       upload().write(1.4 * MIB)
       await until((bytes) => bytes >= 2.7 * MIB)
@@ -138,7 +138,7 @@ export function bodyMemoryContract(
       expect((await subject.send(post(' '.repeat(1.2 * MIB)))).status).toBe(503)
     })
 
-    it('are all gone when all requests are over, however they ended', async () => {
+    it('are all released when all requests have ended, in any way', async () => {
       const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
         unserved: () =>
           subject.send(

@@ -48,8 +48,8 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
   beforeEach(() => start())
   afterEach(() => opened.close())
 
-  describe(`${name}: requests that take too long`, () => {
-    it('open the circuit of an engine that has moved nothing since they were sent', async () => {
+  describe(`${name}: requests that time out`, () => {
+    it('open the circuit of an engine without progress since they were sent', async () => {
       const before = await on('a')
       await opened.advance(10)
       await before.firstToken({})
@@ -59,7 +59,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(true)
     })
 
-    it('do not open the circuit of an engine that has begun another answer meanwhile', async () => {
+    it('do not open the circuit of an engine that has started another response meanwhile', async () => {
       const late = await on('a')
       await opened.advance(1_000)
       await (await on('a')).firstToken({})
@@ -89,7 +89,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('a')).toBe(false)
     })
 
-    it('say nothing of the engine where they do not stream', async () => {
+    it('do not count against the engine if they do not stream', async () => {
       for (let index = 0; index < 9; index++) await (await on('a')).release({ ...failed, failure: 'answer_timeout' })
       expect((await read((one) => [one.circuit, one.failuresTotal]))['a']).toEqual(['closed', 0])
     })
@@ -99,7 +99,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
     const mallory = ['mallory', 'mallory', 'mallory']
     const several = ['anne', 'bert', 'anne']
 
-    it('never all of a pool on the account of one client, however its requests fail', async () => {
+    it('never open all circuits of a pool for one client, however its requests fail', async () => {
       for (const how of [error500, tooLate, { ...failed, failure: 'reset' as const }]) {
         for (const id of [...NAMES, ...NAMES]) await failOn(id, how, mallory)
         expect(await countOpen()).toBe(3)
@@ -107,12 +107,12 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       }
     })
 
-    it('all of a pool where the requests of several clients fail', async () => {
+    it('open all circuits of a pool if requests of several clients fail', async () => {
       for (const id of NAMES) await failOn(id, error500, several)
       expect(await countOpen()).toBe(4)
     })
 
-    it('all of a pool whose engines refuse connections, whoever asked', async () => {
+    it('open all circuits of a pool whose engines refuse connections, for any client', async () => {
       for (const id of NAMES) await failOn(id, failed, mallory)
       expect(await countOpen()).toBe(4)
     })
@@ -140,13 +140,13 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await read((one) => one.ejectionsWithheld))['c']).toBeGreaterThanOrEqual(3)
     })
 
-    it('one at least, however small the share', async () => {
+    it('ejects at least one engine, however small the share', async () => {
       await restart(circuit({ maxEjectedShare: 0 }))
       for (const id of NAMES) await failOn(id, error500, several)
       expect(await countOpen()).toBe(1)
     })
 
-    it('more than that share where other clusters serve the request', async () => {
+    it('ejects more than that share if other clusters serve the request', async () => {
       await restart(circuit({ maxEjectedShare: 0 }))
       for (const id of NAMES)
         for (const tenant of several) await (await on(id, { tenant, isLastResort: false })).release(error500)
@@ -168,7 +168,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect([...chosen].sort()).toEqual([...NAMES])
     })
 
-    it('marks its decisions, counts them, and reports itself once a minute', async () => {
+    it('marks its decisions, counts them, and logs once a minute', async () => {
       await openAll()
       const first = await ask({ isLastResort: true, id: 'first' })
       const second = await ask({ isLastResort: true, id: 'second' })
@@ -179,7 +179,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(decisions.filter(({ panic }) => panic).reduce((sum, { count }) => sum + count, 0)).toBe(2)
     })
 
-    it('begins only where no other cluster can serve the request, and says where it would', async () => {
+    it('begins only if no other cluster can serve the request, and reports where it would', async () => {
       await openAll()
       expect(await ask()).toMatchObject({ refusal: { reason: 'engines_unavailable', mayPanic: true } })
     })
@@ -205,13 +205,13 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       for (let index = 0; index < 4; index++) expect((await admitted(ask({ isLastResort: true }))).engine).toBe('c')
     })
 
-    it('is off where its share is 0', async () => {
+    it('is off if its share is 0', async () => {
       await restart(circuit({ panicShare: 0 }))
       await openAll()
       expect(await ask({ isLastResort: true })).toMatchObject({ refusal: { reason: 'engines_unavailable' } })
     })
 
-    it('begins earlier where its share is larger', async () => {
+    it('begins earlier with a larger share', async () => {
       await restart(circuit({ panicShare: 0.8 }))
       await failOn('a', failed, ['anne', 'anne', 'anne'])
       const chosen = new Set<string>()
@@ -292,7 +292,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect((await admitted(cluster.admit(admission()))).engine).toBe('a')
     })
 
-    it('take a long request where no short one came for as long as the circuit was open', async () => {
+    it('accept a long request if no short one came for as long as the circuit was open', async () => {
       await openA()
       await opened.advance(OPEN_MS)
       const chosen = []

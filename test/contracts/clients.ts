@@ -99,13 +99,13 @@ export function clientsContract(
       expect(answer.usage?.completion_tokens).toBe(8)
     })
 
-    it('stream, and nobody sees a usage record it did not ask for', async () => {
+    it('stream without a usage record that was not requested', async () => {
       const chunks = await all(await client.chat.completions.create({ ...hello, stream: true }))
       expect(chunks.filter(({ choices }) => choices.length === 0)).toEqual([])
       expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('length')
     })
 
-    it('stream with usage for a client that asks for it', async () => {
+    it('stream with usage if the client requests it', async () => {
       const chunks = await all(
         await client.chat.completions.create({ ...hello, stream: true, stream_options: { include_usage: true } }),
       )
@@ -136,7 +136,7 @@ export function clientsContract(
         expect(engine).toMatchObject({ requests: 0, requests_total: expect.toSatisfy((n: number) => n > 0) })
     })
 
-    it('leave no booking behind when the client goes in the middle of a stream', async () => {
+    it('leave no booking if the client disconnects in the middle of a stream', async () => {
       const stream = await client.chat.completions.create({ ...hello, max_tokens: 4000, stream: true })
       await stream[Symbol.asyncIterator]().next()
       stream.controller.abort()
@@ -157,7 +157,7 @@ export function clientsContract(
       await idle()
     })
 
-    it('are told in OpenAI’s words where an engine has no way to delete a response, which it then still holds', async () => {
+    it('get OpenAI’s error if an engine cannot delete a response, which stays stored', async () => {
       const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
       const refused = await client.responses.delete(id).then(
         () => null,
@@ -182,7 +182,7 @@ export function clientsContract(
       await idle()
     })
 
-    it('agree on error classes, and send what cannot succeed only once', async () => {
+    it('map errors to the same classes, and retry nothing that cannot succeed', async () => {
       const cases: [() => Promise<unknown>, unknown][] = [
         [() => client.chat.completions.create({ ...hello, model: 'nobody' }), NotFoundError],
         [() => client.models.retrieve('nobody'), NotFoundError],
@@ -231,7 +231,7 @@ export function clientsContract(
       expect((await idle()).pools[0]!.bookings).toBe(0)
     })
 
-    it('agree on what is worth another try', async () => {
+    it('agree on which errors to retry', async () => {
       const failed = await generateText({ model: sdk(), prompt: 'x', temperature: -1, maxRetries: 0 }).catch(
         (error: unknown) => error,
       )
@@ -240,7 +240,7 @@ export function clientsContract(
   })
 
   describe(`a fleet that is down, behind ${name}`, () => {
-    it('is told to both clients as worth another try, and is back when it is back', async () => {
+    it('is retryable for both clients, and serves again after recovery', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'refuse' })
       sent = 0
       await expect(client.chat.completions.create(hello, { maxRetries: 1 })).rejects.toThrow(InternalServerError)

@@ -44,7 +44,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   afterEach(() => opened.close())
 
   describe(`${name}: booking`, () => {
-    it('starts with nothing booked', async () => {
+    it('starts without bookings', async () => {
       expect(await bookings()).toBe(0)
       expect(await requests()).toEqual({ a: 0, b: 0 })
     })
@@ -55,7 +55,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[chosen]).toBe(1)
     })
 
-    it('lets requests that come at once see each other', async () => {
+    it('counts concurrent requests in each other’s decisions', async () => {
       const all = await Promise.all(Array.from({ length: 40 }, () => admit()))
       expect(await requests()).toEqual({ a: 20, b: 20 })
       await Promise.all(all.map(({ lease }) => lease.release(outcome())))
@@ -87,7 +87,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ p: 0, d: 0 })
     })
 
-    it('has one effect however often a booking is released', async () => {
+    it('releases a booking once, however often release is called', async () => {
       const { lease, engine: chosen } = await admit()
       await admit({ avoid: [chosen === 'a' ? 'b' : 'a'] })
       await Promise.all([lease.release(outcome()), lease.release(outcome())])
@@ -96,7 +96,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[chosen]).toBe(1)
     })
 
-    it('takes late words about a released booking without a murmur', async () => {
+    it('ignores late events of a released booking', async () => {
       const { lease } = await admit()
       await lease.release(outcome())
       await lease.firstToken({})
@@ -104,13 +104,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('refuses to renew what was released', async () => {
+    it('rejects a renewal of a released booking', async () => {
       const { lease } = await admit()
       await lease.release(outcome())
       await expect(lease.renew()).rejects.toThrow()
     })
 
-    it('keeps bookings apart that differ in nothing a client can choose', async () => {
+    it('separates bookings that differ in nothing a client can choose', async () => {
       const same = { session: 's', tenant: 't', promptTokens: 10 }
       const first = await admit(same)
       const second = await admit(same)
@@ -121,7 +121,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('answers a repeated admit with the booking it holds', async () => {
+    it('answers a repeated admit with the existing booking', async () => {
       const asked = admission()
       const first = await admitted(opened.cluster.admit(asked))
       const again = await admitted(opened.cluster.admit(asked))
@@ -131,7 +131,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('books two attempts of one request apart', async () => {
+    it('books two attempts of one request separately', async () => {
       const first = admission()
       const one = await admitted(opened.cluster.admit(first))
       const two = await admitted(opened.cluster.admit({ ...first, attempt: 1, avoid: [one.engine] }))
@@ -156,7 +156,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: lapse and resume`, () => {
-    it('ends a booking whose edge fell silent', async () => {
+    it('expires a booking without renewal', async () => {
       await admit()
       await opened.advance(59_000)
       expect(await bookings()).toBe(1)
@@ -164,7 +164,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('keeps a two-hour stream that is renewed, and loses the silent one beside it', async () => {
+    it('keeps a two-hour stream that is renewed, and expires one that is not', async () => {
       const live = await admit()
       await admit()
       for (let minute = 0; minute < 120; minute += 0.9) {
@@ -177,7 +177,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('takes output for a sign of life', async () => {
+    it('counts output as a renewal', async () => {
       const { lease } = await admit()
       await lease.firstToken({})
       for (let index = 1; index <= 5; index++) {
@@ -187,7 +187,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(1)
     })
 
-    it('refuses to renew what lapsed, and books it again when resumed', async () => {
+    it('rejects the renewal of an expired booking, and books it again on resume', async () => {
       const asked = admission()
       const { lease, placement } = await admitted(opened.cluster.admit(asked))
       await opened.advance(61_000)
@@ -203,7 +203,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('knows a booking from an earlier one of the same name that has ended', async () => {
+    it('distinguishes a booking from an earlier one of the same name that has ended', async () => {
       const asked = admission()
       await (await admitted(opened.cluster.admit(asked))).lease.release(outcome({ result: 'abandoned' }))
       const { placement } = await admitted(opened.cluster.admit({ ...asked, avoid: ['a'] }))
@@ -220,7 +220,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('counts a resumed booking that it still knows once', async () => {
+    it('counts a resumed booking once if it still exists', async () => {
       const asked = admission()
       const { placement, lease } = await admitted(opened.cluster.admit(asked))
       const resumed = await opened.cluster.resume(resumeOf(asked, placement))
@@ -230,7 +230,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('does not bring back by a late resume what was released', async () => {
+    it('does not restore a released booking on a late resume', async () => {
       const asked = admission()
       const { placement, lease } = await admitted(opened.cluster.admit(asked))
       await lease.release(outcome())
@@ -238,7 +238,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
-    it('books on the same engine again what it has forgotten', async () => {
+    it('resumes a lost booking on the same engine', async () => {
       const asked = admission()
       const { placement, engine: chosen } = await admitted(opened.cluster.admit(asked))
       await opened.forget()
@@ -258,8 +258,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
   })
 
-  describe(`${name}: who may be chosen`, () => {
-    it('refuses at once when every engine is down, and says when to come back', async () => {
+  describe(`${name}: eligible engines`, () => {
+    it('refuses at once with a retry time if every engine is down', async () => {
       await opened.cluster.observe([
         probe('a', opened.now(), { healthy: false }),
         probe('b', opened.now(), { healthy: false }),
@@ -280,14 +280,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit()
     })
 
-    it('refuses as full where one engine is full and the other one down', async () => {
+    it('refuses as full if one engine is full and the other one down', async () => {
       await restart({ engines: [engine('a', { maxInFlight: 1 }), engine('b')] })
       await admit({ avoid: ['b'] })
       await opened.cluster.observe([probe('b', opened.now(), { healthy: false })])
       expect((await refusal()).reason).toBe('engines_full')
     })
 
-    it('keeps what is booked on an engine while its health comes and goes', async () => {
+    it('keeps the bookings of an engine while its health changes', async () => {
       const { engine: chosen, lease } = await admit()
       await opened.cluster.observe([probe(chosen, opened.now(), { healthy: false })])
       expect((await requests())[chosen]).toBe(1)
@@ -306,7 +306,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await availability()).toEqual({ a: true, b: true })
     })
 
-    it('sends nothing new to a draining engine, lets it finish, and takes it back', async () => {
+    it('sends no new requests to a draining engine, lets running ones finish, and undrains it', async () => {
       const held = await admit()
       await opened.cluster.observe([{ kind: 'drain', engine: held.engine, draining: true }])
       for (let index = 0; index < 4; index++) expect((await admit()).engine).not.toBe(held.engine)
@@ -316,7 +316,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await admit()).engine).toBe(held.engine)
     })
 
-    it('sends nothing to a sleeping engine', async () => {
+    it('sends no requests to a sleeping engine', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { asleep: true })])
       for (let index = 0; index < 3; index++) expect((await admit()).engine).toBe('b')
     })
@@ -355,7 +355,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('closed')
     })
 
-    it('opens a circuit after consecutive streams that were cut, though each had begun', async () => {
+    it('opens a circuit after consecutive truncated streams, even if each had started', async () => {
       const begin = async () => {
         const { lease } = await admit({ avoid: ['b'] })
         await lease.firstToken({})
@@ -374,7 +374,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
-    it('opens a circuit after streams that were cut among others whose ends nobody saw, until one is seen to end', async () => {
+    it('opens a circuit after truncated streams among others with unknown ends, until one ends completely', async () => {
       const end = async (how: Parameters<typeof outcome>[0]) => {
         const { lease } = await admit({ avoid: ['b'] })
         await lease.firstToken({})
@@ -395,7 +395,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
     })
 
-    it('takes a stream that goes on for no word of the engine that prefilled it', async () => {
+    it('does not count a running stream as a success of the engine that prefilled it', async () => {
       await restart({
         engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
         split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' },
@@ -426,7 +426,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('closed')
     })
 
-    it('forgets failures that were the request’s, also when they had opened it, and none of the others', async () => {
+    it('forgets failures caused by the request, even if they opened the circuit, and no others', async () => {
       await failOn('a', 1)
       const poison = []
       for (let index = 0; index < 2; index++) {
@@ -446,7 +446,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
-    it('counts what hung as a failure of its engine', async () => {
+    it('counts a hung request as a failure of its engine', async () => {
       await (await admit({ avoid: ['b'] })).lease.release({ ...failed, failure: 'first_byte_timeout' })
       const {
         engines: [a, b],
@@ -454,7 +454,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect([a!.failuresTotal, b!.failuresTotal]).toEqual([1, 0])
     })
 
-    it('lets one trial through when the time is over, and closes at its first token', async () => {
+    it('admits one trial after the open time, and closes at its first token', async () => {
       await failOn('a', 3)
       await opened.advance(10_000)
       const trial = await admit({ avoid: ['b'] })
@@ -474,7 +474,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit({ avoid: ['b'] })
     })
 
-    it('allows another trial when the first said nothing about the engine', async () => {
+    it('admits another trial if the first had no result for the engine', async () => {
       await failOn('a', 3)
       await opened.advance(10_000)
       const trial = await admit({ avoid: ['b'] })
@@ -515,7 +515,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         return 'refusal' in given ? given.refusal.reason : given.placement
       }
 
-      it('serves on the decode engine alone what failed in its prefill leg, however often', async () => {
+      it('serves on the decode engine alone after a failed prefill leg, however often', async () => {
         await split('decode_only')
         for (let index = 0; index < 20; index++) {
           expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
@@ -524,19 +524,19 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
       })
 
-      it('refuses what failed on the engine that was to answer, and counts that', async () => {
+      it('refuses after a failure of the decode engine, and counts it', async () => {
         await split('decode_only')
         expect(await placed({})).toBe('retry_budget')
         const { decisions = [] } = await opened.cluster.digest()
         expect(decisions).toMatchObject([{ refused: 'retry_budget', retry: true, count: 1 }])
       })
 
-      it('refuses a second prefill leg where the pool may not serve without one', async () => {
+      it('refuses a second prefill leg if the pool requires a split', async () => {
         await split('fail')
         expect(await placed({ failedLegs: ['prefill'] })).toBe('retry_budget')
       })
 
-      it('counts a second prefill leg as a retry, and none where the decode engine serves alone', async () => {
+      it('counts a second prefill leg as a retry, and serving on the decode engine alone as none', async () => {
         await split('decode_only', 0.2)
         for (let index = 0; index < 2; index++) {
           expect(await placed({ failedLegs: ['prefill'], avoid: ['p0', 'p1'] })).toMatchObject({ kind: 'whole' })
@@ -548,7 +548,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         expect(await placed({})).toBe('retry_budget')
       })
 
-      it('encodes on the engine that answers what failed in its encode leg', async () => {
+      it('encodes on the answering engine after a failed encode leg', async () => {
         await restart({
           engines: [engine('e0', { role: 'encode' }), engine('e1', { role: 'encode' }), engine('a')],
           retry: { share: 0, minPerS: 0 },
@@ -569,7 +569,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ c: 0 })
     })
 
-    it('asks for the configuration an edge already has', async () => {
+    it('requests the configuration that an edge already has', async () => {
       source.version = 2
       source.pool = pool({ engines: engines('x') })
       expect((await admit({ configVersion: 2 })).engine).toBe('x')
@@ -588,7 +588,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(Object.keys(await requests())).toEqual(['b'])
     })
 
-    it('goes on draining one that comes back before its requests have ended, and takes one that was forgotten for a new one', async () => {
+    it('keeps draining an engine that returns before its requests have ended, and treats a forgotten one as new', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
       for (const [version, ids] of [
@@ -606,7 +606,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await availability()).toEqual({ a: true, b: true })
     })
 
-    it('keeps the books of an engine that is described anew', async () => {
+    it('keeps the bookings of an engine whose configuration changes', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.configure(2, pool({ engines: [engine('a', { weight: 3 }), engine('b')] }))
       expect((await requests())['a']).toBe(1)
@@ -614,14 +614,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())['a']).toBe(0)
     })
 
-    it('serves an edge that still holds an older version', async () => {
+    it('serves an edge with an older version of the configuration', async () => {
       await opened.cluster.configure(7, pool())
       expect((await admit({ configVersion: 1 })).engine).toMatch(/a|b/)
     })
   })
 
   describe(`${name}: telling why`, () => {
-    it('explains a decision with every candidate, its terms, and who was out', async () => {
+    it('explains a decision with every candidate, its terms, and the excluded engines', async () => {
       await restart({ engines: engines('a', 'b', 'c') })
       await opened.cluster.observe([{ kind: 'drain', engine: 'c', draining: true }])
       const asked = admission()
@@ -642,7 +642,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(decision?.actual).toEqual({ ttftMs: 80, cachedTokens: null, result: 'complete', stages: { ttft: 80 } })
     })
 
-    it('knows nothing of a request it never saw', async () => {
+    it('has no decision for an unknown request', async () => {
       expect(await opened.cluster.explain('unheard')).toBeNull()
     })
 
@@ -667,7 +667,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await opened.cluster.explain(talking.id)).toMatchObject({ policy: 'session' })
     })
 
-    it('puts what engines report into the digest, with its age', async () => {
+    it('includes reported statistics in the digest, with their age', async () => {
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ running: 3, waiting: 2 }) })])
       await opened.advance(5_000)
       const digest = await opened.cluster.digest()
@@ -675,7 +675,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
     })
 
-    it('takes the size of an engine’s cache from its metrics, in the pool’s blocks, unless the configuration says it', async () => {
+    it('reads the cache size from the engine’s metrics, in blocks of the pool, unless it is configured', async () => {
       await restart({ engines: [engine('a'), engine('b', { cacheBlocks: 77 }), engine('c')] })
       const reported = { stats: stats({ blockTokens: 16, cacheBlocks: 2000 }) }
       await opened.cluster.observe([probe('a', opened.now(), reported), probe('b', opened.now(), reported)])
@@ -688,7 +688,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       ])
     })
 
-    it('counts for an engine no time that another one cost the request before', async () => {
+    it('does not count time lost on another engine against an engine', async () => {
       await restart({ engines: engines('a') })
       const { lease } = await admitted(opened.cluster.admit(admission({ attempt: 1 })))
       await lease.firstToken({ ttft: 30_000, first_byte: 40 })
@@ -735,7 +735,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await seen()).toMatchObject([{ id: 'streams', actual: { ttftMs: 40, result: 'complete' } }])
     })
 
-    it('numbers the digests of one incarnation upwards', async () => {
+    it('numbers the digests of one incarnation in ascending order', async () => {
       const first = await opened.cluster.digest()
       const second = await opened.cluster.digest()
       expect(second.epoch).toBe(first.epoch)

@@ -80,7 +80,7 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
 
 /** A client that would name a prefill of its own. */
 function forged(name: string, runtime: SplitRuntime): void {
-  it(`${name} serves whole a message that thinks, where the prefill engine cannot know that one token is enough`, async () => {
+  it(`${name} serves a message with thinking whole, because one token would not complete its prefill`, async () => {
     const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair } })
     try {
       const answer = await bench.ask('/v1/messages', {
@@ -99,7 +99,7 @@ function forged(name: string, runtime: SplitRuntime): void {
     }
   })
 
-  it(`${name} lets no client say what was handed over`, async () => {
+  it(`${name} removes transfer parameters of clients`, async () => {
     const bench = await SplitBench.open(runtime, 'response', {
       split: { engines: onePair },
       whole: { engines: onePair, split: { mode: 'never' } },
@@ -139,7 +139,7 @@ function legs(name: string, runtime: SplitRuntime): void {
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
 
-    it('decode gets the client’s bytes with the parameters in front, whatever the client put there itself', async () => {
+    it('decode gets the client’s bytes with the gateway’s parameters in front, whatever the client sent', async () => {
       const sent =
         '{ "model":"bytes",  "seed":9007199254740993, "messages":[{"role":"user","content":"h\\u00e9 \\ud83d\\ude00"}],\n"max_tokens" : 4,"kv_transfer_params":{"do_remote_prefill":true} }'
       const answer = await bench.ask(chat, sent)
@@ -155,7 +155,7 @@ function legs(name: string, runtime: SplitRuntime): void {
       expect(bench.engine('d0').kv!.violations.fatal).toBe(0)
     })
 
-    it('prefill makes one token, in one piece, at no cost for the rest', async () => {
+    it('prefill generates one token without streaming', async () => {
       const wishes = {
         stream: true,
         ...usage,
@@ -191,7 +191,7 @@ function legs(name: string, runtime: SplitRuntime): void {
       expect(bench.bodies('d0', 'costs')[0]).toMatchObject(wishes)
     })
 
-    it('a message that thinks is split too, its budget of more than one token included', async () => {
+    it('a message with thinking is split too, with its budget of more than one token', async () => {
       const thinking = { type: 'enabled', budget_tokens: 2000 }
       const answer = await bench.ask('/v1/messages', {
         model: 'costs',
@@ -225,7 +225,7 @@ function legs(name: string, runtime: SplitRuntime): void {
       }
     })
 
-    it('a request that prefill refuses is the client’s, in the engine’s words, and decode never hears of it', async () => {
+    it('a request that prefill rejects ends with the engine’s error, without a decode leg', async () => {
       const error = {
         error: { message: 'the prompt is too long', type: 'BadRequestError', param: 'input_tokens', code: 400 },
       }
@@ -249,7 +249,7 @@ function legs(name: string, runtime: SplitRuntime): void {
       await bench.quiet()
     })
 
-    it('a stream says how long its prefill took, and the decision keeps it', async () => {
+    it('a stream reports the prefill time, and the decision records it', async () => {
       const answer = await bench.ask(chat, { model: 'stages', messages: hello, max_tokens: 3, stream: true })
       expect(answer.headers.get('server-timing')).toMatch(/prefill_leg;dur=\d/)
       await bench.quiet()
@@ -370,7 +370,7 @@ function walks(name: string, runtime: SplitRuntime): void {
         })
       }
 
-      it(`${phase}: with nobody left to do it, ${phase === 'decode' ? 'the client is told' : 'the decode engine does it'}`, async () => {
+      it(`${phase}: without an engine left, ${phase === 'decode' ? 'the client gets an error' : 'the decode engine does the work'}`, async () => {
         const letter = first[phase][0]!
         for (const id of all.filter((one) => one.startsWith(letter)))
           bench.engine(id).setFault({ kind: 'status', status: 500 })
@@ -556,7 +556,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       ['400 emoji', '🔥'.repeat(400), true],
       ['99 ids', ids(99), false],
       ['100 ids', ids(100), true],
-    ])('counts a quarter of the characters where asked to: %s', async (_name, prompt, taken) => {
+    ])('counts a quarter of the characters if configured: %s', async (_name, prompt, taken) => {
       expect((await plan({ model: 'chars', prompt })).taken).toBe(taken)
     })
 
@@ -576,7 +576,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(true)
     })
 
-    it('never splits where it was told so', async () => {
+    it('never splits if disabled', async () => {
       expect(await plan({ model: 'never', prompt: 'x' })).toEqual({ taken: false, why: 'never' })
     })
 
@@ -584,7 +584,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       expect((await plan({ model: 'adaptive', prompt: ids(3000) })).why).toMatch(/^split \d+ ms, whole \d+ ms$/)
     })
 
-    it('serves whole when no prefill engine is left, unless told to fail', async () => {
+    it('serves whole if no prefill engine is left, unless configured to fail', async () => {
       bench.engine('p0').setFault({ kind: 'refuse' })
       const lenient = await bench.ask(chat, { model: 'whole', messages: hello, max_tokens: 2 })
       expect(lenient.status).toBe(200)

@@ -58,21 +58,21 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
   }
 
   describe(`${name}: KV events`, () => {
-    it('make the engine’s cache known to the block', async () => {
+    it('make the engine’s cache known exactly', async () => {
       expect(await tell({ stored: chain(range(0, 7)) })).toEqual(['ok'])
       expect(await cached(range(0, 10))).toEqual({ a: 7 * BLOCK_TOKENS, b: 0 })
       expect(await tell({ removed: chain(range(0, 7)).slice(10) })).toEqual(['ok'])
       expect(await cached(range(0, 10))).toEqual({ a: 5 * BLOCK_TOKENS, b: 0 })
     })
 
-    it('overrule what was believed before they came', async () => {
+    it('override earlier estimates', async () => {
       await serve(range(0, 8))
       expect(await cached(range(0, 8))).toMatchObject({ a: 8 * BLOCK_TOKENS })
       await tell({ stored: chain(range(0, 3)) })
       expect(await cached(range(0, 8))).toMatchObject({ a: 3 * BLOCK_TOKENS })
     })
 
-    it('leave a request that has ended its prompt until they tell of it, and what they tell of then counts', async () => {
+    it('leave the blocks of a finished prompt estimated until events report them', async () => {
       await tell()
       await serve(range(0, 8))
       await serve(range(100, 105))
@@ -93,7 +93,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 0 })
     })
 
-    it('are waited for no longer for one prompt that they never tell of than for many', async () => {
+    it('are awaited for one missing prompt no longer than for many', async () => {
       await tell()
       for (let first = 0; first < 50; first += 10) await serve(range(first, first + 8))
       await tell()
@@ -102,7 +102,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       for (let first = 0; first < 50; first += 10) expect(await cached(range(first, first + 8))).toMatchObject({ a: 0 })
     })
 
-    it('take back what they had told of, though it was asked for again without a word from them', async () => {
+    it('remove blocks that events had removed, even if they were requested again without an event', async () => {
       await tell({ stored: chain(range(0, 8)) })
       await serve(range(0, 8))
       await serve(range(0, 8))
@@ -110,7 +110,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('take it back as soon from behind a prompt that is still waited for', async () => {
+    it('remove them at once behind a prompt that is still awaited', async () => {
       await tell({ stored: chain(range(0, 8)) })
       await serve(range(50, 58))
       await serve(range(0, 8))
@@ -120,7 +120,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(50, 58))).toMatchObject({ a: 8 * BLOCK_TOKENS })
     })
 
-    it('take it back from a request that never got to prefill', async () => {
+    it('remove them from a request that never started its prefill', async () => {
       await tell({ stored: chain(range(0, 8)) })
       const { lease } = await admitted(opened.cluster.admit({ ...asked(range(0, 8)), avoid: ['b'] }))
       await lease.release(outcome({ result: 'client_gone' }))
@@ -140,7 +140,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 0 })
     })
 
-    it('only add to what is believed while their picture is not complete', async () => {
+    it('only add to the estimate while the snapshot is incomplete', async () => {
       await serve(range(0, 8))
       await tell({ complete: false, stored: chain(['other', 1, 2]) })
       for (let second = 0; second < 3; second++) {
@@ -159,7 +159,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect((await feedOf('a'))?.changes).toBe(5)
     })
 
-    it('ask for the whole picture where a step is missing, and take it', async () => {
+    it('request a snapshot if a step is missing, and apply it', async () => {
       await tell({ stored: chain(range(0, 4)) })
       step()
       expect(await tell({ stored: chain(range(9, 12)) })).toEqual(['resync'])
@@ -169,7 +169,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 0 })
     })
 
-    it('ask for the whole picture after the object has lost its memory', async () => {
+    it('request a snapshot after the object has lost its memory', async () => {
       await tell({ stored: chain(range(0, 4)) })
       await opened.forget()
       expect(await tell()).toEqual(['resync'])
@@ -185,7 +185,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 2 * BLOCK_TOKENS })
     })
 
-    it('that stop leave their last picture and what is believed since, and after a while only that', async () => {
+    it('that stop leave their last snapshot and later estimates, and after a while only these', async () => {
       await tell({ stored: chain(range(0, 4)) })
       await opened.advance(16_000)
       expect((await feedOf('a'))?.state).toBe('silent')
@@ -198,7 +198,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(20, 26))).toMatchObject({ a: 6 * BLOCK_TOKENS })
     })
 
-    it('are asked for the whole picture when they come back after theirs was forgotten', async () => {
+    it('are asked for a snapshot when they return after theirs was dropped', async () => {
       await tell({ stored: chain(range(0, 4)) })
       await opened.advance(400_000)
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats() })])
@@ -208,7 +208,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 4))).toMatchObject({ a: 4 * BLOCK_TOKENS })
     })
 
-    it('are asked for the whole picture after misses that looked like a restart while they were silent', async () => {
+    it('are asked for a snapshot after misses that looked like a restart while they were silent', async () => {
       await tell({ stored: chain(range(0, 10)) })
       await opened.advance(16_000)
       await serve(range(0, 10), usage(640))
@@ -216,7 +216,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await tell()).toEqual(['resync'])
     })
 
-    it('are not overruled by misses that make an engine look restarted or smaller', async () => {
+    it('are not overridden by misses that look like a restart or a smaller cache', async () => {
       await tell({ stored: chain(range(0, 10)) })
       await serve(range(0, 10), usage(640))
       for (let miss = 0; miss < 5; miss++) await serve(range(0, 10), usage(0))
@@ -232,7 +232,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       ).toBe(10 * BLOCK_TOKENS - 32)
     })
 
-    it('are refused of engines nobody has configured, and of blocks of another size', async () => {
+    it('are rejected for unknown engines and for other block sizes', async () => {
       expect(await feed(step({ engine: 'nobody' }), step({ blockTokens: 16, reset: true }))).toEqual([
         'unknown',
         'block_tokens',
@@ -240,7 +240,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await feedOf('a')).toBeUndefined()
     })
 
-    it('never take more room than the index may have, and say no more that they tell all', async () => {
+    it('use at most the memory of the index, and are no longer complete then', async () => {
       expect(await tell({ stored: chain(range(0, 10_001)) })).toEqual(['ok'])
       expect((await feedOf('a'))?.state).toBe('partial')
       await tell({ removed: chain(range(0, 1)) })
@@ -249,7 +249,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect((await feedOf('a'))?.state).toBe('exact')
     })
 
-    it('stand in the digest with how far they came', async () => {
+    it('appear in the digest with their position', async () => {
       expect(await feedOf('a')).toBeUndefined()
       await tell({ stored: chain(range(0, 4)), lagMs: 12 })
       expect(await feedOf('a')).toEqual({ state: 'exact', changes: 4, resyncs: 1, lagMs: 12 })

@@ -122,7 +122,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
   }
 
   describe(`LMCache's registry, on ${runtime}`, () => {
-    it('sends a prompt where its chunks were stored, and asks nobody', async () => {
+    it('routes a prompt to its stored chunks without a lookup', async () => {
       await start()
       const prompt = ids(1100)
       expect(
@@ -135,19 +135,19 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       })
     })
 
-    it('leaves the choice to the fallbacks while nobody has reported', async () => {
+    it('uses the fallback policy before the first report', async () => {
       await start()
       expect(await chosen(ids(1100))).toMatchObject({ policy: 'qps' })
     })
 
-    it('forgets what was deleted', async () => {
+    it('removes deleted chunks', async () => {
       await start()
       const prompt = ids(1100)
       await report({ tokens: prompt }, { kind: 'delete', seq: 2, tokens: prompt.slice(0, 256) })
       expect(await chosen(prompt)).toMatchObject({ policy: 'qps' })
     })
 
-    it('applies a batch once, and nothing a dead incarnation still says', async () => {
+    it('applies a batch once, and ignores a previous incarnation', async () => {
       await start()
       const prompt = ids(600)
       expect(await report({ tokens: prompt, seq: 3, incarnation: 20 })).toEqual({ applied: 1, duplicates: 0, stale: 0 })
@@ -161,7 +161,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(prompt)).engine).toBe('engine-1')
     })
 
-    it('knows that a restarted server’s memory is empty, and its disk is not', async () => {
+    it('discards the memory tier of a restarted server, and keeps its disk tier', async () => {
       await start()
       const [lost, kept] = [ids(600, 1), ids(600, 2)]
       await report({ tokens: lost, seq: 1, incarnation: 1 }, { tokens: kept, tier: 'l2', seq: 2, incarnation: 1 })
@@ -170,7 +170,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect(await chosen(kept)).toMatchObject({ engine: 'engine-1', policy: 'kv_aware' })
     })
 
-    it('learns from an access what it never heard stored', async () => {
+    it('learns a chunk from an access without a store event', async () => {
       await start()
       const prompt = ids(600)
       await report({ kind: 'access', tokens: prompt, instance: 'node-2' })
@@ -192,7 +192,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(halves)).engine).toBe('engine-2')
     })
 
-    it('registers, hears heartbeats, lists and lets go, as the coordinator does', async () => {
+    it('registers, receives heartbeats, lists and deregisters, as the coordinator does', async () => {
       await start()
       expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({
         status: 404,
@@ -230,7 +230,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect(await tell('GET', `${BASE}/healthz`)).toEqual({ status: 200, json: { status: 'healthy' } })
     })
 
-    it('makes an id for a server that has none', async () => {
+    it('generates an id for a server without one', async () => {
       await start()
       expect(await tell('POST', `${BASE}/instances`, { ip: '10.1.2.3', http_port: 8080 })).toMatchObject({
         status: 200,
@@ -271,7 +271,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await tell('POST', `${BASE}/directory/lookup`, {})).status).toBe(422)
     })
 
-    it('refuses a lookup of more keys than it could hold, before it makes them', async () => {
+    it('rejects a lookup of too many keys before it computes them', async () => {
       await start({}, { chunk_tokens: 1 })
       const many = { token_ids: ids(1000), model_name: MODEL_PATH, world_size: 101 }
       expect(await tell('POST', `${BASE}/directory/lookup`, many)).toMatchObject({
@@ -284,7 +284,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       })
     })
 
-    it('refuses what is no event with 422, and takes nothing of it', async () => {
+    it('rejects an invalid event with 422, and applies nothing of it', async () => {
       await start()
       const bad = { batches: [batch({ tokens: ids(600) }), { ...batch({ seq: 2 }), tier: 'all' }] }
       expect(await tell('POST', `${BASE}/events`, bad)).toMatchObject({
@@ -294,13 +294,13 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await chosen(ids(600))).policy).toBe('qps')
     })
 
-    it('ignores what engines of nobody hold', async () => {
+    it('ignores chunks of unknown engines', async () => {
       await start()
       await report({ tokens: ids(600), instance: 'a-stranger' })
       expect(await chosen(ids(600))).toMatchObject({ policy: 'qps', matched: {} })
     })
 
-    it('adds what the shared store holds to every engine', async () => {
+    it('adds the shared store to every engine', async () => {
       await start({ policy: { name: 'ttft', cache: 'lookup' } })
       await report({ tokens: ids(600), tier: 'l2', shared: true })
       const { json } = await tell('POST', '/v1/firstlight/route?endpoint=/v1/completions', {
@@ -317,15 +317,15 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     })
   })
 
-  describe(`who may report, on ${runtime}`, () => {
-    it('is who has the admin key, where no token is set', async () => {
+  describe(`authorisation of reports, on ${runtime}`, () => {
+    it('accepts the admin key if no token is configured', async () => {
       await start()
       expect((await tell('GET', `${BASE}/instances`, undefined, {})).status).toBe(401)
       expect((await tell('GET', `${BASE}/instances`, undefined, client)).status).toBe(401)
       expect((await tell('GET', `${BASE}/instances`)).status).toBe(200)
     })
 
-    it('is who has the token: in the path or as a bearer', async () => {
+    it('accepts the token in the path or as a bearer', async () => {
       await start({}, { token: TOKEN })
       expect((await tell('GET', `${BASE}/${TOKEN}/instances`, undefined, {})).status).toBe(200)
       expect((await tell('GET', `${BASE}/instances`, undefined, { authorization: `Bearer ${TOKEN}` })).status).toBe(200)
@@ -334,7 +334,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
         expect((await tell('GET', path, undefined, {})).status).toBe(401)
     })
 
-    it('learns nothing of clusters that have no registry', async () => {
+    it('ignores clusters without a registry', async () => {
       await start()
       expect((await tell('GET', '/lmcache/elsewhere/instances')).status).toBe(404)
       expect((await tell('GET', `${BASE}/quota`)).status).toBe(404)

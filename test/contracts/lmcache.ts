@@ -120,7 +120,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
   }
 
   describe(`lookups at a coordinator, on ${runtime}`, () => {
-    it('send a prompt where most of it is held, by the name of the engines’ model path', async () => {
+    it('send a prompt to the engine with most of it, by the engines’ model path', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt.slice(0, 512), { instance: 'node-0' })
@@ -138,7 +138,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       })
     })
 
-    it('count a chunk only where every rank holds it', async () => {
+    it('count a chunk only if every rank has it', async () => {
       const fake = await withCoordinator({}, { world_size: 2 })
       const prompt = ids(1000)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1', worldSize: 2, ranks: [0] })
@@ -189,7 +189,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect([status, engine]).toEqual([200, 'engine-1'])
     })
 
-    it('give what all can read to every engine, and an engine its own on top', async () => {
+    it('give shared chunks to every engine, and its own chunks to an engine in addition', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt.slice(0, 512), { instance: '', tier: 'l2', shared: true })
@@ -210,7 +210,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(decision.candidates.map((one) => one.terms['cached_tokens'])).toEqual([1024, 1024, 1024])
     })
 
-    it('ask with the key’s salt, so that tenants see their own', async () => {
+    it('include the key’s salt, so that tenants see only their own chunks', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-0' })
@@ -219,7 +219,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect((await complete(prompt)).engine).toBe('engine-0')
     })
 
-    it('ask by an engine’s own ids where the pool has no vocabulary', async () => {
+    it('use token ids of an engine if the pool has no vocabulary', async () => {
       const fake = await withCoordinator()
       const prompt = 'The quick brown fox jumps over the lazy dog. '.repeat(60)
       const tokenized = await world!.send('/tokenize', {
@@ -234,7 +234,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect([engine, (decision as unknown as { token_source: string }).token_source]).toEqual(['engine-1', 'engine'])
     })
 
-    it('are counted by reason where they are not made', async () => {
+    it('are counted by reason if they are skipped', async () => {
       await withCoordinator({ adapters: ['tuned'] })
       await complete(ids(1100), { model: 'tuned' })
       await complete([ids(300), ids(300, 1)] as unknown as number[])
@@ -244,7 +244,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(text).toContain('firstlight_lmcache_lookups_skipped_total{reason="tokenize_failed"} 1\n')
     })
 
-    it('are made once for a prompt nobody holds, and not again at once', async () => {
+    it('are made once for an unknown prompt, and not repeated at once', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       expect((await complete(prompt)).decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware' } })
@@ -252,7 +252,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(fake.count(LOOKUP)).toBe(1)
     })
 
-    it('are one call for equal prompts at once', async () => {
+    it('are shared by concurrent equal prompts', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       await complete(ids(300, 5))
@@ -287,7 +287,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       })
     })
 
-    it('are made for the policy a request asks for, in its body or its header', async () => {
+    it('are made for the policy that a request selects, in its body or its header', async () => {
       const fake = await withCoordinator({ policy: 'round_robin' })
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-2' })
@@ -350,7 +350,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       },
     )
 
-    it('hold nobody up: who never answers is left at the deadline, and after some of them not asked', async () => {
+    it('end at the deadline if the service hangs, and are skipped after several of these', async () => {
       const fake = await withCoordinator({}, { budget_ms: 25 })
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? new Promise(() => {}) : null)
       const seen = []
@@ -371,7 +371,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       return fake
     }
 
-    it('take every holder it names', async () => {
+    it('use every holder of the response', async () => {
       const fake = await withController()
       const prompt = ids(600)
       fake.holds.set('node-0', { tokens: prompt.slice(0, 300), location: 'LocalCPUBackend' })
@@ -381,7 +381,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(decision.candidates.find((one) => one.engine === 'engine-0')?.terms['matched_tokens']).toBe(300)
     })
 
-    it('believe no count beyond the prompt', async () => {
+    it('limit counts to the length of the prompt', async () => {
       const fake = await withController()
       fake.instead = (request) =>
         request.url.endsWith('/lookup')

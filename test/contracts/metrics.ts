@@ -272,7 +272,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
       expect(families.has('firstlight_dropped_records_total')).toBe(true)
     })
 
-    it('shows nothing that the documentation does not name, with these labels and no others', () => {
+    it('exports only documented metrics with documented labels', () => {
       const documented = new Map(METRICS.map((metric) => [metric.name, labelsOf(metric)]))
       for (const [metric, { samples }] of families) {
         for (const { labels } of samples)
@@ -285,7 +285,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
       for (const stage of stagesOf(families)) expect(prose).toContain(`\`${stage}\``)
     })
 
-    it('never counts backwards from one scrape to the next', async () => {
+    it('never decreases a counter between scrapes', async () => {
       const later = await scrape()
       for (const [metric, { type, samples }] of families) {
         if (type === 'gauge') continue

@@ -117,7 +117,7 @@ export function outputLoadContract(
       return Number(new RegExp(`^firstlight_engine_${metricName}\\{.*\\} (\\S+)$`, 'm').exec(text)?.[1])
     }
 
-    it('counts its prompt as pending until its first token, then its output in blocks, then nothing', async () => {
+    it('counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
       const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => at)
       const answer = fetch(`${gateway.url}/v1/completions`, {
         method: 'POST',

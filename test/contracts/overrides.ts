@@ -61,7 +61,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     return { headers: response.headers, decision: (await told.json()) as SeenDecision }
   }
 
-  describe(`what a request asks for itself, on ${runtime}`, () => {
+  describe(`overrides of a request, on ${runtime}`, () => {
     it.each(guarded)(
       '%s is refused to a key that may not, by name, and never reaches an engine',
       async (name, value) => {
@@ -127,7 +127,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       expect(new Set(engines).size).toBe(1)
     })
 
-    it('is no part of what the engine is sent', async () => {
+    it('are removed from the request to the engine', async () => {
       await start({ policy: 'active_blocks' })
       await decided({ policy: 'qps', temperature: 1 })
       await decided({ policy: 'qps' }, 1)

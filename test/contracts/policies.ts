@@ -57,7 +57,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   afterEach(() => opened.close())
 
   describe(`${name}: the ttft policy`, () => {
-    it('prices a prompt at one query-key pair for each token and each token before it, cached ones left out', async () => {
+    it('counts one query-key pair for each token and each token before it, without cached tokens', async () => {
       expect(await terms('new_work', { promptTokens: 10 })).toEqual({ a: 55, b: 55 })
       await serveOnA(prompt(2))
       // 128 of 129 tokens are cached: the last one attends to 129.
@@ -78,7 +78,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       await lease.release(outcome())
     })
 
-    it('counts the best match for every engine where they share one cache', async () => {
+    it('counts the best match for every engine if they share one cache', async () => {
       await restart({ policy: { name: 'ttft', options: { sharedCache: true } } })
       await serveOnA(prompt(2))
       expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 128, b: 128 })
@@ -94,7 +94,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect(await terms('cached_tokens', { promptTokens: 1_000, hints })).toEqual({ a: 768, b: 0 })
     })
 
-    it('takes queued work back when a request ends without a first token', async () => {
+    it('removes queued work when a request ends without a first token', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       await lease.release(outcome({ result: 'client_gone' }))
       expect(await terms('queued_work')).toEqual({ a: 0, b: 0 })
@@ -153,7 +153,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     const share = ([cheap, dear]: readonly number[], temperature: number): number =>
       1 / (1 + Math.exp(-(dear! - cheap!) / (dear! * temperature)))
 
-    it('0 takes the cheapest engine whatever is drawn', async () => {
+    it('0 chooses the cheapest engine for any random number', async () => {
       await restart({ policy: ACTIVE_BLOCKS })
       await serveOnA(prompt(3))
       for (const value of [0, 0.5, 0.999999]) {
@@ -174,7 +174,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect(await chosen(prompt(3))).toBe('b')
     })
 
-    it('of a request takes the place of the pool’s, both ways', async () => {
+    it('of a request replaces the pool’s, higher or lower', async () => {
       await restart({ policy: ACTIVE_BLOCKS })
       await serveOnA(prompt(3))
       opened.draw(0.999999)

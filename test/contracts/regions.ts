@@ -195,7 +195,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   })
 
   describe(`regions and ${name}`, () => {
-    it('answer through the edge, and say which region and which of its engines it was', async () => {
+    it('answer through the edge, and name the region and its engine', async () => {
       const { status, cluster, headers, text } = await ask('Hello', { model: 'a-name' })
       expect(status).toBe(200)
       expect(JSON.parse(text)).toMatchObject({ usage: { completion_tokens: 4 } })
@@ -211,7 +211,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       expect(text.match(/\[DONE\]/g)).toHaveLength(1)
     })
 
-    it('send a prompt where its beginning is held, whoever brought it there', async () => {
+    it('get a prompt whose prefix they have, whichever client sent it', async () => {
       for (const [holder, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
         const prompt = await promptAtHomeIn(other)
         expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
@@ -221,13 +221,13 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       }
     })
 
-    it('pass on what a request says to the gateway', async () => {
+    it('receive the gateway headers of a request', async () => {
       expect((await ask('Hello', { firstlight: { policy: 'round_robin' } })).headers.get('x-firstlight-policy')).toBe(
         'round_robin',
       )
     })
 
-    it('know a request by the edge’s id', async () => {
+    it('log the edge’s request id', async () => {
       const { headers, cluster } = await ask('Hello')
       const id = headers.get('x-request-id')!
       const known = await send(regions[cluster].gateway.url, `/v1/firstlight/requests/${id}`, { key: ADMIN })
@@ -235,7 +235,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       expect(await known.text()).toContain(id)
     })
 
-    it('tell what they expect to who has a key for it, and to nobody else', async () => {
+    it('export their digest to keys with `edge`, and to no others', async () => {
       const { url } = regions.paris.gateway
       const told = readTold(await (await send(url, `${OUTLOOK}?model=sim`, { key: EDGE })).json())
       expect(told).toMatchObject({
@@ -256,7 +256,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       expect((await ask('Hello')).status).toBe(200)
     })
 
-    it('take over from each other when one is full, and say so when all are', async () => {
+    it('replace each other when one is full, and refuse when all are', async () => {
       const long = { stream: true, max_tokens: 4_000 }
       const gone = new AbortController()
       const running = await Promise.all(
@@ -285,7 +285,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       await idle()
     })
 
-    it('keep what they stored: a later call goes to the region that holds it', async () => {
+    it('keep stored responses: a later call reaches the region that has it', async () => {
       const made = await send(edge.url, '/v1/responses', {
         body: { model: 'sim', input: 'Hello', max_output_tokens: 4 },
       })
@@ -297,12 +297,12 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       })
     })
 
-    it('leave nothing booked behind', async () => {
+    it('leave no bookings', async () => {
       await ask('Hello')
       await idle()
     })
 
-    it('are spared by the edge once they are gone', async () => {
+    it('are skipped by the edge when they are down', async () => {
       await regions.tokyo.gateway.close()
       const answers = []
       for (let i = 0; i < 12; i++) answers.push(await ask(promptOf(3)))
@@ -315,7 +315,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       await heard()
     })
 
-    it('are told apart by what they say of themselves: whose engines are all out is asked last', async () => {
+    it('are ranked by their own digests: a region without available engines is last', async () => {
       for (const [one, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
         for (const engine of ['e0', 'e1'])
           expect(

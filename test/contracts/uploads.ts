@@ -102,7 +102,7 @@ export function uploadsContract(
   })
 
   describe(`an upload of sound through ${name}`, () => {
-    it('is written down, in one piece and as a stream, in the same words', async () => {
+    it('is transcribed equally with and without streaming', async () => {
       const file = await sound(70)
       const whole = await client.audio.transcriptions.create({ file, model: 'ear', max_completion_tokens: 8 } as never)
       expect(whole).toMatchObject({
@@ -129,7 +129,7 @@ export function uploadsContract(
       expect(chunks[0]?.object).toBe('translation.chunk')
     })
 
-    it('comes back with its segments', async () => {
+    it('returns its segments', async () => {
       const verbose = await client.audio.transcriptions.create({
         file: await sound(40),
         model: 'ear',
@@ -144,7 +144,7 @@ export function uploadsContract(
       })
     })
 
-    it('tells whom it was heard by, and is a stream of the pool’s own model to its engine', async () => {
+    it('names the engine that served it, and reaches the engine as a stream of the pool’s model', async () => {
       const response = await upload(
         { stream: '1', stream_include_usage: 'yes' },
         { headers: { 'x-request-id': 'heard-1' } },
@@ -184,7 +184,7 @@ export function uploadsContract(
       await idle()
     })
 
-    it('goes to another engine, whole, when the first one fails', async () => {
+    it('goes to another engine completely if the first one fails', async () => {
       for (const fault of [
         { kind: 'status', status: 500 },
         { kind: 'reset', after: 0 },
@@ -208,7 +208,7 @@ export function uploadsContract(
       expect(spoken(chunksOf(text))).not.toBe('')
     })
 
-    it('ends in an error where its engine leaves out the end, and leaves no booking behind', async () => {
+    it('ends in an error if its engine omits the end, and leaves no booking', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'cut', after: 3 })
       const reader = (await upload({ stream: 'true' })).body!.getReader()
       let text = ''
@@ -223,7 +223,7 @@ export function uploadsContract(
       await idle()
     })
 
-    it('leaves no booking behind when the client goes', async () => {
+    it('leaves no booking if the client disconnects', async () => {
       const leave = new AbortController()
       const reader = (
         await upload({ stream: 'true', max_completion_tokens: '4000' }, { signal: leave.signal })

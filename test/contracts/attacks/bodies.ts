@@ -151,7 +151,7 @@ export function bodies(world: () => AttackWorld): void {
     ['behind another model', `{"model":"nobody","messages":[],"model":"${ALIAS}"}`],
     ['behind another model, in escapes', `{"model":"nobody","messages":[],"${escapedAll('model')}":"${ALIAS}"}`],
     ['behind one that is no text', `{"model":{"a":[1]},"messages":[],"model":"${ALIAS}"}`],
-  ])('an alias %s reaches the engine as the one model it serves', async (_spelling, json) => {
+  ])('an alias %s reaches the engine as the served model', async (_spelling, json) => {
     const { status, body } = await sent(CHAT, json)
     expect(status).toBe(200)
     expect((JSON.parse(body!) as { model: string }).model).toBe(MODEL)
@@ -166,7 +166,7 @@ export function bodies(world: () => AttackWorld): void {
     ['a number beyond all numbers', '"seed":1e999,'],
     ['a number with many digits', `"seed":${'9'.repeat(400)},`],
     ['the smallest zero', '"temperature":-0,'],
-  ])('%s passes as it came, and changes nothing here', async (_name, members) => {
+  ])('%s passes unchanged and has no effect here', async (_name, members) => {
     const json = bodyWith(members)
     const { status, body } = await sent(CHAT, json)
     expect(status).toBe(200)

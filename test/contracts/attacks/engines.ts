@@ -223,7 +223,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     },
   )
 
-  it('a second answer in the same read is nobody’s', async () => {
+  it('a second response in the same read is discarded', async () => {
     const { hostile } = world()
     hostile.respond = text(
       `${OK}${JSON_TYPE}content-length: 2\r\n\r\n{}${OK}${JSON_TYPE}content-length: 4\r\n\r\n${EVIL}`,

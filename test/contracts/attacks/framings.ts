@@ -187,7 +187,7 @@ export function framings(world: () => AttackWorld): void {
       expect(engine.asked[0]!.head.toLowerCase()).toContain(`content-length: ${body.length}`)
     }
   })
-  it('a length of the whole body and no other header is what all of these differ from', async () => {
+  it('a correct content-length is the valid case that all of these differ from', async () => {
     const { engine, table } = world()
     engine.asked.length = 0
     for (const host of table.hosts)

@@ -122,7 +122,7 @@ export function limits(world: () => AttackWorld): void {
     expect((await sent('/v1/audio/transcriptions', form, FORM)).status).toBe(400)
   })
 
-  it('a body of 129 levels is refused, and one of 128 passes', async () => {
+  it('a body of 129 levels is rejected, and one of 128 passes', async () => {
     // The body itself is one level.
     const deep = (open: string, inner: string, close: string, levels: number): string =>
       bodyWith(`"metadata":${open.repeat(levels)}${inner}${close.repeat(levels)},`)

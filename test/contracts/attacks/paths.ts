@@ -90,7 +90,7 @@ export function paths(world: () => AttackWorld): void {
 
   it.each(ENGINE_ONLY)('%s is not served', expectNeverAsked)
   it.each(SPELLINGS)('%s is not served', expectNeverAsked)
-  it('an absolute target does not choose the host that is asked', async () => {
+  it('an absolute target does not choose the upstream host', async () => {
     const { engine, hostile, table } = world()
     engine.asked.length = hostile.asked.length = 0
     const { status } = await sendRaw(world(), head('POST', `${hostile.url}/sleep`, table.hosts[0]!))

@@ -102,7 +102,7 @@ export function priorities(world: () => AttackWorld): void {
       }
   })
 
-  it('the priority of a key is set where the client sends none', async () => {
+  it('the priority of a key is set if the client sends none', async () => {
     const { body } = await sent('ranked', CHAT, bodyWith(''))
     expect((JSON.parse(body!) as { priority: number }).priority).toBe(PRIORITY)
   })
