@@ -16,8 +16,8 @@ async function failureOf(work: Promise<unknown>): Promise<Failure> {
 
 const dead: Meeting = { fails: 'connect' }
 
-describe('a request that engines take turns to fail', () => {
-  it('goes to the next engine, and every engine it left is named and released', async () => {
+describe('a request that successive engines fail', () => {
+  it('goes to the next engine, and names and releases every engine it left', async () => {
     const world = new World({
       'c-a': [dead],
       'c-b': [{ fails: 'reset', when: 'first_byte' }],
@@ -68,7 +68,7 @@ describe('a request that engines take turns to fail', () => {
     expect(suspects).toEqual([])
   })
 
-  it('names the gateway’s own limit where no engine could be asked', async () => {
+  it('reports the gateway’s own limit if no engine could be reached', async () => {
     const own: Meeting = { fails: 'gateway_limit' }
     const world = new World({ 'c-a': [own], 'c-b': [dead] })
     const failure = await failureOf(
@@ -106,7 +106,7 @@ describe('a request that engines take turns to fail', () => {
     ],
   ]
   for (const [what, meeting, failure, reason] of meetings) {
-    it(`ends as ${reason} when all there is is ${what}`, async () => {
+    it(`ends as ${reason} if every engine has ${what}`, async () => {
       const world = new World({ 'c-a': [meeting], 'c-b': [meeting] })
       const thrown = await failureOf(
         forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
@@ -134,7 +134,7 @@ describe('a request that engines take turns to fail', () => {
     })
   }
 
-  it('says what to set when an engine does not take the gateway’s key', async () => {
+  it('names the setting if an engine rejects the gateway’s key', async () => {
     const world = new World({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     expect(world.told).toMatchObject([{ engine: 'c-a', status: 401, next: expect.stringMatching(/`key`/) as unknown }])
@@ -158,7 +158,7 @@ describe('a request that engines take turns to fail', () => {
     })
   }
 
-  it('is broken off after its first byte on one engine only', async () => {
+  it('is aborted after its first byte on one engine only', async () => {
     const world = new World({ 'c-a': [{ status: 200, end: 'engine_cut' }], 'c-b': [] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
@@ -171,7 +171,7 @@ describe('a request that engines take turns to fail', () => {
   })
 })
 
-describe('a request that comes round', () => {
+describe('a request in a routing loop', () => {
   const round: Meeting = { status: 508, body: '{"error":{"code":"loop_detected"}}' }
   const ended = (world: World) =>
     world.books.map(({ engine, outcomes }) => [
@@ -180,7 +180,7 @@ describe('a request that comes round', () => {
     ])
   const came = { headers: ['via', '1.1 firstlight-00000001, 1.1 firstlight-00000002'] }
 
-  it('goes to another engine, and that the first one leads back is told to the log, which names its address, and to its circuit', async () => {
+  it('goes to another engine; the loop is logged with its address and counted by the circuit', async () => {
     const world = new World({ 'c-a': [round], 'c-b': [] })
     const response = await forward(
       world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }),
@@ -197,7 +197,7 @@ describe('a request that comes round', () => {
     expect(world.told).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
   })
 
-  it('says nothing against an engine where it had passed another gateway before, or its client says so', async () => {
+  it('does not count against an engine if it has passed another gateway before, or its client says so', async () => {
     const world = new World({ 'c-a': [round], 'c-b': [] })
     const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], came), world.ports, world.digests)
     expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
@@ -209,7 +209,7 @@ describe('a request that comes round', () => {
     expect(world.signals).toEqual([])
   })
 
-  it('ends as a loop where every engine leads back: no retry would help', async () => {
+  it('ends as a loop if every engine leads back, because a retry cannot help', async () => {
     for (const changes of [{}, came]) {
       const world = new World({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
       const thrown = await failureOf(
@@ -229,7 +229,7 @@ describe('a request that comes round', () => {
     }
   })
 
-  it('ends as if that engine were not there where others are full, away or broken', async () => {
+  it('ends like a request without that engine if others are full, away or broken', async () => {
     const full = new World({ 'c1-a': [round] })
     full.refusals.set('c2', 'engines_full')
     expect(
@@ -288,14 +288,14 @@ describe('the end of a stream', () => {
     return world.books[0]!.outcomes.map(({ result, endUnseen }) => [result, endUnseen])
   }
 
-  it('is said to be unseen where nobody read it and others are read', async () => {
+  it('is recorded as unobserved if it was not read and others are', async () => {
     expect(await told({ observe: false })).toEqual([['complete', true]])
     expect(await told({ observe: true })).toEqual([['complete', undefined]])
     expect(await told({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
     expect(await told({ observe: false }, { status: 200, end: 'engine_cut' })).toEqual([['engine_failed', undefined]])
   })
 
-  it('is taken for what it seems where nobody reads any, and where nothing is to be read', async () => {
+  it('is recorded by its status if no stream is read, or nothing is to be read', async () => {
     expect(await told({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
     expect(await told({ observe: false, path: '/v1/messages' })).toEqual([['complete', undefined]])
     expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
@@ -305,7 +305,7 @@ describe('the end of a stream', () => {
   })
 })
 
-describe('a request that nobody can answer', () => {
+describe('a request that no engine can answer', () => {
   const broken: Meeting = { status: 500 }
   const said = async (world: World, routes: ReturnType<World['route']>[], changes = {}) => {
     await forward(world.exchange(routes, changes), world.ports, world.digests).catch(() => {})
@@ -318,7 +318,7 @@ describe('a request that nobody can answer', () => {
     ])
   }
 
-  it('is to blame where two engines answered it with a 5xx, in whatever cluster', async () => {
+  it('is blamed if two engines returned 5xx, in any cluster', async () => {
     const two = new World({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
     expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
       ['c', 'excused', 'c-a', 'id-1#0'],
@@ -332,7 +332,7 @@ describe('a request that nobody can answer', () => {
     ])
   })
 
-  it('is to blame where its stream begins with the error', async () => {
+  it('is blamed if its stream begins with the error', async () => {
     const inside: Meeting = { status: 200, body: 'data: {"error":{"message":"parser","code":500}}\n\n' }
     const world = new World({ 'c-a': [inside], 'c-b': [inside] })
     expect(await said(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
@@ -354,14 +354,14 @@ describe('a request that nobody can answer', () => {
     ['it is bound to one engine', [broken, broken], { pinned: { cluster: 'c', engine: 'c-0' } }],
   ]
   for (const [when, meetings, changes] of blamed) {
-    it(`is not to blame where ${when}`, async () => {
+    it(`is not blamed if ${when}`, async () => {
       const ids = meetings.map((_, at) => `c-${at}`)
       const world = new World(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
       expect(await said(world, [world.route('c', ids)], changes)).toEqual([])
     })
   }
 
-  it('is given the benefit of the doubt where the retry budget let nobody else be asked', async () => {
+  it('is not blamed if the retry budget allowed no second engine', async () => {
     const world = new World({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
@@ -370,7 +370,7 @@ describe('a request that nobody can answer', () => {
     expect(world.logged).not.toContain('poison_request')
   })
 
-  it('is not, where there are no retries by configuration: nothing else would ever open a circuit', async () => {
+  it('is not blamed without retries, because nothing else would open a circuit', async () => {
     const world = new World({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
@@ -382,7 +382,7 @@ describe('a request that nobody can answer', () => {
     ).toEqual([])
   })
 
-  it('is not to blame where its client left before the last word', async () => {
+  it('is not blamed if its client disconnected before the last response', async () => {
     const world = new World({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
     const work = said(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
     while (world.sent.length < 3) await new Promise((turn) => setTimeout(turn, 0))
@@ -392,7 +392,7 @@ describe('a request that nobody can answer', () => {
 })
 
 describe('an answer', () => {
-  it('says who gave it, why, and what it took', async () => {
+  it('names its engine, its decision and its stages', async () => {
     const world = new World({
       'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }],
     })
@@ -410,7 +410,7 @@ describe('an answer', () => {
     expect(world.books[0]!.firstTokens).toMatchObject([{ ttft: 100 }])
   })
 
-  it('that is no stream says nothing of a first token', async () => {
+  it('has no first token if it does not stream', async () => {
     const world = new World({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
     await forward(world.exchange([world.route('c', ['c-a'])], { stream: false }), world.ports, world.digests)
     await world.settled()
@@ -422,7 +422,7 @@ describe('an answer', () => {
   it.each([
     [200, [[{ cluster: 'c', engine: 'c-a' }, 'resp_1']]],
     [400, []],
-  ])('with status %i reports the engine that holds the response: %j', async (status, expected) => {
+  ])('with status %i reports the engine that has the response: %j', async (status, expected) => {
     const held: unknown[] = []
     const world = new World({ 'c-a': [{ status }] })
     await forward(
@@ -436,7 +436,7 @@ describe('an answer', () => {
 })
 
 describe('an answer that does not stream', () => {
-  it('has a limit of its own, and is not asked for again when that runs out', async () => {
+  it('has a limit of its own, and is not retried when it expires', async () => {
     const world = new World({ 'c-a': [{ fails: 'first_byte_timeout' }], 'c-b': [{ status: 200 }] })
     const suspects: string[] = []
     const failure = await failureOf(
@@ -466,7 +466,7 @@ describe('an answer that does not stream', () => {
 })
 
 describe('clusters', () => {
-  it('are tried in order, and the header names who refused', async () => {
+  it('are tried in order, and the header names those that refused', async () => {
     const world = new World({ 'c1-a': [], 'c2-a': [] })
     world.refusals.set('c1', 'engines_full')
     const { headers } = await forward(
@@ -478,7 +478,7 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-decision')).toBe('id-1; failover=c1:engines_full')
   })
 
-  it('are asked again for engines with open circuits only when all have refused', async () => {
+  it('are tried again for engines with open circuits only after all have refused', async () => {
     const world = new World({ 'c1-a': [], 'c2-a': [] })
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
     world.refusals.set('c1', 'engines_unavailable')
@@ -498,7 +498,7 @@ describe('clusters', () => {
     expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([true])
   })
 
-  it('whose engines all failed give way to the next one', async () => {
+  it('with failed engines only are followed by the next one', async () => {
     const world = new World({ 'c1-a': [dead], 'c2-a': [] })
     const { headers } = await forward(
       world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
@@ -553,7 +553,7 @@ describe('clusters', () => {
     },
   )
 
-  it('out of reach are done without, and the decision says so', async () => {
+  it('that do not answer are skipped, and the decision reports it', async () => {
     const world = new World({ 'c-a': [dead], 'c-b': [] })
     world.refusals.set('c', 'throws')
     const { headers } = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
@@ -564,7 +564,7 @@ describe('clusters', () => {
     expect(world.books).toEqual([])
   })
 
-  it('that answer too late are done without, and what they booked is released', async () => {
+  it('that answer too late are skipped, and their bookings are released', async () => {
     const world = new World({ 'c-a': [] })
     const waits: { readonly delayMs: number; ring(): void }[] = []
     const alarms = {
@@ -598,7 +598,7 @@ describe('clusters', () => {
       .toEqual([['abandoned']])
   })
 
-  it('that know engines of a newer configuration are asked for one that this edge knows too', async () => {
+  it('with a newer configuration return an engine that this edge knows too', async () => {
     const world = new World({ 'c-new': [], 'c-newer': [], 'c-old': [] })
     const { headers } = await forward(world.exchange([world.route('c', ['c-old'])]), world.ports, world.digests)
     expect(headers.get('x-firstlight-engine')).toBe('c-old')
@@ -611,7 +611,7 @@ describe('clusters', () => {
     expect(world.sent).toHaveLength(1)
   })
 
-  it('that know nobody whom this edge knows give way to the next one', async () => {
+  it('without an engine that this edge knows are followed by the next one', async () => {
     const world = new World({
       ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])),
       'c2-a': [],
@@ -626,7 +626,7 @@ describe('clusters', () => {
     expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
   })
 
-  it('have no say over a request that is bound to one engine', async () => {
+  it('do not move a request that is bound to one engine', async () => {
     const world = new World({ 'c-a': [], 'c-b': [] })
     const exchange = world.exchange([world.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
     const { headers } = await forward(exchange, world.ports, world.digests)

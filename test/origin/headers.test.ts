@@ -11,7 +11,7 @@ import {
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
 describe('headers for an engine', () => {
-  it('leave out the client’s credentials and what concerns its connection', () => {
+  it('exclude the client’s credentials and connection headers', () => {
     const flat = headersForEngine(
       new Headers({
         Host: 'gateway',
@@ -33,7 +33,7 @@ describe('headers for an engine', () => {
     expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
 
-  it('leave out what anyone can write about addresses, engines and us', () => {
+  it('exclude headers about addresses, engines and the gateway', () => {
     const forged = {
       'X-Forwarded-For': '1.2.3.4',
       Forwarded: 'for=x',
@@ -50,7 +50,7 @@ describe('headers for an engine', () => {
     ])
   })
 
-  it('pass what belongs to the request, and our id instead of the client’s', () => {
+  it('include those of the request, and the gateway’s id instead of the client’s', () => {
     const flat = headersForEngine(
       new Headers({
         'Content-Type': 'application/json',
@@ -84,7 +84,7 @@ describe('headers for an engine', () => {
     ])
   })
 
-  it('are overruled by what an operator set for the engine', () => {
+  it('are replaced by those configured for the engine', () => {
     const target = {
       id: 'e',
       url: 'http://e',
@@ -97,7 +97,7 @@ describe('headers for an engine', () => {
 })
 
 describe('headers of an answer', () => {
-  it('lose their framing and what `connection` names, and are lower-case', () => {
+  it('lose framing headers and those named by `connection`, and are lower-case', () => {
     const raw = [
       'Content-Type',
       'text/event-stream',
@@ -145,7 +145,7 @@ describe('headers of an answer', () => {
     expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
   })
 
-  it('cannot say which pages may read an answer: that is the gateway’s to say', () => {
+  it('exclude the engine’s CORS headers, which the gateway sets', () => {
     expect(
       headersForClient([
         'access-control-allow-origin',

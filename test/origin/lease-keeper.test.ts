@@ -68,7 +68,7 @@ class Books {
   }
 }
 
-describe('a booking whose books are in this process', () => {
+describe('a booking in this process', () => {
   const heard: string[] = []
   const told = Promise.resolve()
   const say = (what: string): Promise<void> => {
@@ -105,7 +105,7 @@ describe('a booking whose books are in this process', () => {
     })
   }
 
-  it('says everything at once, and leaves nothing to wait for', () => {
+  it('applies every event at once, and leaves nothing pending', () => {
     const booking = opened()
     booking.firstToken({})
     booking.progress(2)
@@ -128,7 +128,7 @@ describe('a booking whose books are in this process', () => {
     expect(arrived).toBe(2)
   })
 
-  it('is booked again when it is not known there any more, and what follows waits for that', async () => {
+  it('is booked again if it was lost, and later events wait for that', async () => {
     const booking = opened()
     fails = 'progress'
     booking.progress(1)
@@ -138,7 +138,7 @@ describe('a booking whose books are in this process', () => {
     expect(heard).toEqual(['resume', 'progress 1', 'release complete'])
   })
 
-  it('is renewed each time the alarm rings, and sets none when it has ended', async () => {
+  it('is renewed each time the timer fires, and sets no timer after its end', async () => {
     const rings: (() => void)[] = []
     const booking = opened(rings)
     for (const _ of [1, 2]) {
@@ -153,7 +153,7 @@ describe('a booking whose books are in this process', () => {
 })
 
 describe('a booking', () => {
-  it('says everything in order and its end exactly once', async () => {
+  it('sends every event in order and its end exactly once', async () => {
     const books = new Books()
     const booking = books.booking()
     booking.firstToken({})
@@ -177,7 +177,7 @@ describe('a booking', () => {
     expect(books.heard).toEqual(['first token', 'progress 50', 'release complete'])
   })
 
-  it('gives signs of life while it lives, and none after', async () => {
+  it('is renewed while it is open, and not after', async () => {
     const books = new Books()
     const rings: (() => void)[] = []
     const booking = books.booking(books.lease, alarmsIn(rings))
@@ -213,7 +213,7 @@ describe('a booking', () => {
     expect(books.heard).toEqual([])
   })
 
-  it('made without the object is told to it as soon as it is back', async () => {
+  it('that was made without the object is sent to it when it is back', async () => {
     const books = new Books()
     const rings: (() => void)[] = []
     const booking = books.booking(null, alarmsIn(rings))

@@ -96,7 +96,7 @@ function open({ services, legacy = false, model = 'm' }: Wish) {
 }
 
 describe('engines found by host', () => {
-  it('are credited with what the instance at their address holds', async () => {
+  it('are credited with the entries of the instance at their address', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.2')
     fake.store('m', ids(600), { instance: 'X' })
@@ -105,7 +105,7 @@ describe('engines found by host', () => {
     expect(logged).toEqual(['lmcache_instance_unknown'])
   })
 
-  it('are looked for again when an answer names an instance nobody knows', async () => {
+  it('are resolved again when a response names an unknown instance', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.2')
     fake.store('m', ids(600), { instance: 'X' })
@@ -123,7 +123,7 @@ describe('engines found by host', () => {
     expect(fake.count('/instances')).toBe(2)
   })
 
-  it('are asked about one by one at the legacy controller, where an unknown host is an error', async () => {
+  it('are resolved one by one at the legacy controller, which returns an error for an unknown host', async () => {
     const fake = new FakeController()
     fake.hosts.set('10.0.0.1', 'X')
     fake.holds.set('X', { tokens: [...ids(600)], location: 'LocalDiskBackend' })
@@ -141,7 +141,7 @@ describe('the model’s name in the keys', () => {
     return one
   }
 
-  it('is the root an engine tells, the next one’s where the first does not answer', async () => {
+  it('is the root of an engine, or of the next one if the first does not answer', async () => {
     const coordinator = fake()
     const { find } = open({
       model: '',
@@ -150,7 +150,7 @@ describe('the model’s name in the keys', () => {
     expect([...(await find())!.keys()]).toEqual(['a'])
   })
 
-  it('is the served name where engines tell no root', async () => {
+  it('is the served name if engines report no root', async () => {
     const coordinator = fake()
     coordinator.store('served', ids(600), { instance: 'X' })
     const { find, facts } = open({
@@ -161,7 +161,7 @@ describe('the model’s name in the keys', () => {
     expect(facts.model).toBe('served')
   })
 
-  it('is not guessed: without it nothing is asked, and the request goes on', async () => {
+  it('is not guessed: without it no lookup is made, and the request continues', async () => {
     const coordinator = fake()
     const { find, logged } = open({ model: '', services: { beside: (request) => coordinator.fetch(request) } })
     expect(await find()).toBeNull()
@@ -171,7 +171,7 @@ describe('the model’s name in the keys', () => {
 })
 
 describe('a service that fails', () => {
-  it('is left alone after five failures, tried once after five seconds, and asked again once it answers', async () => {
+  it('is skipped after five failures, tried once after five seconds, and used again after a success', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.1')
     fake.store('m', ids(600), { instance: 'X' })
@@ -209,8 +209,8 @@ describe('a lookup that was given next to no time', () => {
   })
 })
 
-describe('a prompt nobody holds', () => {
-  it('is asked about again after two seconds', async () => {
+describe('a prompt without entries', () => {
+  it('is looked up again after two seconds', async () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.1')
     const { find, clock, lookup } = open({ services: { beside: (request) => fake.fetch(request) } })
@@ -237,7 +237,7 @@ describe('lookups that come too late', () => {
     expect(rung).toEqual([19, 120_019])
   })
 
-  it('open the circuit like failures, unless one comes through in between', () => {
+  it('open the circuit like failures, unless one succeeds in between', () => {
     const breaker = new Breaker()
     for (let at = 0; at < 4; at += 1) breaker.failed(at)
     breaker.succeeded()
@@ -247,7 +247,7 @@ describe('lookups that come too late', () => {
     expect([breaker.admits(7), breaker.admits(5_007), breaker.admits(5_008)]).toEqual([false, true, false])
   })
 
-  it('cost no more than what is left of the budget', async () => {
+  it('take no longer than the rest of the budget', async () => {
     const deadline = openDeadline(5, () => 0)
     expect(await deadline.within(new Promise(() => {}))).toBeNull()
     expect([deadline.isOver, deadline.signal.aborted]).toEqual([true, true])

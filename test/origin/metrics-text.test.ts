@@ -16,7 +16,7 @@ vllm:lora_requests_info{max_lora="4",running_lora_adapters="sql, chat",waiting_l
 `
 
 describe('an engine’s metrics', () => {
-  it('tell its queue, its cache and its adapters', () => {
+  it('contain queue, cache and adapters', () => {
     expect(readEngineMetrics(scrape)).toEqual({
       asleep: false,
       stats: {
@@ -31,7 +31,7 @@ describe('an engine’s metrics', () => {
     })
   })
 
-  it('tell when it was put to sleep', () => {
+  it('contain the time of the last sleep', () => {
     expect(readEngineMetrics(scrape.replace('sleep_state="awake"} 1.0', 'sleep_state="awake"} 0.0'))?.asleep).toBe(true)
   })
 
@@ -50,7 +50,7 @@ describe('an engine’s metrics', () => {
     })
   })
 
-  it('say nothing of what they do not name', () => {
+  it('are unknown if absent', () => {
     expect(readEngineMetrics('vllm:num_requests_running 1\n')?.stats).toEqual({
       running: 1,
       waiting: 0,
@@ -64,7 +64,7 @@ describe('an engine’s metrics', () => {
     expect(readEngineMetrics('<html>404</html>')).toBeNull()
   })
 
-  it('count the cache in tokens where they can, which models of mixed attention need', () => {
+  it('contain the cache in tokens if available, which models of mixed attention need', () => {
     const hybrid = scrape.replace('num_gpu_blocks="200"', 'kv_cache_size_tokens="3200",num_gpu_blocks="200"')
     expect(readEngineMetrics(hybrid)?.stats).toMatchObject({ blockTokens: 32, cacheBlocks: 100 })
     expect(readEngineMetrics(hybrid.replace('"3200"', '"None"'))?.stats.cacheBlocks).toBe(200)

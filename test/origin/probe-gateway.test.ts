@@ -50,13 +50,13 @@ function open() {
 }
 
 describe('a gateway', () => {
-  it('that does not tell once is given requests all the same: nobody else may be left, and it may be well', async () => {
+  it('without one digest still gets requests', async () => {
     const { round } = open()
     await round(true)
     for (let i = 0; i < 10; i++) expect(await round(i % 3 === 2)).toBe(true)
   })
 
-  it('that does not tell three times in a row is given none until it does, and is asked each second meanwhile', async () => {
+  it('without three digests in a row gets none until the next digest, and is probed every second', async () => {
     const { round, world } = open()
     const given = []
     for (const answers of [true, true, false, false, false, false, true, true]) given.push(await round(answers))
@@ -65,7 +65,7 @@ describe('a gateway', () => {
     expect(world.asked).toBe(6)
   })
 
-  it('that was away for a moment is given requests as soon as it tells again, whatever failed meanwhile', async () => {
+  it('gets requests again with its next digest, whatever failed meanwhile', async () => {
     const { round, isGiven, fail } = open()
     await round(true)
     await round(true)

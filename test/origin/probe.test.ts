@@ -76,7 +76,7 @@ class Bench {
 }
 
 describe('probes of a fleet', () => {
-  it('go on under another configuration: who is new, is back or is to be asked more often is asked at once, nobody else', async () => {
+  it('continue with another configuration: engines that are new, back or due are probed at once, and no others', async () => {
     const bench = new Bench(['a', 'b'])
     const health = async () => (await bench.round()).asked.filter((path) => path.endsWith('/health'))
     await bench.round()
@@ -100,7 +100,7 @@ describe('probes of a fleet', () => {
     expect(bench.fleet.dueAt.size).toBe(1)
   })
 
-  it('ask every engine for its health and its metrics, once an interval', async () => {
+  it('request health and metrics of every engine once per interval', async () => {
     const bench = new Bench()
     expect(await bench.round()).toEqual({
       asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'],
@@ -112,7 +112,7 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).asked).toHaveLength(4)
   })
 
-  it('ask a sick engine every second, and no metrics of it', async () => {
+  it('request the health of an unhealthy engine every second, and no metrics', async () => {
     const bench = new Bench()
     bench.answers = { 'a/health': 'refuses', 'b/health': { status: 503 } }
     expect(await bench.round()).toEqual({ asked: ['a/health', 'b/health'], told: { a: false, b: false } })
@@ -123,7 +123,7 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).asked).toEqual([])
   })
 
-  it('begin a few at a time: the refusals of a whole fleet are spread over turns', async () => {
+  it('start a few at a time, so that the failures of a whole fleet are spread over turns', async () => {
     const engines = Array.from({ length: 35 }, (_, i) => `e${i}`)
     const bench = new Bench(engines)
     bench.answers = Object.fromEntries(engines.map((id) => [`${id}/health`, 'refuses']))
@@ -135,7 +135,7 @@ describe('probes of a fleet', () => {
     expect(bench.byTurn).toEqual([10, 20, 30])
   })
 
-  it('ask an engine that failed a request by the next round', async () => {
+  it('probe an engine that failed a request in the next round', async () => {
     const bench = new Bench()
     await bench.round()
     bench.now = 1_000
@@ -143,7 +143,7 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).asked).toEqual(['b/health', 'b/metrics'])
   })
 
-  it('take an engine without the routes for healthy, and for one that says nothing of itself', async () => {
+  it('count an engine without the routes as healthy, without statistics', async () => {
     const bench = new Bench()
     bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
     await bench.round()
@@ -157,7 +157,7 @@ describe('probes of a fleet', () => {
     })
   })
 
-  it('ask whether an engine is paused as long as it can say so, and take one that is for asleep', async () => {
+  it('check whether an engine is paused if it has the route, and count a paused one as asleep', async () => {
     const bench = new Bench()
     bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":true}' } }
     const asleep = async () => {

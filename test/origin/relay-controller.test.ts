@@ -71,7 +71,7 @@ it('limits the silence after the first byte by idleMs, and before it by the firs
   expect((control.check(150) as OriginError).failure).toBe('idle_timeout')
 })
 
-it('asks for a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
+it('sends a heartbeat after heartbeatMs without a byte and without a heartbeat', () => {
   const { control } = controller({ heartbeatMs: 10, idleMs: 100 })
   control.active(0)
   expect(control.check(5)).toBeNull()
@@ -81,7 +81,7 @@ it('asks for a heartbeat after heartbeatMs without a byte and without a heartbea
   expect(control.check(15)).toBeNull()
 })
 
-it('allows no heartbeat inside an event and none in a body that is no stream', () => {
+it('allows no heartbeat inside an event, and none in a body that does not stream', () => {
   const { control, take } = controller({ heartbeatMs: 10 })
   expect(control.canBeat).toBe(true)
   take('data: 1')
@@ -98,7 +98,7 @@ it('reports events at each multiple of eventStep, and the response id', () => {
   expect(calls.ids).toEqual(['resp_1'])
 })
 
-it('returns an error event for a truncated stream only between events and where there is room', () => {
+it('returns an error event for a truncated stream only between events and with room', () => {
   const between = controller()
   between.take('data: 1\n\n')
   expect(between.control.truncate('reset', true)).toEqual(bytes('data: reset\n\n'))

@@ -192,7 +192,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
   }
 }
 
-it('of failing legs, leaving clients and a fleet that changes under way leaves no booking, and no engine that is gone', async () => {
+it('of failing legs, disconnecting clients and a changing fleet leaves no booking and no removed engine', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 10 }), fc.nat(10), async (requests, change) => {
       const storm = new Storm()

@@ -52,7 +52,7 @@ function cut(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
 }
 
 describe('a tap', () => {
-  it('that hides usage lets go of an event without its blank line when the body ends', () => {
+  it('that hides usage releases an event without its blank line when the body ends', () => {
     const tap = openTap(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array): void => void out.push(piece.slice())
@@ -71,7 +71,7 @@ describe('a tap', () => {
   it.each([
     ['data: [DONE]\n\n', true],
     ['data: {"text":"a"} data: [DONE]\n\n', false],
-  ])('knows the end of %j, cut in its first line', (text, done) => {
+  ])('finds the end of %j, truncated in its first line', (text, done) => {
     const tap = openTap(true, false)
     for (const piece of [text.slice(0, 3), text.slice(3)]) tap.take(encode(piece), () => {})
     expect(tap.done).toBe(done)
@@ -79,7 +79,7 @@ describe('a tap', () => {
 })
 
 describe('a stream cut anywhere', () => {
-  it('passes byte for byte, its data events counted, its boundaries known', () => {
+  it('passes every byte, and counts data events and boundaries', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, cuts }) => {
         const bytes = encode(textOf(events, crlf))
@@ -99,7 +99,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('loses its usage records and nothing else when they are to be hidden', () => {
+  it('removes only usage records if they are hidden', () => {
     fc.assert(
       fc.property(stream, ({ events, crlf, cuts }) => {
         const bytes = encode(textOf(events, crlf))
@@ -118,7 +118,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('is the same where what is one plain event is taken whole, cut between events or anywhere', () => {
+  it('gives the same result for whole events, split events and any split', () => {
     fc.assert(
       fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, cuts }, hideUsage, byEvent) => {
         const bytes = encode(textOf(events, crlf))
@@ -145,7 +145,7 @@ describe('a stream cut anywhere', () => {
     )
   })
 
-  it('lets an endless event through rather than hold it, and does not call that a boundary', () => {
+  it('passes an endless event without holding it, and reports no boundary in it', () => {
     const tap = openTap(true, true)
     const out: Uint8Array[] = []
     const emit = (piece: Uint8Array) => void out.push(piece)
@@ -217,7 +217,7 @@ describe('usage in a body', () => {
     expect(tap.usage()).toEqual({ promptTokens: 25, completionTokens: 15, cachedTokens: 16 })
   })
 
-  it('is nothing when it is no object, too long, of numbers that no prompt has, or no usage at all', () => {
+  it('is null if it is no object, too long, has impossible numbers, or has no usage', () => {
     for (const text of [
       '{"usage":{"prompt_tokens":1e308}}',
       '{"usage":{"prompt_tokens":1000000001}}',

@@ -64,7 +64,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(measured.blocks).toEqual(meterOf().measure(requestOf('completions', { prompt: ids })).blocks)
   })
 
-  it('asks once for the same conversation, also when asked twice at a time', async () => {
+  it('requests the same conversation once, also concurrently', async () => {
     const origin = new TokenizeOnly(() => tokens(1, 2, 3))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     await Promise.all([byEngine(chat, tokenizer, call), byEngine(chat, tokenizer, call)])
@@ -72,7 +72,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(origin.questions).toHaveLength(1)
   })
 
-  it('asks what the engine was asked when the vectors were recorded', async () => {
+  it('sends the requests of the recorded vectors', async () => {
     const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as {
       chats: { chat: Record<string, unknown>; ids: number[] }[]
     }
@@ -108,7 +108,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(measured.blocks).toEqual(meterOf().measure(chat).blocks)
   })
 
-  it('asks an engine again after one late answer', async () => {
+  it('queries an engine again after one late response', async () => {
     let isLate = true
     const origin = new TokenizeOnly(() => {
       if (isLate) throw new Error('the budget of 30 ms is spent')
@@ -121,7 +121,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect((await byEngine(chat, tokenizer, call)).tokenSource).toBe('engine')
   })
 
-  it('leaves an engine alone for a while after five failures in a row, and asks others meanwhile', async () => {
+  it('skips an engine for a while after five failures in a row, and uses others meanwhile', async () => {
     let now = 0
     const origin = new TokenizeOnly(() => ({ status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => now })
@@ -144,7 +144,7 @@ describe("measuring by an engine's /tokenize", () => {
     expect(origin.questions).toHaveLength(20)
   })
 
-  it('does not ask an engine without the endpoint a second time', async () => {
+  it('does not query an engine without the endpoint a second time', async () => {
     const origin = new TokenizeOnly(() => ({ status: 404, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     await byEngine(chat, tokenizer, call)
@@ -160,7 +160,7 @@ describe("measuring by an engine's /tokenize", () => {
     ['ids', requestOf('completions', { prompt: [1, 2, 3] })],
     ['many texts', requestOf('embeddings', { input: ['a', 'b', 'c', 'd', 'e'] })],
     ['what cannot be read', requestOf('chat', {})],
-  ])('asks nothing about %s', async (_, request) => {
+  ])('does not query %s', async (_, request) => {
     const origin = new TokenizeOnly(() => tokens(1))
     await byEngine(request, new EngineTokenizer({ origin, now: () => 0 }), call)
     expect(origin.questions).toHaveLength(0)

@@ -32,11 +32,11 @@ const strange: readonly [string, string][] = [
   ['the name behind another', `1.1 a ${NAME}`],
 ]
 
-describe('a request has passed this deployment where `via` names it', () => {
+describe('a request has passed this deployment if `via` names it', () => {
   it.each(passed)('%s', (_, via) => expect(hasPassed(via, OWN)).toBe(true))
 })
 
-describe('a request has not passed this deployment where `via` names', () => {
+describe('a request has not passed this deployment if `via` names', () => {
   it('is not there', () => expect(hasPassed(null, OWN)).toBe(false))
   it.each(strange)('%s', (_, via) => expect(hasPassed(via, OWN)).toBe(false))
 })
@@ -54,7 +54,7 @@ const member = fc.tuple(
 )
 
 describe('`via`', () => {
-  it('names this deployment exactly where one of its members does, whatever their comments say', () => {
+  it('names this deployment exactly if an entry does, whatever its comment', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 12 }), fc.constantFrom(',', ', ', ' ,\t'), (members, comma) => {
         const via = members
@@ -78,7 +78,7 @@ describe('`via`', () => {
     )
   })
 
-  it('goes on as it came with our name behind it, unless it is longer than any honest one', () => {
+  it('is forwarded with our entry added, unless it is longer than any valid one', () => {
     expect(withVia(null, OWN)).toBe(OWN)
     expect(withVia('', OWN)).toBe(OWN)
     expect(withVia('1.1 a (b), 1.0 c', OWN)).toBe(`1.1 a (b), 1.0 c, ${OWN}`)
@@ -86,7 +86,7 @@ describe('`via`', () => {
     expect(withVia('1.1 a,'.repeat(3_000), OWN)).toBe(OWN)
   })
 
-  it('tells whether there was another gateway of this kind before us', () => {
+  it('shows whether another gateway of this kind was passed', () => {
     expect(passedOthers(null)).toBe(false)
     expect(passedOthers(OWN)).toBe(false)
     expect(passedOthers(`1.1 google, ${OWN}`)).toBe(false)
@@ -105,7 +105,7 @@ const named = (...asked: Parameters<typeof read>): string => read(...asked).via
 describe('the name of a deployment', () => {
   it('is a token of a few letters', () => expect(named([cluster])).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/))
 
-  it('is the same for all who run one document, however it is written down and whatever else they are told', () => {
+  it('is equal for all gateways with one document, however it is written', () => {
     const same: [readonly object[], object?][] = [
       [[{ pools: [{ engines: [{ url: 'http://10.0.0.1:8000/', id: 'e' }], model: 'm' }], id: 'c' }]],
       [[cluster], { version: 99, listen: '127.0.0.1:9', limits: { heartbeat_ms: 5 } }],
@@ -122,7 +122,7 @@ describe('the name of a deployment', () => {
     for (const [clusters, more] of same) expect(named(clusters, more)).toBe(named([cluster]))
   })
 
-  it('tells nothing of a secret: it is the same with another', () => {
+  it('does not depend on secrets', () => {
     const secrets = (word: string) => [
       {
         ...cluster,
@@ -144,7 +144,7 @@ describe('the name of a deployment', () => {
       ).toBe(named([cluster]))
   })
 
-  it('is another where its engines are others, as an edge’s before regional gateways are', () => {
+  it('differs between documents with other engines, such as an edge and its regions', () => {
     const others = [
       [{ ...cluster, id: 'd' }],
       [{ ...cluster, region: 'eu' }],

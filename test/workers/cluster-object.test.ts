@@ -58,7 +58,7 @@ it('keeps the bookings of live streams through an eviction, and they can be spok
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('lets the bookings of dead edges lapse after an eviction', async () => {
+it('expires the bookings of dead edges after an eviction', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await bookAndVanish(stub)
@@ -70,7 +70,7 @@ it('lets the bookings of dead edges lapse after an eviction', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('releases by name what it knows only from a snapshot', async () => {
+it('releases a booking by name that it has only from a snapshot', async () => {
   const { cluster, stub } = open()
   const asked = admission()
   await cluster.configure(1, pool())
@@ -94,7 +94,7 @@ it('remembers configuration and drained engines through an eviction', async () =
   ])
 })
 
-it('stores many bookings with long prompts in several values, and takes them all back', async () => {
+it('stores many bookings with long prompts in several values, and restores them all', async () => {
   const { cluster, stub, source } = open({ engines: engines('a') })
   await cluster.configure(1, source.pool)
   const blocks = new Uint32Array(8_000)
@@ -131,7 +131,7 @@ it('starts cold, and works, when its snapshot cannot be read', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('writes nothing for the requests between two flushes but the alarm of the next one', async () => {
+it('writes only the alarm between two flushes', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   const writes: string[] = []
@@ -151,7 +151,7 @@ it('writes nothing for the requests between two flushes but the alarm of the nex
   expect(writes).toEqual(['alarm'])
 })
 
-it('probes as soon as it is asked again after an idle time, not with the next flush', async () => {
+it('probes at the next request after an idle time, not with the next flush', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await runDurableObjectAlarm(stub)
@@ -161,7 +161,7 @@ it('probes as soon as it is asked again after an idle time, not with the next fl
   expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
 })
 
-it('probes for those it has to refuse: nobody else would find out that an engine is back', async () => {
+it('probes engines of refused requests, because no other request would detect a recovery', async () => {
   const { cluster, stub } = open({ engines: engines('a') })
   await cluster.configure(1, pool({ engines: engines('a') }))
   await cluster.observe([probe('a', clock.now(), { healthy: false })])
@@ -176,7 +176,7 @@ it('probes for those it has to refuse: nobody else would find out that an engine
   await admitted(cluster.admit(admission()))
 })
 
-it('hears what an admission takes along before it chooses', async () => {
+it('applies the events of an admission before it decides', async () => {
   const { cluster, stub } = open({ engines: [engine('a', { maxInFlight: 1 })] })
   await cluster.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })] }))
   const first = admission()
@@ -186,7 +186,7 @@ it('hears what an admission takes along before it chooses', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('is told of many bookings in one call, and a word it cannot make sense of costs the others nothing', async () => {
+it('accepts many booking events in one call, and skips an invalid one', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   const asked = Array.from({ length: 20 }, () => admission())
@@ -203,7 +203,7 @@ it('is told of many bookings in one call, and a word it cannot make sense of cos
   expect((await cluster.digest()).engines.map(({ failuresTotal }) => failuresTotal)).toEqual([0, 0])
 })
 
-it('lets the booking of an edge that said nothing more lapse with its lease', async () => {
+it('expires the booking of a silent edge with its lease', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
   await stub.admit(admission())
@@ -216,7 +216,7 @@ it('lets the booking of an edge that said nothing more lapse with its lease', as
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('is asked once a request, and told of their ends besides, by a busy isolate', async () => {
+it('receives one call per request, and all ends together from a busy isolate', async () => {
   const { cluster } = open()
   await cluster.configure(1, pool())
   const calls: string[] = []
@@ -243,7 +243,7 @@ it('is asked once a request, and told of their ends besides, by a busy isolate',
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('probes its engines while it has traffic, and then lets them be', async () => {
+it('probes its engines during traffic, and then stops', async () => {
   const probed: number[] = []
   lent.probe = async () => {
     probed.push(clock.now())
@@ -262,7 +262,7 @@ it('probes its engines while it has traffic, and then lets them be', async () =>
   expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
 })
 
-it('sets an alarm again that never came, for whoever speaks to it or looks at it', async () => {
+it('sets a lost alarm again at the next call', async () => {
   const { cluster, stub } = open()
   const alarmAt = () => runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())
   const lost = async () => {
@@ -293,7 +293,7 @@ it('survives a probe that throws', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
-it('serves an edge that sends less than it knows', async () => {
+it('serves an edge of an older version', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }] } as unknown as PoolConfig)
   const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as {
@@ -304,7 +304,7 @@ it('serves an edge that sends less than it knows', async () => {
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('serves an edge that says more than it understands', async () => {
+it('serves an edge of a newer version', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { ...pool(), tomorrow: true } as PoolConfig)
   const next = await stub.admit({ ...admission(), version: 9, tomorrow: { deep: 1 } } as never)

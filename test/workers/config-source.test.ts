@@ -21,7 +21,7 @@ function kv(text: () => string | null | Error) {
 const clusterOf = (loaded: Loaded) => ('config' in loaded ? loaded.config.clusters[0]!.id : loaded.problem)
 
 describe('the configuration of a Worker', () => {
-  it('comes from the variable before the namespace, and is parsed once', async () => {
+  it('is read from the variable before the namespace, and parsed once', async () => {
     const { env, get } = kv(() => documentOf('kv'))
     const source = new ConfigSource(() => 5)
     const first = await source.current({ ...env, FIRSTLIGHT_CONFIG: documentOf('var') }, () => {})
@@ -30,7 +30,7 @@ describe('the configuration of a Worker', () => {
     expect(get).not.toHaveBeenCalled()
   })
 
-  it('has the version it names, else the deployment’s, else the time', async () => {
+  it('has its own version, else the deployment’s, else the time', async () => {
     const versionOf = async (env: ConfigEnv) => {
       const loaded = await new ConfigSource(() => 42).current(env, () => {})
       return 'config' in loaded ? loaded.config.version : null
@@ -44,7 +44,7 @@ describe('the configuration of a Worker', () => {
     expect(await versionOf(kv(() => documentOf('c')).env)).toBe(42)
   })
 
-  it('changes behind a response, and keeps the last good one', async () => {
+  it('changes behind a response, and keeps the last valid one', async () => {
     let now = 0
     let text: string | null | Error = documentOf('one')
     const { env } = kv(() => text)
@@ -81,7 +81,7 @@ describe('the configuration of a Worker', () => {
     errors.mockRestore()
   })
 
-  it('is one for all requests that come while it is read, also where keys are given as their hashes', async () => {
+  it('is one object for all requests during a read, also with hashed keys', async () => {
     const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
     const env = {
       FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, keys: [{ name: 'a', secret: { sha256: '0'.repeat(64) } }] }),

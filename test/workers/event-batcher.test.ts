@@ -7,7 +7,7 @@ import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
 const LINGER_MS = 20
 const word = (index: number): BookingEvent => ['progress', `booking#${index}`, index]
 
-it('asks the first who says something to carry it, and the others to rely on that', () => {
+it('makes the first caller the carrier, and lets the others rely on it', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   expect(batcher.add(word(1), LINGER_MS)).toBe(true)
@@ -19,7 +19,7 @@ it('asks the first who says something to carry it, and the others to rely on tha
   expect(batcher.add(word(3), LINGER_MS)).toBe(true)
 })
 
-it('looks for another carrier when the one that promised does not come', () => {
+it('selects another carrier when the first does not come', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   batcher.add(word(1), LINGER_MS)
@@ -28,7 +28,7 @@ it('looks for another carrier when the one that promised does not come', () => {
   expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
-it('lets a carrier wait while calls of others take everything along, and sends it as soon as something has waited for as long as it may', () => {
+it('lets a carrier wait while other calls take its events, and sends them when one has waited for the maximum time', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   batcher.add(word(1), LINGER_MS)
@@ -47,7 +47,7 @@ it('lets a carrier wait while calls of others take everything along, and sends i
   expect(batcher.lingerMs(LINGER_MS)).toBe(0)
 })
 
-it('sends what failed again, before what was said since', () => {
+it('resends failed events before later ones', () => {
   const batcher = new EventBatcher(() => 0)
   batcher.add(word(1), LINGER_MS)
   const parcel = batcher.take()
@@ -57,7 +57,7 @@ it('sends what failed again, before what was said since', () => {
   expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
-it('loses nothing that was not delivered, whatever becomes of its carriers, and keeps what waits within a bound', () => {
+it('loses no undelivered event, whatever happens to its carriers, and bounds what waits', () => {
   const step = fc.record({
     what: fc.constantFrom('say' as const, 'take' as const, 'arrive' as const, 'fail' as const, 'die' as const),
     waitMs: fc.integer({ min: 0, max: 4_000 }),
@@ -97,7 +97,7 @@ it('loses nothing that was not delivered, whatever becomes of its carriers, and 
   expect(kept).toBe(10_000)
 })
 
-it('rings each alarm of a request once and none that was cancelled, in the order of their times', async () => {
+it('fires each timer of a request once and no cancelled one, in the order of their times', async () => {
   const alarms = new RequestTimers()
   const rung: string[] = []
   alarms.set(500, () => rung.push('third'))

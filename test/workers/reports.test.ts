@@ -49,7 +49,7 @@ it('merges reports that come to different gateways', async () => {
   expect((await post(one, { role: 'pd', request_id: 'a', prefill_queue_time_ms: -1 })).status).toBe(400)
 })
 
-it('makes its metrics of what the objects know, also of requests of another isolate', async () => {
+it('builds its metrics from the objects, including requests of other isolates', async () => {
   const [one, other] = [open(), open()]
   expect((await one('/v1/chat/completions', ask)).status).toBe(503)
   expect((await other('/metrics')).status).toBe(401)

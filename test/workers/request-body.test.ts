@@ -51,7 +51,7 @@ describe('a body that a Worker collects', () => {
     )
   })
 
-  it('takes at most twice its bytes, which are counted', async () => {
+  it('uses at most twice its bytes, which are counted', async () => {
     for (const size of [1, 20_000, 33_000, 200_000, LIMIT]) {
       const memory = new BodyMemory({ bodyBytes: LIMIT, bufferedBytes: 10 * LIMIT }, countIn(new Int32Array(1)))
       const held = memory.open()
@@ -67,7 +67,7 @@ describe('a body that a Worker collects', () => {
     expect(await collect(requestOf(cut(bytesOf(LIMIT + 1), [5_000]), false), LIMIT)).toBeNull()
   })
 
-  it('is given up where all bodies together are too large', async () => {
+  it('is rejected if all bodies together are too large', async () => {
     const memory = new BodyMemory({ bodyBytes: LIMIT, bufferedBytes: LIMIT }, countIn(new Int32Array(1)))
     const other = memory.open()
     other.grow(LIMIT - 20_000)
@@ -82,7 +82,7 @@ describe('a body that a Worker collects', () => {
     expect(memory.bytes).toBe(0)
   })
 
-  it('fails where its sender breaks off', async () => {
+  it('fails if its sender disconnects', async () => {
     const { readable, writable } = new IdentityTransformStream()
     const writer = writable.getWriter()
     void writer

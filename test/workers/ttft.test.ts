@@ -19,7 +19,7 @@ ttftContract('durableTtft', async () => ({
   close: () => reset(),
 }))
 
-it('asks each shard once for a batch, however many requests are in it', async () => {
+it('calls each shard once per batch, however many requests are in it', async () => {
   let calls = 0
   const counting = {
     getByName: (name: string) => {
@@ -33,7 +33,7 @@ it('asks each shard once for a batch, however many requests are in it', async ()
   await reset()
 })
 
-it('writes what is reported though an alarm never came', async () => {
+it('writes reports even if the alarm was lost', async () => {
   const stub = shards()[0]!
   const report = (id: string) =>
     stub.fetch('https://ttft/ttft_report', {
@@ -50,7 +50,7 @@ it('writes what is reported though an alarm never came', async () => {
   await reset()
 })
 
-it('shows nothing that an eviction could take back: what falls would be counted twice by Prometheus', async () => {
+it('exports only what an eviction cannot revert, because Prometheus would count it twice', async () => {
   const ttft = durableTtft(env.TTFT, LIMITS)
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
   await ttft.report([
@@ -64,7 +64,7 @@ it('shows nothing that an eviction could take back: what falls would be counted 
   await reset()
 })
 
-it('keeps what a batch counted though it is evicted before any alarm and nobody has looked', async () => {
+it('keeps the counts of a batch if it is evicted before any alarm', async () => {
   const ttft = durableTtft(env.TTFT, LIMITS)
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
   // One shard has the record; the others may not be running.

@@ -58,7 +58,7 @@ describe('a vocabulary on Workers', () => {
     ).toBe('hi')
   })
 
-  it('comes from static assets by its name, and stops the start when it is not there', async () => {
+  it('is loaded from static assets by its name, and stops the start if it is missing', async () => {
     const source = vocabularySource({
       ASSETS: {
         fetch: async (url: RequestInfo | URL) =>
@@ -73,7 +73,7 @@ describe('a vocabulary on Workers', () => {
     )
   })
 
-  it('is asked of KV before R2, of R2 before assets, and of nobody else', async () => {
+  it('is searched in KV, then R2, then assets', async () => {
     const bound = (label: string) =>
       ({
         get: async () => Promise.reject(new Error(label)),
@@ -86,7 +86,7 @@ describe('a vocabulary on Workers', () => {
     expect(() => vocabularySource({})).toThrow('VOCABULARIES')
   })
 
-  it('that is missing keeps a gateway from starting, and one that runs from changing', async () => {
+  it('that is missing stops a start, and keeps a running gateway unchanged', async () => {
     let text = JSON.stringify(documentWith('missing.vocab'))
     let now = 0
     const kv = { get: async () => text } as unknown as KVNamespace

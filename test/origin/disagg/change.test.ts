@@ -52,7 +52,7 @@ describe('a stream that is changed on the way', () => {
     )
   })
 
-  it('becomes a chat that begins with the first token, told once', async () => {
+  it('becomes a chat that begins with the first token, once', async () => {
     const text = await passed([bytes(stream)], changeOf('/v1/chat/completions', 'First'))
     const all = payloads(text)
     expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual([
@@ -77,13 +77,13 @@ describe('a stream that is changed on the way', () => {
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
 
-  it('stays a completion where one was asked for', async () => {
+  it('stays a completion if one was requested', async () => {
     const all = payloads(await passed([bytes(stream)], changeOf('/v1/completions', 'First')))
     expect(all.map(({ choices }) => choices[0]?.['text'])).toEqual(['First', ' héllo', ' 🔥', ' end', undefined])
     expect(all.every(({ id }) => id === 'cmpl-1')).toBe(true)
   })
 
-  it('passes the error that ends it, and what is no record, as they are', async () => {
+  it('passes its error event and malformed records unchanged', async () => {
     const error = 'data: {"error":{"message":"cut","code":"engine_stream_cut"}}\n\n'
     const odd = 'event: ping\ndata: {}\n\ndata: {"choices\n\n'
     const text = await passed([bytes(sse(record(' a')) + odd + error)], changeOf('/v1/completions', 'First'))
@@ -91,13 +91,13 @@ describe('a stream that is changed on the way', () => {
     expect(text.endsWith(error)).toBe(true)
   })
 
-  it('that ends before its first record tells no first token', async () => {
+  it('without a record passes no first token', async () => {
     const error = 'data: {"error":{"message":"cut"}}\n\n'
     expect(await passed([bytes(error)], changeOf('/v1/chat/completions', 'First'))).toBe(error)
   })
 })
 
-describe('an answer in one piece that is changed', () => {
+describe('a non-streaming response that is transformed', () => {
   it('has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
     const completion = JSON.parse(

@@ -13,7 +13,7 @@ const mannersOf = (kinds: readonly Manner[]) =>
   )
 
 describe('a staged request over engines that fail at will', () => {
-  it('is served whenever a decode engine works, and leaves nothing booked', async () => {
+  it('is served as long as a decode engine works, and leaves no booking', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners.filter((one) => one !== 400)), async (wanted) => {
         const world = new SplitWorld(wanted)
@@ -38,7 +38,7 @@ describe('a staged request over engines that fail at will', () => {
     )
   })
 
-  it('leaves nothing booked when its client leaves at any moment, or an engine refuses it', async () => {
+  it('leaves no booking if its client disconnects at any time, or an engine refuses it', async () => {
     await fc.assert(
       fc.asyncProperty(mannersOf(manners), fc.integer({ min: 1, max: 8 }), async (wanted, leavesAt) => {
         const world = new SplitWorld(wanted, leavesAt)
@@ -68,7 +68,7 @@ it('a prefill engine has no booking left while the decode engine works', async (
   expect(await world.held()).toBe(0)
 })
 
-describe('a prefill engine that dies with what it left for others', () => {
+describe('a prefill engine that crashes with held blocks', () => {
   /** All prefills are done by `p0` when it dies. */
   async function orphans(world: SplitWorld, requests: number): Promise<(Response | Failure)[]> {
     let go = (): void => {}
@@ -98,7 +98,7 @@ describe('a prefill engine that dies with what it left for others', () => {
     })
   }
 
-  it('is not to blame where it lives: then the decode engine is ill', async () => {
+  it('is not blamed while it is alive: then the decode engine failed', async () => {
     const world = new SplitWorld({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
     for (let at = 0; at < 8; at++)
       expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')

@@ -20,7 +20,7 @@ const params = {
 const over = (changes: object, prefill = 'http://prefill.internal:8000', decode = 'http://decode.internal:8000') =>
   decodeParams({ kv_transfer_params: { ...params, ...changes } }, at(prefill), at(decode))
 
-describe('what a NIXL prefill hands over', () => {
+describe('transfer parameters of a NIXL prefill', () => {
   it('passes as it is, fields of other versions included', () => {
     expect(over({ transfer_mode: 'push', brand_new: [1] })).toBe(
       JSON.stringify({ ...params, transfer_mode: 'push', brand_new: [1] }),
@@ -34,7 +34,7 @@ describe('what a NIXL prefill hands over', () => {
     ['::', 'http://[2001:db8::5]:8000', '2001:db8::5'],
     ['localhost', 'http://10.1.2.3:8000', '10.1.2.3'],
     ['127.0.0.1', 'http://10.1.2.3:8000', '10.1.2.3'],
-  ])('gets a host in place of %j, which nobody else can reach', (said, url, host) => {
+  ])('replace %j by a host that other engines can reach', (said, url, host) => {
     expect(JSON.parse(over({ remote_host: said }, url)!)).toEqual({ ...params, remote_host: host })
   })
 
@@ -58,7 +58,7 @@ describe('what a NIXL prefill hands over', () => {
     ['an order to fetch without block ids', { kv_transfer_params: { ...params, remote_block_ids: null } }],
     ['an order to fetch no blocks', { kv_transfer_params: { ...params, remote_block_ids: [] } }],
     ['an order to fetch no blocks of any group', { kv_transfer_params: { ...params, remote_block_ids: [[], []] } }],
-  ])('is nothing when the answer has %s', (_name, answer) => {
+  ])('are absent if the response has %s', (_name, answer) => {
     expect(decodeParams(answer, at('http://p'), at('http://d'))).toBeNull()
   })
 })

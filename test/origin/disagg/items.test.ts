@@ -35,13 +35,13 @@ describe('items of a request', () => {
     expect(itemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
   })
 
-  it('are told apart by content alone', () => {
+  it('are distinguished by content only', () => {
     const [a, b] = itemsOf({ messages: [{ content: [image('a'), image('b')] }] })
     expect(a!.key).not.toBe(b!.key)
     expect(itemsOf({ messages: [{ content: [image('b')] }] })[0]!.key).toBe(b!.key)
   })
 
-  it('are none in whatever else a body may hold', () => {
+  it('are empty for any other body', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))),
     )
@@ -56,8 +56,8 @@ describe('items of a request', () => {
   })
 })
 
-describe('what encoders hold', () => {
-  it('is what was added last, used last, and not forgotten: as a list that is searched', () => {
+describe('the record of encoded items', () => {
+  it('equals an LRU list with add, use and forget', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('add' as const), key: fc.nat(3), engine: fc.nat(2) }),
       fc.record({ do: fc.constant('has' as const), key: fc.nat(3), engine: fc.nat(2) }),

@@ -82,7 +82,7 @@ describe('lmcache splits', () => {
     expect(why(path, json)).toMatch(reason)
   })
 
-  it('no chats where engines run a parser', () => {
+  it('excludes chats if engines run a parser', () => {
     expect(why(chat, { messages }, false)).toMatch(/split\.lmcache\.chat/)
     expect(why(completions, { prompt: 'x' }, false)).toBeNull()
   })
@@ -103,7 +103,7 @@ describe('the limit of an answer', () => {
   })
 })
 
-it('carries what both legs need, and nothing that is null', () => {
+it('has the fields of both legs, without null', () => {
   expect(
     carriedFields({ model: 'm', temperature: 0, seed: null, messages, stop: [], stream: true, cache_salt: 's' }),
   ).toEqual({ model: 'm', temperature: 0, cache_salt: 's' })

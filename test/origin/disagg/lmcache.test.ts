@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/classify.ts'
 import { lmcacheLeg } from '../../../src/origin/disagg/lmcache.ts'
 
-it('a body whose names V8 misread goes whole, byte for byte: a leg made of it would lack its model or its salt', async () => {
+it('a body with names that V8 misreads is served whole: a leg built from it would lack its model or salt', async () => {
   const bytes = new TextEncoder().encode('{"model":"qwen","prompt":"x","\\\\u0063ache_salt":"of-a"}')
   const engine = { id: 'd', url: 'http://d' }
   const pool = { split: { lmcache: { receivers: { d: {} } } } }

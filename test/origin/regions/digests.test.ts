@@ -67,7 +67,7 @@ async function answer(index: number, told: ClusterDigest): Promise<void> {
   await Promise.all(background)
 }
 
-it('keeps no request waiting: it orders at once and asks behind the response', () => {
+it('delays no request: it orders clusters at once and refreshes behind the response', () => {
   const cache = open()
   expect(cache.order(exchange('paris', 'tokyo'))).toHaveLength(2)
   expect(cache.latest(route('paris'))).toBeNull()
@@ -75,7 +75,7 @@ it('keeps no request waiting: it orders at once and asks behind the response', (
   expect(background).toHaveLength(2)
 })
 
-it('asks once however many requests come meanwhile, and again when the answer has aged', async () => {
+it('refreshes once for concurrent requests, and again when the digest has aged', async () => {
   const cache = open()
   for (let index = 0; index < 5; index++) cache.order(exchange('paris'))
   expect(asked).toHaveLength(1)
@@ -89,7 +89,7 @@ it('asks once however many requests come meanwhile, and again when the answer ha
   expect(cache.latest(route('paris'))?.seq).toBe(1)
 })
 
-it('asks again when a question was lost with its request', () => {
+it('refreshes again if a refresh was lost with its request', () => {
   const cache = open()
   cache.order(exchange('paris'))
   now += 9_999
@@ -100,7 +100,7 @@ it('asks again when a question was lost with its request', () => {
   expect(asked).toHaveLength(2)
 })
 
-it('never goes back to an older digest', async () => {
+it('never replaces a digest by an older one', async () => {
   const cache = open()
   cache.order(exchange('paris'))
   now += 10_000
@@ -111,7 +111,7 @@ it('never goes back to an older digest', async () => {
   expect(cache.latest(route('paris'))?.seq).toBe(7)
 })
 
-it('takes the first digest of a new incarnation, whose numbers start anew', async () => {
+it('accepts the first digest of a new incarnation, whose numbers restart', async () => {
   const cache = open()
   cache.order(exchange('paris'))
   await answer(0, digest(7))
@@ -121,7 +121,7 @@ it('takes the first digest of a new incarnation, whose numbers start anew', asyn
   expect(cache.latest(route('paris'))).toMatchObject({ seq: 1, epoch: 'f' })
 })
 
-it('tries a cluster last while its object does not answer, and takes it back after a while', async () => {
+it('tries a cluster last while its object does not answer, and restores it after a while', async () => {
   const cache = open()
   const first = cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id
   asked.find(({ cluster }) => cluster === first)!.reject(new Error('away'))

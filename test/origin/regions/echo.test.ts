@@ -115,7 +115,7 @@ async function firsts(routes: readonly PoolRoute[], headers: readonly string[] =
 }
 
 describe('gateways that name each other', () => {
-  it('do not take their own engines for the other’s', async () => {
+  it('do not count their own engines as the other’s', async () => {
     told['b'] = {
       regionDigests: [
         outlook({ cluster: 'b', engines: 3, via: [OTHER] }),
@@ -128,7 +128,7 @@ describe('gateways that name each other', () => {
     expect(cache.regionDigests(region('b'), scope).map(({ cluster }) => cluster)).toEqual(['b'])
   })
 
-  it('do not ask each other for what only they themselves have', async () => {
+  it('do not query each other for models that only they have', async () => {
     told['b'] = { regionDigests: [outlook({ via: [OWN, OTHER] })] }
     expect(await cache.refresh(region('b'))).toBe(false)
     expect(warned).toEqual([
@@ -146,7 +146,7 @@ describe('gateways that name each other', () => {
     expect((await firsts(routes, ['via', `1.1 firstlight-0000000c, ${OWN}`]))['b']).toBeGreaterThan(30)
   })
 
-  it('hear no more from a ring whose names change all the time', async () => {
+  it('leave a ring whose names change all the time', async () => {
     const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
     told['b'] = { regionDigests: [outlook({ via: [OTHER] }), outlook({ via })] }
     await cache.refresh(region('b'))
@@ -154,14 +154,14 @@ describe('gateways that name each other', () => {
   })
 })
 
-describe('a gateway that passes on what it was told', () => {
-  it('says through whom it came', async () => {
+describe('a gateway that forwards digests', () => {
+  it('names the gateways on the way', async () => {
     told['b'] = { regionDigests: [outlook({ via: [OTHER] })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
   })
 
-  it('does not pass on the prompts of who cuts them otherwise than it says itself', async () => {
+  it('omits prompts with another blocking fingerprint than its own', async () => {
     const prefixes = packFilter(Uint32Array.of(1, 2, 3))
     told['b'] = { cut: 7, regionDigests: [outlook({ prefixes })] }
     told['c'] = { cut: 8, regionDigests: [outlook({ prefixes })] }
@@ -169,28 +169,28 @@ describe('a gateway that passes on what it was told', () => {
     expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
   })
 
-  it('that has heard nothing yet is not taken for one without engines', async () => {
+  it('without a digest yet does not count as one without engines', async () => {
     told['b'] = { regionDigests: [] }
     const found = await firsts([own('a'), region('b')])
     expect(found['b']).toBeGreaterThan(30)
   })
 })
 
-describe('what is known of regions', () => {
-  it('is known of all there are, however many: who is asked by a timer is asked in turn', async () => {
+describe('the list of regions', () => {
+  it('contains all of them, and a timer refreshes them in turn', async () => {
     const routes = Array.from({ length: 300 }, (_, at) => region(`r${at}`))
     for (const route of routes) await cache.refresh(route)
     expect(routes.filter((route) => cache.latest(route) === null)).toEqual([])
   })
 
-  it('is no way of less than nothing, where a clock was set back meanwhile', async () => {
+  it('has no negative distance after a clock was set back', async () => {
     told['b'] = { regionDigests: [outlook({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
     tookMs = -500
     for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })
   })
 
-  it('is not believed where it cannot be', () => {
+  it('ignores impossible values', () => {
     const good = toSnakeCase(outlook()) as Record<string, unknown>
     const bad = [
       { engines: 1e-300 },

@@ -29,13 +29,13 @@ async function ended(...meetings: Meeting[]): Promise<{ readonly world: World; r
   return { world, reason }
 }
 
-describe('a request that regions do not take', () => {
+describe('a request that regions refuse', () => {
   it.each<[string, Meeting[], string]>([
     ['none of them has an engine: it is no matter of load', [none, none], 'no_engine'],
     ['one has no engine, and the other is away', [none, away], 'no_engine'],
     ['one has no engine, and the other is full', [none, full], 'engines_full'],
     ['all are full', [full, full], 'engines_full'],
-  ])('ends as what it is where %s', async (_, meetings, reason) => {
+  ])('keeps its reason if %s', async (_, meetings, reason) => {
     expect((await ended(...meetings)).reason).toBe(reason)
   })
 

@@ -139,7 +139,7 @@ async function share(asking: Partial<Admission> = {}): Promise<number> {
 }
 
 describe('an edge', () => {
-  it('asks with the region’s key and its own name, behind the response, and again when what it heard is old', async () => {
+  it('queries with the region’s key and its own name, behind the response, and again when the digest has aged', async () => {
     await order()
     expect(asked.map(({ method, path, target }) => `${method} ${target.url}${path}`)).toEqual(
       NAMES.map((id) => `GET https://${id}.test/v1/firstlight/digest?model=m`),
@@ -152,11 +152,11 @@ describe('an edge', () => {
     expect(asked).toHaveLength(4)
   })
 
-  it('shares what is expected alike', async () => {
+  it('shares requests equally among equal regions', async () => {
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
-  it('shares conversations that nobody names, though all have one system prompt', async () => {
+  it('shares conversations without session ids, although all have one system prompt', async () => {
     let paris = 0
     for (let talk = 0; talk < 400; talk++) {
       const blocks = Uint32Array.from({ length: 40 }, (_, at) =>
@@ -168,12 +168,12 @@ describe('an edge', () => {
     expect(paris / 200).toBeGreaterThan(0.3)
   })
 
-  it('leaves the region where prompts wait', async () => {
+  it('avoids the region with waiting prompts', async () => {
     regions.paris.regionDigests = [outlook(waiting(0.5))]
     expect(await share()).toBeLessThan(0.05)
   })
 
-  it('takes the nearer of two, and the further when that is sooner', async () => {
+  it('chooses the nearer of two, and the farther if that is sooner', async () => {
     regions.paris.wayMs = 0
     const routes = [
       route('paris', { rttMs: 10, digestIntervalMs: 2_000 }),
@@ -187,7 +187,7 @@ describe('an edge', () => {
     expect((await order(prompt(), routes))[0]).toBe('tokyo')
   })
 
-  it('measures the way where nobody says how long it is, by the quickest answer', async () => {
+  it('measures the distance if it is not configured, by the fastest response', async () => {
     const routes = NAMES.map((id) => route(id, { rttMs: null, digestIntervalMs: 2_000 }))
     for (const [paris, tokyo] of [
       [300, 300],
@@ -202,7 +202,7 @@ describe('an edge', () => {
     expect((await order(prompt({ promptTokens: 10 }), routes))[0]).toBe('paris')
   })
 
-  it('goes where the prompt’s beginning is known', async () => {
+  it('chooses the region with the prompt’s prefix', async () => {
     const blocks = Uint32Array.from({ length: 200 }, (_, at) => Math.imul(at + 1, 0x9e3779b1))
     regions.tokyo.regionDigests = [
       outlook({
@@ -218,7 +218,7 @@ describe('an edge', () => {
     expect(await share({ blocks })).toBe(1)
   })
 
-  it('does not take another cut’s hashes for its own, and says so once', async () => {
+  it('ignores hashes with another blocking fingerprint, and logs it once', async () => {
     const blocks = Uint32Array.from({ length: 20 }, (_, at) => at * 7919)
     regions.tokyo.regionDigests = [outlook({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
     regions.tokyo.cut = CUT + 1
@@ -230,7 +230,7 @@ describe('an edge', () => {
     ])
   })
 
-  it('counts what it sent since it asked', async () => {
+  it('counts the requests that it has sent since the last digest', async () => {
     await order()
     const session = 's1'
     const first = (await order(prompt({ session })))[0]!
@@ -243,7 +243,7 @@ describe('an edge', () => {
     expect((await order(prompt({ session })))[0]).toBe(first)
   })
 
-  it('waits no more for prompts that have got their first token, whenever it heard of the region', async () => {
+  it('stops counting prompts after their first token, whatever the age of the digest', async () => {
     await order()
     const alone = cache.sent(route('paris'), prompt())!
     alone.over()
@@ -265,7 +265,7 @@ describe('an edge', () => {
     expect(cache.sent(route('paris'), prompt())!.expectedMs).toBeCloseTo(655)
   })
 
-  it('asks a region without engines last, and one that cannot be heard', async () => {
+  it('tries a region without engines last, and one without a digest', async () => {
     regions.paris.regionDigests = [outlook({ engines: 0, soonest: null, usual: null })]
     expect(await share()).toBe(0)
     regions.paris = { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 }
@@ -279,7 +279,7 @@ describe('an edge', () => {
     [403, /edge: true/, 'outlook_refused'],
     [404, /does not serve this model/, 'digest_unreachable'],
     [508, /leads back/, 'digest_unreachable'],
-  ])('says what to do about a %i', async (status, next, event) => {
+  ])('names the next step for a %i', async (status, next, event) => {
     regions.tokyo.status = status
     await order()
     expect(warned).toEqual([
@@ -294,7 +294,7 @@ describe('an edge', () => {
     ])
   })
 
-  it('believes old news less', async () => {
+  it('gives old digests less weight', async () => {
     regions.paris.regionDigests = [outlook(waiting(0.2))]
     await order()
     const firsts = async () => {
@@ -317,13 +317,13 @@ describe('an edge', () => {
     expect(await firsts()).toBeGreaterThan(fresh + 0.2)
   })
 
-  it('does not starve a region that has shown nothing yet: its pace is taken for the others’', async () => {
+  it('does not starve a region without samples: it gets the speed of the others', async () => {
     const slow = { waitS: 0, costModel: { ...costModel, perTokenS: 1e-2 } }
     regions.paris.regionDigests = [outlook({ confidence: 0, soonest: slow, usual: slow })]
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
-  it('passes on what it heard to who stands before it, with the way added', async () => {
+  it('forwards digests with the distance added', async () => {
     regions.paris.regionDigests = [outlook(waiting(0.5))]
     const way = route('paris', { rttMs: 100, digestIntervalMs: 2_000 })
     cache.regionDigests(way, scope)
@@ -335,7 +335,7 @@ describe('an edge', () => {
   })
 })
 
-describe('what a region tells', () => {
+describe('the exported digest', () => {
   it('is read as it was sent', () => {
     const told = {
       cut: CUT,

@@ -66,7 +66,7 @@ const route = (id: string): PoolRoute =>
 const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
 
 describe('a region', () => {
-  it('is not said to cut prompts otherwise by who cuts none, as the thread that probes for others', async () => {
+  it('is not reported as incompatible by a gateway without fingerprints, such as the thread that probes for others', async () => {
     const { world, cache } = open({})
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(world.warned).toEqual([])
@@ -82,7 +82,7 @@ describe('a region', () => {
       'tells in words of another version',
       { status: 200, body: { cut: 1, region_digests: [{ ...outlook, version: OUTLOOK_VERSION + 1 }] } },
     ],
-  ])('that %s is well, is said once to be mute, and is no worse a choice than the others', async (_, said) => {
+  ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, said) => {
     const { world, cache } = open()
     world.said = said
     expect(await cache.refresh(route('paris'))).toBe(true)
@@ -98,7 +98,7 @@ describe('a region', () => {
     ).toEqual(['paris', 'tokyo'])
   })
 
-  it('that tells no more is not believed for what it once told, and says so again after it has told', async () => {
+  it('that stops exporting loses its last digest, and is logged again after it has exported', async () => {
     const { world, cache } = open()
     await cache.refresh(route('paris'))
     expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ engines: 2, requests: 5 })
@@ -117,7 +117,7 @@ describe('a region', () => {
     ['does not take the key', { status: 401 }],
     ['is behind a proxy that cannot reach it', { status: 502 }],
     ['is away', 'away'],
-  ])('that %s is out of reach, which is said once until it is back', async (_, said) => {
+  ])('that %s is unreachable, which is logged once until it is back', async (_, said) => {
     const { world, cache } = open()
     const told = world.said
     for (const now of [said, said, told, said]) {

@@ -23,7 +23,7 @@ const outlook = (more: Partial<RegionDigest> = {}): RegionDigest => {
   }
 }
 
-describe('what is seen of another gateway', () => {
+describe('the status of another gateway', () => {
   it('is the sum of its clusters, and the soonest of them', () => {
     const idle = { waitS: 0, costModel: costModel(0.0001) }
     expect(
@@ -31,7 +31,7 @@ describe('what is seen of another gateway', () => {
     ).toMatchObject({ ...way, engines: 6, requests: 8, queued: 3, expectedTtftMs: expect.closeTo(30 + 102.4) })
   })
 
-  it('is that nothing can be expected where nobody may be given a prompt', () => {
+  it('has no predicted TTFT if no engine is available', () => {
     expect(regionStatusOf([outlook({ engines: 0, queued: 0, soonest: null, usual: null })], way)).toMatchObject({
       engines: 0,
       queued: 0,
