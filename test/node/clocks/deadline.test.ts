@@ -51,7 +51,7 @@ describe('a deadline', () => {
     expect(order).toEqual(['moved', 'last'])
   })
 
-  it('that was cancelled does not fire, and can be set anew', async () => {
+  it('that was cancelled does not fire, and can be set again', async () => {
     let fired = 0
     const deadline = new Deadline(() => fired++)
     deadline.set(1)
@@ -64,7 +64,7 @@ describe('a deadline', () => {
     expect(fired).toBe(1)
   })
 
-  it('may set itself, and cancel others, as it fires', async () => {
+  it('may set itself, and cancel others, when it fires', async () => {
     let fired = 0
     const other = new Deadline(() => (fired = -100))
     await new Promise<void>((resolve) => {

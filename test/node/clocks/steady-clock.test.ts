@@ -18,7 +18,7 @@ function machine() {
 }
 
 describe('a steady clock', () => {
-  it('never goes back, and runs a hundredth slower at most, however the machine’s clock is set', () => {
+  it('never decreases, and runs at most a hundredth slower, however the system clock is set', () => {
     const step = fc.record({
       pass: fc.double({ min: 0, max: 5_000, noNaN: true }),
       set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })),
@@ -39,7 +39,7 @@ describe('a steady clock', () => {
     )
   })
 
-  it('tells the machine’s time, a second after it was set forward and a hundred times as long after it was set back', () => {
+  it('follows the system clock a second after a forward step, and a hundred times as long after a backward step', () => {
     const { times, now, pass } = machine()
     expect(pass(500)).toBe(times.wall)
     times.wall += 3_600_000
@@ -56,7 +56,7 @@ afterEach(() => {
   Date.now = realNow
 })
 
-it('a gateway goes on asking engines how they are, and believes them, when its machine’s clock is set back', async () => {
+it('a gateway keeps probing engines if the system clock is set back', async () => {
   let status = 200
   const engine = http.createServer((_request, response) => void response.writeHead(status).end())
   await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))

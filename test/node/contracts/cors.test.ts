@@ -129,19 +129,22 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
     ['in one piece', {}, 200],
     ['as a stream', { stream: true }, 200],
     ['that refuses', { user: 'wrong' }, 400],
-  ])('%s is told by us alone that the page may read it, and keeps its other vary', async (_kind, body, status) => {
-    const response = await ask(body, page)
-    expect([response.statusCode, both(response)]).toEqual([status, [...lent, 'vary: accept-encoding'].toSorted()])
-    expect(await text(response)).toContain(status === 400 ? 'wrong' : 'choices')
-  })
+  ])(
+    '%s is readable by the page only through the gateway’s headers, and keeps its other vary',
+    async (_kind, body, status) => {
+      const response = await ask(body, page)
+      expect([response.statusCode, both(response)]).toEqual([status, [...lent, 'vary: accept-encoding'].toSorted()])
+      expect(await text(response)).toContain(status === 400 ? 'wrong' : 'choices')
+    },
+  )
 
-  it('may be read when there is none', async () => {
+  it('is readable if no engine is available', async () => {
     const response = await ask({ model: 'dead' }, page)
     expect([response.statusCode, both(response)]).toEqual([503, lent.toSorted()])
     expect(await text(response)).toContain('no_engine_available')
   })
 
-  it('says nothing of pages to who is none, nor to those of other origins', async () => {
+  it('has no CORS headers for clients without an origin and for other origins', async () => {
     for (const stream of [false, true]) {
       const response = await ask({ stream })
       expect(lines(response)).toEqual(['vary: accept-encoding'])
@@ -152,12 +155,12 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
     }
   })
 
-  it('was never asked of the engine by the page’s origin', () => {
+  it('is requested from the engine without the page’s origin', () => {
     expect(origins.length).toBeGreaterThan(0)
     expect(new Set(origins)).toEqual(new Set([undefined]))
   })
 
-  it('may be read where the engine keeps it', async () => {
+  it('is readable if stored on the engine', async () => {
     await text(await ask({ input: 'x' }, page, '/v1/responses'))
     const kept = await ask({}, page, '/v1/responses/resp_1', 'GET')
     expect([kept.statusCode, both(kept)]).toEqual([200, [...lent, 'vary: accept-encoding'].toSorted()])
@@ -165,7 +168,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
   })
 })
 
-it('an engine lets no page read an answer where the gateway lets none', async () => {
+it('a response has no CORS headers of the engine if the gateway allows no origin', async () => {
   const gateway = await startSilent(documentOf(null))
   for (const host of Object.values(servers)) {
     for (const stream of [false, true]) {

@@ -13,7 +13,7 @@ async function example(name: string, port: number): Promise<string> {
 }
 
 describe('the examples of split serving', () => {
-  it('prefill on one engine and decode on another, when the prompt is long enough', async () => {
+  it('run the prefill on one engine and the decode on another if the prompt is long enough', async () => {
     const [, long, short] = (await example('prefill-decode', ownPorts(10))).split('curl -iN')
     expect(long).toMatch(
       /x-firstlight-prefill: prefill-\d\n +x-firstlight-engine: decode-\d\n.*prefill_leg;dur=.*\n +\w+( \w+){11}/,

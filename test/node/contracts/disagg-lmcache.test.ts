@@ -73,7 +73,7 @@ describe('prefill and decode by lmcache', () => {
     bridge.close()
   })
 
-  it('asks for ids, then for one token of them with the receiver’s address, then for the rest', async () => {
+  it('requests ids, then one token with the receiver’s address, then the rest', async () => {
     const answer = await bench.ask(chat, {
       model: 'wire',
       messages,
@@ -124,7 +124,7 @@ describe('prefill and decode by lmcache', () => {
     ['no limit on a chat, which is no limit', chat, {}, null],
     ['no limit on a completion, which is 16', completions, {}, 15],
     ['null on a completion, which is no limit', completions, { max_tokens: null }, null],
-  ])('takes the first token off %s', async (_name, path, limit, left) => {
+  ])('removes the first token from %s', async (_name, path, limit, left) => {
     const prompt = path === chat ? { messages } : { prompt: 'the owl and the cat' }
     const body = { model: 'limits', temperature: 0, ...prompt, ...limit }
     const answer = await bench.ask(path, body)
@@ -151,7 +151,7 @@ describe('prefill and decode by lmcache', () => {
     expect(split!.why).toMatch(/^cannot be split: /)
   })
 
-  it('names the decoder that was chosen, on a second attempt as well, and tells the first token once', async () => {
+  it('names the chosen decode engine, also on a second attempt, and sends the first token once', async () => {
     bench.engine('d0').setFault({ kind: 'status', status: 500 })
     bench.engine('d1').setFault({ kind: 'slow', delayMs: 20 })
     for (let at = 0; at < 2; at++) {
@@ -221,7 +221,7 @@ describe('prefill and decode by lmcache', () => {
     it.each([
       ['a text', 'the owl and the cat'],
       ['ids', [1001, 1002, 1003]],
-    ])(`lets another prefill engine do it after ${fault}, be the prompt %s`, async (_name, prompt) => {
+    ])(`uses another prefill engine after ${fault}, for prompt %s`, async (_name, prompt) => {
       bench.engine('p0').setFault(rule)
       for (const stream of [false, true]) {
         const body = { model: keyOf(fault), prompt, max_tokens: 4, temperature: 0, stream }
@@ -242,7 +242,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('passes on what the prefill engine refuses, and asks nobody else', async () => {
+  it('returns the prefill engine’s rejection without another request', async () => {
     const error = { error: { message: 'the prompt is too long', type: 'BadRequestError', param: null, code: 400 } }
     bench.engine('p0').setFault({ kind: 'status', status: 400, body: error })
     const answer = await bench.ask(chat, { model: 'refused', messages, max_tokens: 4, stream: true })
@@ -251,7 +251,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('stops for a client that leaves while the cache is on its way, and decodes nothing', async () => {
+  it('stops if the client disconnects during the transfer, without decoding', async () => {
     ready = 'never'
     const client = new AbortController()
     const answer = bench
@@ -308,7 +308,7 @@ describe('prefill and decode by lmcache', () => {
     await bench.quiet()
   })
 
-  it('is told by a client that leaves in the middle', async () => {
+  it('receives the disconnect of a client', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
     const client = new AbortController()
     const response = await fetch(`${bench.gateway.url}${chat}`, {

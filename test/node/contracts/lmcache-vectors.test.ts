@@ -159,6 +159,6 @@ describe('the simulated coordinator', () => {
     },
   )
 
-  it('refuses what asks for nothing', async () =>
+  it('rejects an empty request', async () =>
     expect((await ask(named('lookup-empty'))).status).toBe(named('lookup-empty').response.status))
 })

@@ -37,7 +37,7 @@ const read = async (path: string) =>
 const bookings = async () =>
   (JSON.parse(await read('/v1/firstlight/fleet')) as { pools: readonly { bookings: number }[] }).pools[0]!.bookings
 
-it('a client that leaves a native stream whose engine hangs leaves no booking behind', async () => {
+it('a client that leaves a native stream of a hung engine leaves no booking', async () => {
   const leave = new AbortController()
   const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'x' }] })
   const response = await fetch(`${worker.url}/v1/chat/completions`, {

@@ -104,7 +104,7 @@ async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
 const urlsOf = (list: readonly Routed[]): string[] => list.map(({ url }) => url)
 
 describe('the smoke checks of every routing logic', () => {
-  it('health, a list of models, one chat completion', async () => {
+  it('serves health, a list of models and one chat completion', async () => {
     const { gateway } = await start({ policy: 'round_robin' })
     expect((await fetch(`${gateway.url}/health`)).status).toBe(200)
     const models = (await (await fetch(`${gateway.url}/v1/models`)).json()) as { data: { id: string }[] }
@@ -130,7 +130,7 @@ describe('roundrobin', () => {
 })
 
 describe('session', () => {
-  it('keeps the five requests of each of eight sessions on one engine each, and uses both', async () => {
+  it('keeps the five requests of each of eight sessions on one engine, and uses both engines', async () => {
     await start({ policy: 'session' })
     const ids = Array.from({ length: 40 }, (_, at) => `s-${at}`)
     // Interleaved, as sessions come.
@@ -142,7 +142,7 @@ describe('session', () => {
     expect(new Set([...bySession.values()].flatMap(urlsOf)).size).toBe(2)
   })
 
-  it('without a session id still answers, and says None', async () => {
+  it('without a session id answers, and logs None', async () => {
     await start({ policy: 'session' })
     await completion('s-none', 'Hello')
     expect((await routed(['s-none']))[0]!.session).toBe('None')
@@ -156,7 +156,7 @@ const chunks = (group: number, count: number): string =>
   ).join('')
 
 describe('prefixaware', () => {
-  it('keeps each of six groups of growing and shrinking prompts on one engine, and spreads the groups over both', async () => {
+  it('keeps each of six groups of growing and shrinking prompts on one engine, and uses both engines', async () => {
     await start({ policy: 'prefix' })
     const groups = Array.from({ length: 6 }, (_, group) => group)
     // Growing, then shrinking, group by group, as the test there does at low load.

@@ -76,7 +76,7 @@ afterAll(async () => {
   }
 })
 
-it('tell of each engine once, however often they ask each other', async () => {
+it('count each engine once, however often they query each other', async () => {
   await until(async () => (await told('paris')).regionDigests.length === 2)
   for (let i = 0; i < 10; i++) {
     // Until it has asked the other again.
@@ -90,7 +90,7 @@ it('tell of each engine once, however often they ask each other', async () => {
   expect((await told('tokyo')).regionDigests.map(({ via }) => via!.length)).toEqual([1, 2])
 })
 
-it('take from each other what is too much for one, and refuse when both are full', async () => {
+it('serve the overflow of each other, and refuse when both are full', async () => {
   const answers = []
   for (let i = 0; i < 4; i++) answers.push(await ask('paris', '/v1/chat/completions', chat(`What is known of ${i}?`)))
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])

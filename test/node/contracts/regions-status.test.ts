@@ -78,7 +78,7 @@ afterAll(async () => {
 })
 
 describe('a cluster behind another gateway', () => {
-  it('shows in the fleet what that one told: its engines, its load, the way there', async () => {
+  it('is in the fleet with its engines, load and distance', async () => {
     const [seen, gone, coarse, own] = await until(async () => {
       const pools = await fleetOf()
       return pools[0]!.gateway?.engines === 3 && pools[2]!.gateway ? pools : null
@@ -93,7 +93,7 @@ describe('a cluster behind another gateway', () => {
     expect(engineKeys(own!)).toContain('queued_prefill_s')
   })
 
-  it('says of the gateway itself what was sent there, and no queue, cache or pace of an engine', async () => {
+  it('has the requests sent there, and no queue, cache or speed of an engine', async () => {
     const served = async () => (await fleetOf())[0]!.engines[0]!.requests_total! > 0
     await until(async () => (await chat(edge.url)) === 200 && served())
     const [seen] = await fleetOf()
@@ -118,7 +118,7 @@ describe('a cluster behind another gateway', () => {
     expect(pools[3]!).not.toHaveProperty('gateway')
   })
 
-  it('has metrics of its own, and no sample of what is not known', async () => {
+  it('has metrics of its own, without samples of unknown values', async () => {
     const read = await metrics()
     const of = (name: string) => read.get(name)?.samples.map(({ labels, value }) => [labels['cluster'], value])
     expect(of('firstlight_region_engines')).toEqual([
@@ -143,7 +143,7 @@ describe('a cluster behind another gateway', () => {
       expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
   })
 
-  it('shows in the fleet of a Worker, too, which drains no gateway: no isolate can tell all others', async () => {
+  it('is also in the fleet of a Worker, which cannot drain a gateway, because isolates share no state', async () => {
     const bearer = { authorization: 'Bearer a' }
     const document = {
       open: true,
@@ -172,7 +172,7 @@ describe('a cluster behind another gateway', () => {
     }
   })
 
-  it('says how old what it told is once it is gone', async () => {
+  it('has the age of its last digest once it is gone', async () => {
     await paris.close()
     await until(async () => (await fleetOf())[0]!.gateway?.reachable === false)
     const heardMs = async () => (await fleetOf())[0]!.gateway!.age_ms

@@ -112,7 +112,7 @@ const knows = (gateway: Started, wanted: string): Promise<void> =>
   expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
 
 describe('two gateways that are each other’s engine', () => {
-  it('end a request after one round: each log names the address that leads back, and the client is told no address', async () => {
+  it('end a request after one round: each log has the address of the loop, and the client gets no address', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const [one, two] = [await start(a, poolOf({ two: at(b) })), await start(b, poolOf({ one: at(a) }))]
     await knows(one, 'two')
@@ -142,7 +142,7 @@ describe('two gateways that are each other’s engine', () => {
     )
   })
 
-  it('serve every request where one of them has an engine, and neither loses faith in the other for what it was sent in vain', async () => {
+  it('serve every request if one of them has an engine, and open no circuit for refused loops', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const [one, two] = [
       await start(a, poolOf({ two: at(b) })),
@@ -159,7 +159,7 @@ describe('two gateways that are each other’s engine', () => {
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'open'])
   })
 
-  it('tell a client that the other one’s engine is merely away, or full, to come again', async () => {
+  it('return a retryable error if the other one’s engine is only away or full', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const away = await start(a, poolOf({ two: at(b), away: at(ownPorts(1)) }))
     await start(b, poolOf({ one: at(a) }))
@@ -169,8 +169,8 @@ describe('two gateways that are each other’s engine', () => {
   })
 })
 
-describe('a gateway whose engine is a balancer before itself', () => {
-  it('is told so by the doctor', async () => {
+describe('a gateway whose engine is a load balancer in front of it', () => {
+  it('is reported by the doctor', async () => {
     const port = ownPorts(1)
     const pool = poolOf({ round: await balancerTo(port), real: await engine() })
     await start(port, pool)
@@ -186,7 +186,7 @@ describe('a gateway whose engine is a balancer before itself', () => {
     expect(seen.code).toBe(1)
   })
 
-  it('is told so also where another gateway stands between', async () => {
+  it('is reported also if another gateway is in between', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const pool = poolOf({ two: at(b) })
     await start(a, pool)

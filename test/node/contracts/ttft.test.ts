@@ -18,7 +18,7 @@ it('keeps no report while reports are off, yet counts for the metrics', async ()
   expect((await ttft.rollups())[0]?.counts['requests:complete']).toBe(1)
 })
 
-it('counts what there was when it was asked, whatever ends while it is at it', async () => {
+it('counts the records at the time of the call, whatever ends meanwhile', async () => {
   const ttft = memoryTtft({ store: null })
   const records = Array.from({ length: 60 }, (_, at) => record({ engine: `engine-${at}`, stages: { ttft: 300 } }))
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records })

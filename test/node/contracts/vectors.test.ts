@@ -60,7 +60,7 @@ function ask({ name, request }: Exchange): ReturnType<typeof send> {
   })
 }
 
-describe('what a real engine said arrives as it said it, and it got what the client said', () => {
+describe('responses of a real engine arrive unchanged, and the engine gets the client’s request', () => {
   it('in 110 exchanges and more', () => expect(forwarded.length).toBeGreaterThan(110))
 
   it.each(forwarded.map((exchange) => [exchange.name, exchange] as const))('%s', async (name, exchange) => {
@@ -131,7 +131,7 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   // Usage on every event is there for the client, and no engine breaks a record over lines.
   it.each(
     whole.filter(({ usage, file }) => usage !== null && !/each|lines/.test(file)).map(({ file, says }) => [says, file]),
-  )('without the usage record when only we asked for it: %s', async (_, file) => {
+  )('has no usage record if only the gateway requested it: %s', async (_, file) => {
     const text = bytes(`sse/${file}`)
     const seen = describeStreams(
       { [file]: await stream(text, [], { ...request, stream_options: undefined }) },
@@ -142,8 +142,8 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   })
 })
 
-describe('a stream in which a busy engine says so after its head', () => {
-  it('is ours to say when nobody else is left', async () => {
+describe('a stream of a busy engine whose error follows its head', () => {
+  it('ends in the gateway’s error if no engine is left', async () => {
     const player = await recordedEngine([])
     const through = await open(player)
     player.stream(bytes('sse/busy.sse'), [])
@@ -186,7 +186,7 @@ describe('a stream that ends too early never looks complete', () => {
 })
 
 describe('the list of streams', () => {
-  it('says what is in the files', () => {
+  it('equals the recorded files', () => {
     const files = Object.fromEntries(streams.map(({ file }) => [file, bytes(`sse/${file}`).toString('utf8')]))
     expect(describeStreams(files, new Set(streams.filter(({ made }) => made).map(({ file }) => file)))).toEqual(streams)
   })

@@ -68,21 +68,21 @@ describe('the names of engines', () => {
     vi.useRealTimers()
   })
 
-  it('are looked up as often as the configuration says, and an order that turns is no change', async () => {
+  it('are resolved at the configured interval, and another order is no change', async () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2')
     await vi.advanceTimersByTimeAsync(10_050)
     expect(asked).toHaveLength(1 + 10)
     expect(changes).toBe(0)
   })
 
-  it('tell of an engine that is new', async () => {
+  it('report a new engine', async () => {
     answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
     await vi.advanceTimersByTimeAsync(1_200)
     expect(changes).toBe(1)
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'a-10.0.0.3', 'fixed'])
   })
 
-  it('say it again while nobody takes it', async () => {
+  it('report it again until it is adopted', async () => {
     answers['a'] = says('10.0.0.1')
     await vi.advanceTimersByTimeAsync(6_000)
     expect(changes).toBeGreaterThan(1)
@@ -119,7 +119,7 @@ describe('the names of engines', () => {
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
   })
 
-  it('do not hold up a start for ever, and count when they answer at last', async () => {
+  it('do not block a start forever, and are used when they resolve', async () => {
     let answer: (addresses: readonly string[]) => void = () => undefined
     answers['slow'] = () => new Promise((resolve) => (answer = resolve))
     const resolving = discovery.resolve(configOf('a', 'slow'))
@@ -133,7 +133,7 @@ describe('the names of engines', () => {
     expect(engineIds(await discovery.resolve(configOf('a', 'slow')))).toContain('slow-10.0.0.5')
   })
 
-  it('tell of news though another name’s server never answers, nor is asked again before it does', async () => {
+  it('report changes while another name’s server hangs, which is not queried again meanwhile', async () => {
     answers['slow'] = () => new Promise(() => undefined)
     const resolving = discovery.resolve(configOf('slow', 'a'))
     await vi.advanceTimersByTimeAsync(3_000)
@@ -146,7 +146,7 @@ describe('the names of engines', () => {
     expect(asked.filter((name) => name === 'slow')).toHaveLength(1)
   })
 
-  it('do not lead to the gateway itself', async () => {
+  it('do not resolve to the gateway itself', async () => {
     const warn = vi.fn()
     const found = new Discovery({
       lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'),
@@ -163,7 +163,7 @@ describe('the names of engines', () => {
     expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
   })
 
-  it('lead to none that another leads to, which is said once', async () => {
+  it('do not resolve to engines of another name, which is logged once', async () => {
     const warn = vi.fn()
     const found = new Discovery({ lookup: says('10.0.0.1'), log: { ...quiet, warn } })
     for (let at = 0; at < 2; at += 1)
@@ -176,7 +176,7 @@ describe('the names of engines', () => {
     expect(warn).toHaveBeenCalledTimes(2)
   })
 
-  it('are looked up more often as soon as the configuration says so', async () => {
+  it('are resolved more often as soon as the configuration requires it', async () => {
     const seldom = {
       ...configOf('a'),
       clusters: configOf('a').clusters.map((cluster) => ({
@@ -192,7 +192,7 @@ describe('the names of engines', () => {
     expect(asked).toHaveLength(3)
   })
 
-  it('do not make two engines of one where an answer has its other family alone, until that is so for good', async () => {
+  it('do not split an engine whose answer has only its other address family, unless it stays so', async () => {
     answers['a'] = says('fd00::1', 'fd00::2')
     await vi.advanceTimersByTimeAsync(2_300)
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
@@ -216,7 +216,7 @@ describe('the names of engines', () => {
   })
 })
 
-it('the system knows where localhost is, in one family', async () => {
+it('the system resolves localhost to one family', async () => {
   expect([['127.0.0.1'], ['::1']]).toContainEqual(await systemLookup('localhost'))
 })
 
@@ -310,7 +310,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
       return [...new Set(answered)].sort()
     }
 
-    it('has none at first, then serves with those that come, and with those that stay', async () => {
+    it('starts without engines, then uses those that appear, and keeps those that stay', async () => {
       expect(await ask()).toBe(503)
       addresses = ['127.0.0.1', '127.0.0.2']
       await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
@@ -324,7 +324,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
       await expect.poll(ask).toBe(503)
     })
 
-    it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
+    it('adopts new engines without reading a replaced vocabulary file', async () => {
       addresses = ['127.0.0.1']
       await expect.poll(round).toEqual(['127.0.0.1'])
       rmSync(join(folder, 'm.vocab'))
@@ -334,7 +334,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
   },
 )
 
-it('the doctor examines each of them, and says what is wrong with a name that has none', async () => {
+it('the doctor checks each of them, and reports a name without addresses', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
   const file = join(folder, 'firstlight.yaml')
   const port = ownPorts(1)

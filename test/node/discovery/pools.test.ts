@@ -129,7 +129,7 @@ it('prefill and decode engines behind two names share each request, also those t
   )
 })
 
-it('one name is of both pools that have it, each with a port of its own, and they follow it together', async () => {
+it('one name in two pools, each with its own port, is resolved for both', async () => {
   const [one, other] = [await serveEngines(), await serveEngines()]
   addresses = { 'engines.example': ['127.0.0.1', '127.0.0.2'] }
   const poolOf = (model: string, port: number) => ({

@@ -35,7 +35,7 @@ async function open(answer: RawEngine['answer'], options: WireOptions = {}): Pro
 
 const settledOnce = (): Promise<boolean> => until(() => wire.ends.length === 1)
 
-describe('heads that two parsers could read differently are refused, and nothing of them is forwarded', () => {
+describe('heads that two parsers could read differently are rejected, and nothing of them is forwarded', () => {
   const bad: Record<string, string> = {
     'length and chunked': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
     'two lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk',
@@ -63,7 +63,7 @@ describe('a broken stream never looks like a clean end', () => {
   it.each([
     ['reset', (socket: net.Socket) => void socket.resetAndDestroy()],
     ['closed', (socket: net.Socket) => void socket.end()],
-  ])('%s between events: one error event, then the cut', async (_name, end) => {
+  ])('%s between events: one error event, then the end', async (_name, end) => {
     await open((socket) => {
       socket.write(HEAD + chunk(EVENT))
       void turns().then(() => end(socket))
@@ -88,7 +88,7 @@ describe('a broken stream never looks like a clean end', () => {
   it.each([
     ['in one piece', false],
     ['later', true],
-  ])('a clean end without [DONE], %s, where [DONE] is promised', async (_name, later) => {
+  ])('a clean end without the promised [DONE], %s', async (_name, later) => {
     await open(
       (socket) => {
         socket.write(HEAD + chunk(EVENT) + (later ? '' : '0\r\n\r\n'))
@@ -158,7 +158,7 @@ describe('a client that leaves frees its engine', () => {
   })
 })
 
-it('holds a fast engine back for a slow reader, and loses nothing', async () => {
+it('applies backpressure of a slow reader to a fast engine, without loss', async () => {
   const block = `data: ${'x'.repeat(64_000)}\n\n`
   let sent = 0
   await open((socket) => {
@@ -190,7 +190,7 @@ it('holds a fast engine back for a slow reader, and loses nothing', async () => 
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 400 })
 })
 
-it('tries a fresh connection once when the engine closed an idle one as we took it', async () => {
+it('retries once on a new connection if the engine closed an idle one', async () => {
   const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
   await open((socket) => void socket.write(answer))
   expect((await ask(wire.port)).body).toBe('ok')

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { until } from '../../wait.ts'
 
-it('an engine that nobody asks any more is forgotten with its connections, and known again when it is asked', async () => {
+it('an unused engine is forgotten with its connections, and connected again on the next request', async () => {
   const engines = await Promise.all([engine(), engine()])
   let now = 0
   const origin = socketOrigin({ now: () => now, sweepMs: 5 })

@@ -80,7 +80,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
     }
   })
 
-  it('arrives whole when it comes in many pieces', async () => {
+  it('arrives complete if it comes in many pieces', async () => {
     const cuts = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
     await inPieces(text, cuts)
     for (const wire of [shown, shownInSteps]) await expectWhole(wire, EVENTS.join(''))
@@ -88,7 +88,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
   })
 })
 
-it('passes chunks on as the engine framed them when nothing is hidden', async () => {
+it('keeps the engine’s chunks if nothing is hidden', async () => {
   engine.answer = async (socket) => {
     socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5), 'latin1')
     await turns()
@@ -98,7 +98,7 @@ it('passes chunks on as the engine framed them when nothing is hidden', async ()
   expect(answer.raw).toContain(';engine=1')
 })
 
-it('puts exactly this on the wire: one head, and the engine’s chunks, no byte of Node’s own framing', async () => {
+it('writes exactly one head and the engine’s chunks, without Node’s own framing', async () => {
   const body = chunked(EVENTS.slice(0, 2), ';a=b')
   engine.answer = (socket) => void socket.write(HEAD + body, 'latin1')
   const { raw } = await ask(shown.port)
@@ -144,14 +144,14 @@ it('frames a body that only the close ends', async () => {
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'until the end' })
 })
 
-it('serves fifty requests in turn over one connection', async () => {
+it('serves fifty requests in sequence over one connection', async () => {
   await inPieces(HEAD + SHAPES['an event a chunk']!, [])
   const before = engine.accepted
   for (let i = 0; i < 50; i++) expect((await ask(shown.port)).whole).toBe(true)
   expect(engine.accepted - before).toBeLessThanOrEqual(1)
 })
 
-it('delivers the answer but not what an engine sends after it', async () => {
+it('delivers the response without later bytes of the engine', async () => {
   const one = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
   engine.answer = (socket) => void socket.write(`${one}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)
   expect((await ask(shown.port)).body).toBe('ok')

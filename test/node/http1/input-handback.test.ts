@@ -76,7 +76,7 @@ const ask = async (content: string, begun = (): void => {}): Promise<string> => 
 }
 
 describe('the memory of a long body', () => {
-  it('is given back when its answer begins', async () => {
+  it('is freed when its response begins', async () => {
     let got = ''
     engine = async (socket, read) => {
       got = await read()

@@ -59,7 +59,7 @@ describe('an engine behind TLS', () => {
     expect(got.body.endsWith(answer)).toBe(true)
   })
 
-  it('is not believed when nobody trusts its certificate', async () => {
+  it('is rejected if its certificate is not trusted', async () => {
     await open(localhost, {})
     expect(await ask(wire.port)).toMatchObject({ whole: true, body: 'connect' })
   })

@@ -114,20 +114,20 @@ describe('the own HTTP/1.1 server', () => {
     ['a body in chunks', 'chunked', '3\r\nabc\r\n1;a="b"\r\nd\r\n0\r\n\r\n', 'plain 4'],
     ['chunks in capitals', 'CHUNKED', '00A\r\n0123456789\r\n0\r\nx-trailer: 1\r\n\r\n', 'plain 10'],
     ['no chunk but the last', 'chunked', '0\r\n\r\n', 'plain 0'],
-  ])('takes %s', async (_, encoding, body, answer) => {
+  ])('accepts %s', async (_, encoding, body, answer) => {
     expect(await first(`${start}${host}transfer-encoding: ${encoding}\r\nconnection: close\r\n\r\n${body}`)).toBe(
       answer,
     )
   })
 
-  it('serves what stands behind the last chunk after the answer', async () => {
+  it('serves the request behind the last chunk after the response', async () => {
     const chunks = `${start}${host}transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`
     const client = connect().send(chunks + chunks + plain('{ }'))
     const bodies = [(await client.answer()).body, (await client.answer()).body, (await client.answer()).body]
     expect(bodies).toEqual(['plain 2', 'plain 2', 'plain 3'])
   })
 
-  it('takes a head in pieces, and the body behind it', async () => {
+  it('accepts a head in pieces, with the body behind it', async () => {
     const client = connect()
     for (const piece of [start.slice(0, 3), start.slice(3), host, end.slice(0, 5), end.slice(5)]) {
       client.send(piece)
@@ -144,7 +144,7 @@ describe('the own HTTP/1.1 server', () => {
     expect(answers).toEqual(['plain 2', 'plain 2', 'node:http', 'node:http'])
   })
 
-  it('cuts bodies and heads where they end, however they are cut into packets', async () => {
+  it('finds the end of bodies and heads for any split into packets', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }),
@@ -167,7 +167,7 @@ describe('the own HTTP/1.1 server', () => {
     )
   })
 
-  it('answers what is sent ahead in order, one at a time', async () => {
+  it('answers pipelined requests in order, one at a time', async () => {
     const { promise: sent, resolve: release } = Promise.withResolvers<void>()
     let running = 0
     let most = 0
@@ -211,7 +211,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(client.pending).toBe('')
   })
 
-  it('tells a handler of a client that broke off its body, once', async () => {
+  it('reports a client that disconnected in its body to the handler, once', async () => {
     const seen: unknown[] = []
     let begun = false
     serve = async (request) => {
@@ -228,7 +228,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(lines).toEqual([])
   })
 
-  it('tells a handler of a client that leaves before its answer', async () => {
+  it('reports a client that disconnected before its response to the handler', async () => {
     let begun = false
     let gone = false
     serve = (request) => {
@@ -243,7 +243,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     await until(() => gone)
   })
 
-  it('is closed when nothing comes, and when nothing comes any more', async () => {
+  it('is closed if no byte arrives, and if no further byte arrives', async () => {
     const silent = connect(impatient)
     const served = connect(impatient).send(plain())
     expect((await served.answer()).body).toBe('plain 2')
@@ -252,7 +252,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(late).toEqual([])
   })
 
-  it('whose request does not come in time is told so', async () => {
+  it('gets 408 if its request does not arrive in time', async () => {
     const half = connect(impatient).send(start)
     const body = connect(impatient).send(plain('{', 100))
     expect((await half.answer()).head).toContain('408')
@@ -285,7 +285,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     patient.close()
   })
 
-  it('gets a handler’s stream as it comes, and none of it after a break', async () => {
+  it('receives a handler’s stream as it is written, and nothing of it after an error', async () => {
     let feed!: ReadableStreamDefaultController<Uint8Array>
     serve = async () => new Response(new ReadableStream({ start: (controller) => void (feed = controller) }))
     const client = connect().send(plain())
@@ -297,7 +297,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     expect(client.pending).not.toContain('\r\n0\r\n')
   })
 
-  it('lets go of a stream whose client left', async () => {
+  it('cancels a stream whose client disconnected', async () => {
     let pulls = 0
     let cancelled = false
     serve = async () =>
@@ -318,7 +318,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     await until(() => cancelled)
   })
 
-  it('that fails is cut and logged, and the next one served', async () => {
+  it('that fails is cut and logged, and the next one is served', async () => {
     serve = () => Promise.reject(new Error('bug'))
     const client = connect().send(plain())
     await until(() => client.closed)
@@ -344,7 +344,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
 })
 
 describe('a connection that sends a body in chunks', () => {
-  it('lets others have their turn after 256 KiB, however much has arrived', async () => {
+  it('yields to others after 256 KiB, however much has arrived', async () => {
     const reads = Array.from({ length: 33 }, () => Buffer.from('1\r\na\r\n'.repeat(10_000)))
     reads.push(Buffer.from('0\r\n\r\n'))
     const socket = Object.assign(new EventEmitter(), {
@@ -389,7 +389,7 @@ describe('a connection that sends a body in chunks', () => {
 describe('the body of a plain request', () => {
   const headOf = (length: number) => parseRequestHead(`${start}host: a\r\ncontent-length: ${length}`)!
 
-  it('is what was sent, whatever the sizes of the reads, and reads that were copied are given back', async () => {
+  it('equals the sent bytes for any size of the reads, and copied reads are freed', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 2, maxLength: 8 }), async (sizes) => {
         const reads = sizes.map((size, i) => Buffer.alloc(size, 97 + i))
@@ -402,7 +402,7 @@ describe('the body of a plain request', () => {
     )
   })
 
-  it('leaves a read alone in which something else stands too, and one that it keeps', async () => {
+  it('keeps a read that contains other bytes, and one that it holds', async () => {
     const request = new Http1ServerRequest(headOf(40_000))
     const behind = Buffer.concat([Buffer.alloc(20_000, 'b'), Buffer.from('POST /')])
     request.take(Buffer.alloc(20_000, 'a'))
@@ -417,7 +417,7 @@ describe('the body of a plain request', () => {
     expect(whole.length).toBe(30_000)
   })
 
-  it('is given back on request, where it lies in memory of its own', async () => {
+  it('is freed on request if it has memory of its own', async () => {
     const request = new Http1ServerRequest(headOf(700_000))
     const kept = Buffer.alloc(100_000, 'a')
     for (let i = 0; i < 7; i++) request.take(Buffer.from(kept))

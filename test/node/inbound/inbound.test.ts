@@ -66,7 +66,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(bodyOf(both.asked[0]!)).toBe(bytes.toString('latin1'))
   })
 
-  it('is told to go on when it asks before it sends', async () => {
+  it('gets 100 Continue if it expects it', async () => {
     const body = chatBody()
     const client = connect().send(ask({ body: '', framing: `expect: 100-continue\r\ncontent-length: ${body.length}` }))
     expect(await client.interim()).toMatch(/^HTTP\/1\.1 100 /)
@@ -76,7 +76,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.asked[0]).not.toMatch(/expect/)
   })
 
-  it('that breaks off its body reaches no engine, and is told from a failure of ours', async () => {
+  it('that disconnects in its body reaches no engine, and is distinguished from a failure of the gateway', async () => {
     const client = connect().send(ask({ body: chatBody().slice(0, 20), framing: 'content-length: 500' }))
     await once(client.socket, 'connect')
     await turns()
@@ -110,7 +110,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.asked.length).toBeLessThan(2)
   })
 
-  it('whose declared body is too long is refused before it sends it', async () => {
+  it('with a too long declared body is rejected before it sends it', async () => {
     const client = connect().send(ask({ body: '', framing: 'content-length: 100000' }))
     const answer = await client.answer()
     expect(answer.head).toContain('413')
@@ -127,7 +127,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(both.asked).toHaveLength(1)
   })
 
-  it('that asks three times at once is answered in order', async () => {
+  it('that sends three requests at once gets responses in order', async () => {
     let count = 0
     both.answer = (socket) => {
       const body = `{"n":${++count}}`
@@ -176,7 +176,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     expect(answer).toMatchObject({ whole: true, head: expect.stringContaining('401') })
   })
 
-  it('that names two keys has none', async () => {
+  it('with two keys counts as one without', async () => {
     const client = connect().send(ask({ headers: `${key}authorization: Bearer other\r\n` }))
     expect((await client.answer()).head).toContain('401')
   })

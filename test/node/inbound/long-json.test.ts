@@ -104,7 +104,7 @@ const request = fc
   .map(([[endpoint, shape], a, b]) => ({ endpoint, bytes: bytesOf(shape(a, b)) }))
 
 describe('a request with a long prompt', () => {
-  it('is the document that JSON.parse makes of it', () => {
+  it('equals the result of JSON.parse', () => {
     fc.assert(
       fc.property(request, ({ bytes }) => {
         const parsed = parseLong(bytes)
@@ -137,7 +137,7 @@ describe('a request with a long prompt', () => {
     )
   })
 
-  it('keeps long texts as bytes only where prompts are read, and as the bytes of the body where they have no escapes', () => {
+  it('keeps long texts as bytes only in prompts, and as bytes of the body if they have no escapes', () => {
     const bytes = bytesOf(
       `{"messages":[{"role":"user","name":"${'n'.repeat(5000)}","content":"${'é'.repeat(50_000)}"}],"user":"${'u'.repeat(5000)}"}`,
     )
@@ -196,7 +196,7 @@ describe('a document is parsed whole', () => {
     expect(() => parseWhole(bytes)).not.toThrow()
   })
 
-  it('whatever is wrong with it: no document that JSON.parse refuses is taken, and none becomes another', () => {
+  it('accepts no document that JSON.parse rejects, and changes none', () => {
     const bytes = bytesOf(
       `{"messages":[{"role":"user","content":"${'plain '.repeat(11_000)}"},{"content":"${'a\\n\\u00e9é '.repeat(1_000)}"}],"stream":true}`,
     )
@@ -229,12 +229,12 @@ describe('a document is parsed whole', () => {
     ['a text with escapes and without an end', `{"prompt":"\\n${text}\\`, /not valid JSON/],
     ['a list', `["${text}"]`, /must be a JSON object, not an array/],
     ['a text alone', `"${text}"`, /must be a JSON object, not a string/],
-  ])('to say what is wrong with %s', async (_, json, message) => {
+  ])('rejects %s', async (_, json, message) => {
     const source = new Request('http://x', { method: 'POST', body: json })
     await expect(readJson(source, { bodyBytes: 10_000_000 }, { parseLong })).rejects.toThrow(message)
   })
 
-  it('to say that its bytes are no UTF-8', async () => {
+  it('rejects invalid UTF-8', async () => {
     const body = bytesOf(`{"prompt":"${text}"}`)
     body[500] = 0xff
     await expect(
@@ -244,7 +244,7 @@ describe('a document is parsed whole', () => {
 })
 
 describe('a text in JSON', () => {
-  it('without its escapes is what JSON.parse makes of it, from any place to its closing quote', () => {
+  it('unescapes like JSON.parse, from any position to the closing quote', () => {
     fc.assert(
       fc.property(fc.nat(9), fc.array(written, { maxLength: 60 }), (before, letters) => {
         const json = `"${letters.join('')}"`
@@ -260,7 +260,7 @@ describe('a text in JSON', () => {
     )
   })
 
-  it('has a control character where any byte is below 32, in whatever word', () => {
+  it('detects a byte below 32 at any position of a word', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(fc.integer({ min: 0x20, max: 0xff }), fc.integer({ min: 0x7e, max: 0x82 })), {
@@ -283,7 +283,7 @@ describe('a text in JSON', () => {
 })
 
 describe('a document of megabytes', () => {
-  it('is the same where others get their turn within its escapes, and they do', async () => {
+  it('is equal with yields during its escapes, and yields', async () => {
     let turns = 0
     const inTurns = parseLongInTurns(async () => void turns++)
     // Slices end within escapes, too.
@@ -296,7 +296,7 @@ describe('a document of megabytes', () => {
     }
   })
 
-  it('is given up where it is no JSON, however late that shows', async () => {
+  it('is rejected if it is not JSON, however late that shows', async () => {
     const inTurns = parseLongInTurns(async () => {})
     expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}\\x"}`))).toBeNull()
     expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}`))).toBeNull()

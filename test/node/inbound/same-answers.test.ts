@@ -102,7 +102,7 @@ async function same(sent: Sent): Promise<Seen> {
 
 const labelled = ['X-Request-Id', 'both-1'] as const
 
-describe('both servers of a gateway on Node refuse alike:', () => {
+describe('both servers of a gateway on Node reject alike:', () => {
   const cases = Object.values(gatewayCases)
     .flat()
     .filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
@@ -132,20 +132,20 @@ const chat = (more: object = {}): string =>
   JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'Grüße' }], ...more })
 
 describe('both servers of a gateway on Node serve alike:', () => {
-  it('an answer in one piece', async () => {
+  it('a non-streaming response', async () => {
     const { answer, asked } = await same({ headers: [key, labelled], body: chat() })
     expect(answer.head).toContain('200 ok')
     expect(asked).toHaveLength(1)
   })
 
-  it('a stream whose usage we ask for, and keep', async () => {
+  it('a stream with usage for the gateway only', async () => {
     both.answer = streams
     const { answer, asked } = await same({ headers: [key, labelled], body: chat({ stream: true }) })
     expect(asked[0]).toContain('"include_usage":true')
     expect(answer.body).toBe(STREAM[0]! + STREAM[2]!)
   })
 
-  it('a stream whose usage the client asks for', async () => {
+  it('a stream with usage for the client', async () => {
     both.answer = streams
     const { answer } = await same({
       headers: [key, labelled],

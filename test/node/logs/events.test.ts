@@ -24,12 +24,12 @@ function events(): { readonly file: string; readonly level: string; readonly eve
   ])
 }
 
-it('names each event in lower-case words with a _ between them, so that a filter for one needs no quotes', () => {
+it('names each event in lower-case words joined by _, so that a filter needs no quotes', () => {
   expect(events().length).toBeGreaterThan(90)
   expect(events().filter(({ event }) => !/^[a-z]+(?:_[a-z]+)*$/.test(event))).toEqual([])
 })
 
-it('warns of nothing that no page of the docs explains', () => {
+it('logs no warning that the docs do not explain', () => {
   const pages = read('docs/*.md')
     .map(({ text }) => text)
     .join('\n')

@@ -16,7 +16,7 @@ function logged(
 }
 
 describe('the log', () => {
-  it('is one JSON line an event, with level, time and fields', () => {
+  it('writes one JSON line per event, with level, time and fields', () => {
     expect(logged({ engine: 'a' })).toEqual([
       { level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), event: 'happened', engine: 'a' },
     ])
@@ -26,7 +26,7 @@ describe('the log', () => {
     expect(logged({}, 'warn')).toEqual([])
   })
 
-  it('drops credentials and what users wrote, whoever passes them', () => {
+  it('drops credentials and texts of users, from any caller', () => {
     expect(
       JSON.stringify(
         logged({ authorization: 'hush', prompt: 'hush', messages: ['hush'], key: 'hush', headers: ['hush'] }),
@@ -34,12 +34,12 @@ describe('the log', () => {
     ).not.toContain('hush')
   })
 
-  it('tells an error with its causes', () => {
+  it('formats an error with its causes', () => {
     const error = new TypeError('outer', { cause: new Error('inner') })
     expect(logged({ error })[0]).toMatchObject({ error: { message: 'TypeError: outer <- Error: inner' } })
   })
 
-  it('shows where an unexpected error began, and no stack of an engine that could not be reached', () => {
+  it('has the stack of an unexpected error, and none for an unreachable engine', () => {
     const unexpected = logged({ error: new TypeError('x is undefined') })[0]!['error']
     expect(unexpected).toMatchObject({ stack: expect.arrayContaining([expect.stringContaining('at ')]) })
     const cause = Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:8000'), { code: 'ECONNREFUSED' })
@@ -50,7 +50,7 @@ describe('the log', () => {
   })
 })
 
-it('says more, or less, once it is told to', () => {
+it('changes its level at runtime', () => {
   const lines: string[] = []
   const log = openLog('warn', { write: (line) => void lines.push(line) })
   for (const level of ['info', 'silent', 'debug'] as const) {
@@ -88,7 +88,7 @@ ${body}`
     }
   }
 
-  it('whose reader stands still waits for nobody, loses whole lines only, and says how many', async () => {
+  it('never waits for a blocked reader, drops whole lines only, and counts them', async () => {
     const { child, heard } = started(
       `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
 say('logged')
@@ -118,7 +118,7 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + asked)
   })
 
-  it('ends with its last line, where a reader is only slow', async () => {
+  it('writes its last line at exit if the reader is only slow', async () => {
     const { child } = started(
       `for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`,
       'pipe',

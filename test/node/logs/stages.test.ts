@@ -4,7 +4,7 @@ import { openLog } from '../../../src/platform/node/log.ts'
 import type { RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 
-describe('what the books hear of a stream', () => {
+describe('the recorded stages of a stream', () => {
   let fleet: RunningFleet
   let gateway: RunningGateway
 
@@ -18,7 +18,7 @@ describe('what the books hear of a stream', () => {
     await fleet.close()
   })
 
-  it('is the first token the client was told of, counted once', async () => {
+  it('contain the client’s first token, counted once', async () => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

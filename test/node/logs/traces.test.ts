@@ -83,7 +83,7 @@ describe.each([
     await answer.text()
   }
 
-  it('obeys a client that samples, one that does not, and decides for one that says nothing', async () => {
+  it('follows the client’s sampling decision, and decides if there is none', async () => {
     await ask({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'a=b' })
     await ask({ traceparent: `00-${TRACE.replaceAll('0', '1')}-${PARENT}-00`, tracestate: 'c=d' })
     await ask({ tracestate: 'stray=1' })

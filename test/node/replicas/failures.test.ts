@@ -45,7 +45,7 @@ describe.skipIf(binary === null)('replicas', () => {
   })
   afterEach(() => Promise.all(members.map((member) => member.close())))
 
-  it('have the same load under a fourth one that joins', async () => {
+  it('have the same load as a fourth one that joins', async () => {
     const stop = loaded(members, 1)
     join()
     await following(3)
@@ -80,7 +80,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('converge after a message is lost on the way to one of them', async () => {
+  it('converge after a lost message', async () => {
     await converged(members)
     // A number that nobody published: all readers detect the gap.
     await send(['INCR', `${prefix}:1:{one/m}:number`])
@@ -88,7 +88,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('serve on while the server is down, keep what they know, and converge when it is back without data', async () => {
+  it('serve while the server is down, keep their state, and converge when it returns without data', async () => {
     await converged(members)
     await server.kill()
     const before = await members[0]!.bookings()
@@ -104,7 +104,7 @@ describe.skipIf(binary === null)('replicas', () => {
     expect(members[0]!.replicas.isUp).toBe(true)
   })
 
-  it('serve on while the server is frozen, bound what they queue, and converge when it goes on', async () => {
+  it('serve while the server hangs, bound their queues, and converge when it continues', async () => {
     await converged(members)
     server.signal('SIGSTOP')
     const stop = loaded(members, 5)
@@ -123,7 +123,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('remove one whose presence expires, and take it back when it can reach the server again', async () => {
+  it('remove a replica whose presence expires, and restore it when it reaches the server again', async () => {
     const [one, ...others] = members as [Member, ...Member[]]
     await one.admit()
     await converged(members)
@@ -138,7 +138,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
-  it('remove one that leaves at once, though it has just published', async () => {
+  it('remove a replica that leaves at once, even if it has just published', async () => {
     const [one, ...others] = members as [Member, ...Member[]]
     await converged(members)
     for (let count = 0; count < 50; count++) void one.admit()
@@ -170,7 +170,7 @@ describe.skipIf(binary === null)('replicas', () => {
     }
   })
 
-  it('publish drains to all, and to those that join when the first is gone', async () => {
+  it('publish drains to all, and to those that join after the publisher has left', async () => {
     const [one, two] = members as [Member, Member]
     await one.clusters.get('m')!.observe([{ kind: 'drain', engine: 'a', draining: true }])
     const isDrained = async (member: Member) => (await member.load()).includes('true')
@@ -183,7 +183,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await until(async () => !(await isDrained(two)))
   })
 
-  it('do not resurrect one by a heartbeat that arrives after it has left', async () => {
+  it('do not restore a replica by a heartbeat that arrives after it has left', async () => {
     const [one] = members as [Member]
     await one.close()
     members.splice(0, 1)
@@ -193,7 +193,7 @@ describe.skipIf(binary === null)('replicas', () => {
     client.destroy()
   })
 
-  it('apply nothing of an earlier generation, however late it arrives', async () => {
+  it('ignore an earlier generation, however late it arrives', async () => {
     const [one] = members as [Member]
     await converged(members)
     const client = await administrator(server.url)

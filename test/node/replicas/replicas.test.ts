@@ -185,7 +185,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     expect((await other.fleet()).replicas).toHaveLength(1)
   })
 
-  it('see what the other carries, and nothing when it has ended', async () => {
+  it('see each other’s bookings, and none after their end', async () => {
     const answers = [await one.chat(), await one.chat(), await other.chat(), await other.chat()]
     for (const replica of [one, other])
       await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
@@ -197,7 +197,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 0 })
   })
 
-  it('choose around what the other carries', async () => {
+  it('route around each other’s bookings', async () => {
     // Each by itself would begin with the same engine.
     for (let turn = 0; turn < 4; turn++) {
       const before = engines.map((engine) => engine.open.length)
@@ -209,7 +209,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     }
   })
 
-  it('give back what a client left on the other', async () => {
+  it('release a booking on all replicas when the client disconnects', async () => {
     const leaving = new AbortController()
     const answer = await one.chat(leaving.signal)
     await until(async () => (await other.pool()).bookings === 1)
@@ -218,7 +218,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => (await other.pool()).bookings === 0)
   })
 
-  it('take an engine out of the choice on both when either is told to', async () => {
+  it('drain an engine on all replicas', async () => {
     await fetch(`${one.gateway.url}/v1/firstlight/engines/a/drain`, { method: 'POST' })
     await until(async () => (await other.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
     const third = await start()
@@ -227,7 +227,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
   })
 
-  it('tell a third one what lives when it comes', async () => {
+  it('send open bookings to a third one that joins', async () => {
     await one.chat()
     await other.chat()
     const third = await start()
@@ -235,7 +235,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     await until(async () => JSON.stringify(await third.requests()) === '{"a":1,"b":1}')
   })
 
-  it('forget the bookings of one that ends, at once', async () => {
+  it('remove the bookings of one that leaves, at once', async () => {
     await one.chat()
     await until(async () => (await other.pool()).bookings === 1)
     open.splice(open.indexOf(one), 1)
@@ -244,7 +244,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     expect(other.lines.some(({ event, msg }) => (event ?? msg) === 'replica_left')).toBe(true)
   })
 
-  it("explain each other's choices, and know each other's stored responses", async () => {
+  it('explain each other’s decisions, and find each other’s stored responses', async () => {
     const answer = await one.chat()
     const explained = await fetch(`${other.gateway.url}/v1/firstlight/decisions/${answer.headers.get('x-request-id')}`)
     expect(explained.status).toBe(200)
@@ -263,7 +263,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     expect(await find(third)).toBeNull()
   })
 
-  it('pass on what LMCache servers report to the registry of either', async () => {
+  it('forward reports of LMCache servers to every registry', async () => {
     for (const replica of [one, other]) await replica.stop()
     open.splice(0)
     const pool = { lmcache: { registry: true, chunk_tokens: 256 } }
@@ -289,7 +289,7 @@ describe.skipIf(binary === null)('two replicas', () => {
     )
   })
 
-  it('keep books with threads as with one', async () => {
+  it('share bookings with threads as without', async () => {
     const third = await start({ threads: 2 })
     await joined(third, 2)
     await one.chat()

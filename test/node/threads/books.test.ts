@@ -73,7 +73,7 @@ async function open(source: Source): Promise<OpenCluster> {
   }
 }
 
-describe('two threads and one set of books', () => {
+describe('two threads with one pool state', () => {
   let clusters: MemoryClusters
   let books: Cluster
   let one: Edge
@@ -97,7 +97,7 @@ describe('two threads and one set of books', () => {
     expect(requestsOf(await books.digest())).toEqual({ a: 10, b: 10 })
   })
 
-  it('gives back at once what a thread that died had booked, and nothing of the others', async () => {
+  it('releases the bookings of a thread that exited, and no others', async () => {
     for (let at = 0; at < 3; at++) await admitted(one.cluster.admit(admission()))
     const { lease } = await admitted(two.cluster.admit(admission()))
     one.end()
@@ -108,7 +108,7 @@ describe('two threads and one set of books', () => {
     expect((await two.cluster.digest()).bookings).toBe(0)
   })
 
-  it('gives back what is booked for a thread that died while it asked', async () => {
+  it('releases a booking made for a thread that exited during the call', async () => {
     const host = new ThreadClusterHost(() => books, quiet)
     const answer = host.receive(['admit', 0, admission()])
     expect(host.close()).toBe(0)
@@ -116,7 +116,7 @@ describe('two threads and one set of books', () => {
     expect((await books.digest()).bookings).toBe(0)
   })
 
-  it('tells nothing bad of an engine whose thread died', async () => {
+  it('does not count the exit of a thread against an engine', async () => {
     for (let at = 0; at < 12; at++) {
       const edge = edgeOf(books)
       await admitted(edge.cluster.admit(admission()))
@@ -130,7 +130,7 @@ describe('two threads and one set of books', () => {
     ])
   })
 
-  it('keeps nothing of bookings that have ended', async () => {
+  it('keeps no state of ended bookings', async () => {
     const leases = await Promise.all(Array.from({ length: 30 }, () => admitted(one.cluster.admit(admission()))))
     expect(one.host.size).toBe(30)
     for (const { lease } of leases) {
@@ -141,7 +141,7 @@ describe('two threads and one set of books', () => {
     expect(one.host.size).toBe(0)
   })
 
-  it('does not take more along than the blocks it speaks of', async () => {
+  it('sends only the blocks of the message', async () => {
     const words: PoolMessage[] = []
     const spy = { call: async (word: PoolMessage) => (words.push(word), { refusal: null }), notify: () => {} }
     const whole = new Uint32Array(100_000)

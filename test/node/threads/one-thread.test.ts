@@ -100,14 +100,14 @@ describe('one thread', () => {
     })
   })
 
-  it('rejects a start that fails with what ended it, and is not tried again', async () => {
+  it('rejects a failed start with its cause, and does not retry it', async () => {
     thread = open(13)
     await expect(thread.start()).rejects.toThrow('not today')
     await thread.stop(10_000)
     expect(said('worker_restarted')).toBeUndefined()
   })
 
-  it('is gone once it has been stopped, and not started again', async () => {
+  it('is not restarted after a stop', async () => {
     thread = open(7)
     await thread.start()
     expect(await thread.stop(10_000)).toEqual({ cut: false })

@@ -48,7 +48,7 @@ function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promis
 }
 
 describe('a gateway on two threads', () => {
-  it('answers on both, with one set of books', async () => {
+  it('answers on both, with one pool state', async () => {
     const streams = await many(() => stream())
     expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
     expect(served()).toEqual({ a: MANY / 2, b: MANY / 2 })
@@ -58,7 +58,7 @@ describe('a gateway on two threads', () => {
     await until(async () => (await bookings()).every((count) => count === 0))
   })
 
-  it('explains a decision and remembers a request to whoever asks, on whichever thread', async () => {
+  it('returns a decision and a request on any thread', async () => {
     const { headers } = await plain('x-request-id: mine')
     const id = String(headers['x-firstlight-decision'])
     // What it came to is said a moment after its last byte.
@@ -70,7 +70,7 @@ describe('a gateway on two threads', () => {
     expect((await call('GET', '/v1/firstlight/requests/nobodys')).status).toBe(404)
   })
 
-  it('counts the requests of all threads, whichever is asked for the metrics', async () => {
+  it('counts the requests of all threads in the metrics of any', async () => {
     await many(() => plain())
     for (const { text } of await many(() => call('GET', '/metrics'))) {
       const found = [...text.matchAll(/^firstlight_requests_total\{.*result="complete"\} (\d+)$/gm)].map(([, count]) =>
@@ -104,19 +104,19 @@ describe('a gateway on two threads', () => {
       expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
   })
 
-  it('shows what it knows of a request with the report of it, on every thread, as soon as the answer is here', async () => {
+  it('returns a request with its report on every thread as soon as the response is complete', async () => {
     await plain('x-request-id: mine')
     for (const { json } of await many(() => call('GET', '/ttft_report/mine')))
       expect(json).toMatchObject({ request_id: 'mine' })
   })
 
-  it('takes an engine out of the choice of all threads', async () => {
+  it('drains an engine for all threads', async () => {
     await call('POST', '/v1/firstlight/engines/a/drain')
     await many(() => plain())
     expect(served()).toEqual({ b: MANY })
   })
 
-  it('writes down what all threads admit, once each', async () => {
+  it('records the admissions of all threads, once each', async () => {
     await gateway.stop(never)
     const written: string[] = []
     gateway = await start(
@@ -135,7 +135,7 @@ describe('a gateway on two threads', () => {
     )
   })
 
-  it('takes reports on their own port too', async () => {
+  it('accepts reports on their own port too', async () => {
     await gateway.stop(never)
     gateway = await start({ ttft: { enabled: true, listen: '127.0.0.1:0' } })
     const report = { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 }
@@ -147,7 +147,7 @@ describe('a gateway on two threads', () => {
     for (const { status } of await many(() => call('GET', '/ttft_report/r'))) expect(status).toBe(200)
   })
 
-  it('asks its engines how they are once, not once a thread', async () => {
+  it('probes its engines once, not once per thread', async () => {
     await until(async () => engine.probes >= 2)
     await many(() => plain())
     // Both engines of the test live at one address.
@@ -156,7 +156,7 @@ describe('a gateway on two threads', () => {
 })
 
 describe('a thread that dies', () => {
-  it('loses its own streams and their bookings, at once, and nothing else', async () => {
+  it('loses its own streams and their bookings at once, and nothing else', async () => {
     const streams = await many(() => stream())
     const ends = streams.map(({ text }) =>
       text.then(
@@ -183,8 +183,8 @@ describe('a thread that dies', () => {
   })
 })
 
-describe('two threads that are told to stop', () => {
-  it('let all streams end whole, and take nobody new', async () => {
+describe('two threads that are stopped', () => {
+  it('finish all streams, and accept no new requests', async () => {
     const streams = await many(() => stream())
     const stopping = gateway.stop(never)
     await until(() =>
@@ -198,7 +198,7 @@ describe('two threads that are told to stop', () => {
     expect(await stopping).toEqual({ cut: false })
   })
 
-  it('cut what still runs when they are told again', async () => {
+  it('cut running streams at the second signal', async () => {
     const streams = await many(() => stream())
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
@@ -209,7 +209,7 @@ describe('two threads that are told to stop', () => {
 })
 
 describe('a start that fails', () => {
-  it('says that the port is taken, also by a gateway that would share it', async () => {
+  it('reports a port in use, also by a gateway that would share it', async () => {
     const error: unknown = await start({ listen: new URL(gateway.url).host }).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already/)
   })

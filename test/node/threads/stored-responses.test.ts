@@ -36,7 +36,7 @@ function open(limitMs = 60_000) {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a stored response', () => {
-  it('is found by a thread whose lookup overtakes the message of the thread that served it', async () => {
+  it('is found if the lookup overtakes the message of the serving thread', async () => {
     const { threads, deliver } = open()
     const [serving, asking] = threads as [RpcChannel<ToMain, ToThread>, RpcChannel<ToMain, ToThread>]
     serving.notify(['held_keep', 'resp_1', holding])
@@ -50,7 +50,7 @@ describe('a stored response', () => {
     expect(await found).toEqual(holding)
   })
 
-  it('that no thread served is not found, also where a thread does not answer', async () => {
+  it('is not found if no thread served it, even if one does not answer', async () => {
     const { threads, deliver } = open(1)
     const found = threads[1]!.call(['held_find', 'resp_1', 't'])
     threads[1]!.flush()

@@ -9,7 +9,7 @@ const reporter = (await import(new URL('../../../examples/ttft-reporter/reporter
   startReporter(options: object): Promise<Server>
 }
 
-it('finds the metrics of an answer, whatever stands around them', () => {
+it('finds the metrics of a response, whatever surrounds them', () => {
   expect(
     reporter.metricsIn('data: {"usage":{},"metrics":{"queue_time_ms":0.1,"more":{"deep":{}}}}\n\ndata: [DONE]\n\n'),
   ).toEqual({ queue_time_ms: 0.1, more: { deep: {} } })

@@ -82,7 +82,7 @@ describe('a gateway before engines that report', () => {
     await fleet.close()
   })
 
-  it('knows every stage of a request of text, and their sum, under the client’s own id', async () => {
+  it('have every stage of a text request and their sum, under the client’s id', async () => {
     await (await ask(gateway.url, { 'x-request-id': 'where-1' })).text()
     const { combined } = await complete(gateway.url, 'where-1')
     expect(combined['ttft_ms']).toBe(combined['prefill_queue_time_ms']! + combined['prefill_compute_time_ms']!)
@@ -102,7 +102,7 @@ describe('a gateway before engines that report', () => {
     ).toBe(true)
   })
 
-  it('writes one line for the request when it has ended, with all of it', async () => {
+  it('are one line per ended request', async () => {
     const answer = await ask(gateway.url, { 'x-request-id': 'line-1' })
     await answer.text()
     const line = await until(
@@ -126,7 +126,7 @@ describe('a gateway before engines that report', () => {
     )
   })
 
-  it('tells the client the late stages in a last comment, and the early ones in Server-Timing', async () => {
+  it('send late stages to the client in a last comment, and early ones in Server-Timing', async () => {
     const answer = await ask(gateway.url)
     expect(answer.headers.get('server-timing')).toMatch(/edge;dur=[\d.]+.*admit;dur=/)
     const text = await answer.text()
@@ -136,7 +136,7 @@ describe('a gateway before engines that report', () => {
     expect((await fetch(`${gateway.url}/nowhere`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
   })
 
-  it('takes a report whose sender leaves without reading the answer', async () => {
+  it('are accepted from a sender that disconnects without reading the response', async () => {
     const url = new URL(`${gateway.url}/ttft_report`)
     const { port } = url
     for (let at = 0; at < 20; at++)
@@ -162,14 +162,14 @@ describe('a gateway before engines that report', () => {
     expect((await complete(gateway.url, 'raw-cut')).combined['ttft_ms']).toBe(9)
   })
 
-  it('answers nothing but reports on their own port', async () => {
+  it('are the only route on their own port', async () => {
     const base = `http://${gateway.reports}`
     expect((await fetch(`${base}/v1/models`)).status).toBe(404)
     expect((await fetch(`${base}/v1/firstlight/fleet`)).status).toBe(404)
     expect((await fetch(`${base}/ttft_report/nobody`)).status).toBe(404)
   })
 
-  it('is led from there to nothing else by a path that goes up again', async () => {
+  it('allow no other path by `..`', async () => {
     const answers = await Promise.all(
       ['../..', '%2e%2e', '.%2E', 'x/../..'].map((up) =>
         rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`),
@@ -178,7 +178,7 @@ describe('a gateway before engines that report', () => {
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 404 /)
   })
 
-  it('takes batches, and says which of them were no reports', async () => {
+  it('are accepted in batches, with the positions of invalid ones', async () => {
     const batch = [
       { role: 'pd', request_id: 'b-1', prefill_queue_time_ms: 1 },
       { role: 'pd' },
@@ -204,7 +204,7 @@ describe('a gateway before engines that report', () => {
     },
   )
 
-  it('shows metrics that a strict reader takes, without an address in them', async () => {
+  it('appear in metrics that a strict parser accepts, without an address', async () => {
     const answer = await fetch(`${gateway.url}/metrics`)
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     const text = await answer.text()
@@ -237,8 +237,8 @@ it.skipIf(!hasPromtool)('promtool finds no fault with the metrics', async () => 
   await fleet.close()
 })
 
-describe('a gateway whose reports are off', () => {
-  it('says what turns them on, and keeps nothing', async () => {
+describe('a gateway with reports off', () => {
+  it('names the setting, and stores nothing', async () => {
     const fleet = await startFleet({ engines: 1 })
     const gateway = await gatewayBefore(fleet)
     const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: '{"role":"pd","request_id":"a"}' })
@@ -259,7 +259,7 @@ describe('a gateway whose reports are off', () => {
 })
 
 describe('a token', () => {
-  it('is asked for in the path or in the header, and stands in no log', async () => {
+  it('is accepted in the path or in the header, and never logged', async () => {
     const gateway = await gatewayBefore(
       { urls: ['http://127.0.0.1:9'] },
       { admin: { secret: 'boss' }, ttft: { enabled: true, token: 'hush-hush' } },
@@ -347,7 +347,7 @@ describe('traces', () => {
     await fleet.close()
   })
 
-  it('are counted and told of in the log when the collector will not have them, as with a wrong key', async () => {
+  it('are counted and logged if the collector rejects them, as with a wrong key', async () => {
     const fleet = await startFleet({ engines: 1 })
     let posts = 0
     const collector = createHttpServer((request, response) => {
@@ -374,7 +374,7 @@ describe('traces', () => {
     await fleet.close()
   })
 
-  it('hold up nobody when the collector hangs', async () => {
+  it('delay nothing if the collector hangs', async () => {
     const fleet = await startFleet({ engines: 1 })
     const silent: Server = createServer(() => {})
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
@@ -388,7 +388,7 @@ describe('traces', () => {
   })
 })
 
-it('engines report only where they are told to, in any spelling of yes', () => {
+it('engines report only if enabled, in any spelling of yes', () => {
   for (const yes of ['1', 'true', 'True', 'TRUE'])
     expect(reportUrl({ TTFT_ENABLED: yes })?.href).toBe('http://127.0.0.1:28886/ttft_report')
   for (const no of ['0', '', 'no', 'false']) expect(reportUrl({ TTFT_ENABLED: no })).toBeNull()
@@ -398,7 +398,7 @@ it('engines report only where they are told to, in any spelling of yes', () => {
   )
 })
 
-it('a gateway with keys takes reports without a token at ttft.listen alone', async () => {
+it('a gateway with keys accepts reports without a token at ttft.listen only', async () => {
   const gateway = await gatewayBefore(
     { urls: ['http://127.0.0.1:9'] },
     { keys: [{ name: 'a', secret: 'client-secret' }], ttft: { enabled: true, listen: '127.0.0.1:0' } },
