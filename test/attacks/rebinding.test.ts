@@ -6,7 +6,14 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { MODEL, RawEngine, rawRequest, sendRaw, wellAnswered, type AttackWorld } from '../contracts/attacks/world.ts'
+import {
+  MODEL,
+  RawEngine,
+  rawRequest,
+  sendRaw,
+  wellAnswered,
+  type AttackWorld,
+} from '../contracts/attacks/attack-fixture.ts'
 
 const FOREIGN = [
   'evil.test',

@@ -1,6 +1,6 @@
 /** Split serving as clients and engines see it: one suite for every runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { comparable, SplitBench, wordsOf, type Body, type PoolWish, type SplitRuntime } from './disagg-bench.ts'
+import { comparable, SplitBench, wordsOf, type Body, type PoolWish, type SplitRuntime } from './disagg-fixture.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'

@@ -1,6 +1,6 @@
 /** JSON that two readers could understand differently, and fields that only the gateway may send to engines. */
 import { expect, it } from 'vitest'
-import { ALIAS, attackKeys, chat, MODEL, post, SALT, type AttackWorld } from './world.ts'
+import { ALIAS, attackKeys, chat, MODEL, post, SALT, type AttackWorld } from './attack-fixture.ts'
 
 const CHAT = '/v1/chat/completions'
 export const PATHS: readonly string[] = [

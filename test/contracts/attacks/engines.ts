@@ -11,7 +11,7 @@ import {
   wellAnswered,
   type AttackTable,
   type AttackWorld,
-} from './world.ts'
+} from './attack-fixture.ts'
 
 const EVIL = 'EVIL'
 const OK = 'HTTP/1.1 200 OK\r\n'

@@ -1,6 +1,6 @@
 /** Requests whose end two parsers could see in different places, and heads no parser should accept. */
 import { expect, it } from 'vitest'
-import { chat, keyLine, rawRequest, sendRaw, type AttackWorld, type EngineRequest } from './world.ts'
+import { chat, keyLine, rawRequest, sendRaw, type AttackWorld, type EngineRequest } from './attack-fixture.ts'
 
 const BODY = chat()
 const LENGTH = `content-length: ${BODY.length}\r\n`

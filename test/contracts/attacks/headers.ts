@@ -1,6 +1,6 @@
 /** Request headers that an engine, or a server before it, may read as framing, routing, a condition or a credential. */
 import { expect, it } from 'vitest'
-import { chat, rawRequest, sendRaw, keyLine, type AttackWorld } from './world.ts'
+import { chat, rawRequest, sendRaw, keyLine, type AttackWorld } from './attack-fixture.ts'
 
 const VALUE = 'attack-header-value'
 

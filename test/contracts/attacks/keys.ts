@@ -1,6 +1,6 @@
 /** Credentials that look like a key and are none. */
 import { expect, it } from 'vitest'
-import { attackKeys, chat, rawRequest, sendRaw, type AttackWorld } from './world.ts'
+import { attackKeys, chat, rawRequest, sendRaw, type AttackWorld } from './attack-fixture.ts'
 
 const { client, admin, engine } = attackKeys
 const base64 = Buffer.from(`client:${client}`).toString('base64')

@@ -1,7 +1,7 @@
 /** What a body asks for: choices, output tokens, nesting, media of other hosts, fields of engines’ own protocols. */
 import { expect, it } from 'vitest'
 import { bodyWith, escapedAll, PATHS } from './bodies.ts'
-import { attackKeys, MODEL, post, type AttackWorld } from './world.ts'
+import { attackKeys, MODEL, post, type AttackWorld } from './attack-fixture.ts'
 
 const CHAT = '/v1/chat/completions'
 const FORM = { 'content-type': 'multipart/form-data; boundary=b' }

@@ -1,6 +1,6 @@
 /** Endpoints that engines have and clients must not reach, in every spelling that some server normalises. */
 import { expect, it } from 'vitest'
-import { chat, keyLine, sendRaw, type AttackWorld } from './world.ts'
+import { chat, keyLine, sendRaw, type AttackWorld } from './attack-fixture.ts'
 
 const ENGINE_ONLY: readonly string[] = [
   '/sleep',

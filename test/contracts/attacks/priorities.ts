@@ -1,7 +1,7 @@
 /** `priority` of a body orders an engine's queue: only a key that may override, or the operator, chooses it. */
 import { expect, it } from 'vitest'
 import { bodyWith, escapedAll, namesIn, PATHS, spellings } from './bodies.ts'
-import { attackKeys, MODEL, post, PRIORITY, type AttackWorld } from './world.ts'
+import { attackKeys, MODEL, post, PRIORITY, type AttackWorld } from './attack-fixture.ts'
 
 const CHAT = '/v1/chat/completions'
 const UPLOADS: readonly string[] = ['/v1/audio/transcriptions', '/v1/audio/translations']

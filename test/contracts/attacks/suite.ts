@@ -8,7 +8,7 @@ import { keys } from './keys.ts'
 import { limits } from './limits.ts'
 import { paths } from './paths.ts'
 import { priorities } from './priorities.ts'
-import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './world.ts'
+import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './attack-fixture.ts'
 
 const ATTACKS = {
   'framings of requests': framings,

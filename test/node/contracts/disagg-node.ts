@@ -1,5 +1,5 @@
 import { expect, vi } from 'vitest'
-import { ADMIN, type SplitRuntime } from '../../contracts/disagg-bench.ts'
+import { ADMIN, type SplitRuntime } from '../../contracts/disagg-fixture.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 export const onNode: SplitRuntime = {
