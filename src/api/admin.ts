@@ -14,13 +14,15 @@ import { parseInferenceRequest } from './inference.ts'
 import { reportView } from './ttft.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
-/** Everything under `/v1/firstlight/` needs the admin key; the handlers begin with this. */
+/** Requires the admin key. Every handler under `/v1/firstlight/` calls this first. */
 async function admitAdmin(context: GatewayContext, incoming: RequestContext): Promise<void> {
   await context.authenticator.admin(incoming.request.headers)
   incoming.logFields['tenant'] = 'admin'
 }
 
-/** What runs: every pool with its engines, as its cluster object sees them. A dark object is named, not fatal. */
+/**
+ * Lists every pool with its engines, as its cluster object reports them. An unreachable object is marked, not fatal.
+ */
 export async function fleet(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   await admitAdmin(context, incoming)
   const { lookups } = await aggregateCounts(context)
@@ -32,7 +34,7 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
   })
 }
 
-/** The same, and more, as it changes: for the dashboard. */
+/** Streams dashboard views. */
 export async function watch(
   context: GatewayContext,
   live: DashboardStream,
@@ -43,7 +45,7 @@ export async function watch(
   return live.open(incoming)
 }
 
-/** Ranks a request without sending or booking anything. The body is the request itself; `?endpoint=` says where it would go. */
+/** Ranks a request without sending or booking anything. The body is the request; `?endpoint=` is its path. */
 export async function dryRun(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   await admitAdmin(context, incoming)
   assertAccepting(context)
@@ -88,7 +90,7 @@ function dryEndpoint(path: string | null): Endpoint {
   })
 }
 
-/** Why a request went where it went. The id is in `x-firstlight-decision` of its answer. */
+/** Explains a routing decision. Its id is in `x-firstlight-decision` of the response. */
 export async function decision(
   context: GatewayContext,
   incoming: RequestContext,
@@ -111,7 +113,7 @@ async function findDecision(context: GatewayContext, id: string): Promise<Decisi
   return null
 }
 
-/** What this gateway remembers of a request, by its own id or by the client's x-request-id, with its decision. */
+/** Returns the record of a request, by the gateway's id or the client's x-request-id, with its decision. */
 export async function request(
   context: GatewayContext,
   incoming: RequestContext,
@@ -144,7 +146,7 @@ function requestView({ record, model, tenant }: RecentRequest) {
   return { id, requestId, receivedAt, path, model, tenant, status: hasEnded(record) ? status : null }
 }
 
-/** Takes an engine out of, or back into, the choice. Running requests go on. */
+/** Drains or undrains an engine. Running requests continue. */
 export async function setDraining(
   context: GatewayContext,
   incoming: RequestContext,

@@ -1,4 +1,4 @@
-/** What a request asks of the books: measured and put together once a pool, since pools cut, tokenise and name things differently. */
+/** Builds the admission of a request per pool, because pools differ in block size, tokenizer and names. */
 import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/contract/contract.ts'
 import type { PromptProfile, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
 import { isText } from '../core/tokens/utf8-text.ts'
@@ -14,13 +14,13 @@ import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableRe
 
 type Admission = ReturnType<Exchange['admission']>
 
-/** What admissions are made with: the pools' meters, and the lookups of what LMCache holds. */
+/** Shared parts of admissions: the pools' measurers and the LMCache lookups. */
 interface Making {
   readonly measurers: PromptMeasurers
   readonly lookups: CacheLookups
 }
 
-/** One pool's. */
+/** Admission for one pool. */
 interface PoolAdmission {
   readonly route: PoolRoute
   /** null: an answer has begun. */
@@ -34,7 +34,7 @@ export class AdmissionBuilder {
   readonly #parsed: InferenceRequest
   readonly #measurers: PromptMeasurers
   readonly #lookups: CacheLookups
-  // Nearly always one: a list is searched faster than a map is made.
+  // There is nearly always one entry: searching a list is faster than creating a map.
   readonly #shares: PoolAdmission[] = []
 
   constructor(parsed: InferenceRequest, { measurers, lookups }: Making) {
@@ -47,7 +47,7 @@ export class AdmissionBuilder {
     return this.#share(route).admission
   }
 
-  /** Nobody measures the prompt again. false: a lookup may still read it. */
+  /** Releases the prompt. Returns false if a lookup may still read it. */
   begun(): boolean {
     let unread = true
     for (const share of this.#shares) {
@@ -57,13 +57,13 @@ export class AdmissionBuilder {
     return unread
   }
 
-  /** Takes in what the engine counted. */
+  /** Learns the bytes per token from the engine's count. */
   learn(route: PoolRoute, { promptTokens }: Usage): void {
     for (const share of this.#shares)
       if (share.route === route) this.#measurers.learn(route, share.prompt, promptTokens)
   }
 
-  /** What caches hold becomes part of the admission, once; how long that took. null: nobody is to be asked. */
+  /** Adds cache hints to the admission, once. Resolves with the time it took; null: no lookup is needed. */
   hints(route: PoolRoute): Promise<StageTimes> | null {
     return this.#wanted(route) ? this.#lookUp(this.#share(route)) : null
   }
@@ -125,7 +125,7 @@ function promptOf(
   }
 }
 
-/** The tenant's salt, with the client's own inside it; null: as the client sent it. */
+/** Combines the tenant's salt with the client's; null: the client's is unchanged. */
 export function saltOf(caller: Caller, fields: Fields): string | null {
   if (caller.cacheSalt === null) return null
   return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
@@ -161,11 +161,11 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
 
 const UNSAMPLED: InferenceRequest['body']['json'] = {}
 
-/** The body, where engines read of it how many answers they make, and what of the prompt they score. Others ignore those fields. */
+/** The body, for endpoints with several answers or scored prompts. Other endpoints ignore these fields. */
 const sampled = ({ endpoint, body }: InferenceRequest): InferenceRequest['body']['json'] =>
   endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED
 
-/** Where there is an answer for each token, vLLM computes them all. What a model's own task is, where none is named, nobody says. */
+/** With an answer per token, vLLM computes all tokens. The default task of a model is unknown. */
 function readsNoCache(parsed: InferenceRequest): boolean {
   const { task } = parsed.body.json
   return parsed.endpoint.path === '/pooling'
@@ -173,12 +173,12 @@ function readsNoCache(parsed: InferenceRequest): boolean {
     : bypassesPrefixCache(sampled(parsed))
 }
 
-/** Why the request cannot be split; null: it can. */
+/** Returns why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }: PoolRoute): string | null {
   const found = endpoint.unsplittable ?? unsplittableReason(body.json)
   if (found !== null || split.connector === 'nixl') return found
   if (split.connector === 'lmcache') return unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat)
-  // Of a leg that it knows for a prefill by NIXL's parameters alone vLLM does not ask it.
+  // vLLM's check of thinking budgets skips a prefill leg only if it has NIXL's parameters.
   return endpoint.shape === 'anthropic' && isThinking(body.json) ? 'a thinking budget does not fit one token' : null
 }
 
@@ -187,7 +187,7 @@ const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean =>
 
 const SESSION_CHARS = 512
 
-/** What makes requests one conversation: said outright, or in the pool's header, or in its body field. */
+/** Finds the session: from an override, the pool's header or its body field. */
 function sessionOf({ incoming, body, wishes }: InferenceRequest, { pool }: PoolRoute): string | null {
   if (wishes.session !== undefined) return wishes.session
   const header = incoming.request.headers.get(pool.session.header)

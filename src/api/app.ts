@@ -41,7 +41,7 @@ interface Route {
   readonly path: string
   readonly shape: ErrorShape
   readonly handle: Handle
-  /** May pages of other origins be let in (`cors`)? The engines' API; nothing of what operators see. */
+  /** CORS applies to the engines' API only, never to the admin API. */
   readonly pages?: true
 }
 
@@ -79,7 +79,7 @@ function clientRoutes(gatewayContext: GatewayContext): Route[] {
       shape: endpoint.shape,
     })),
     get('/v1/models', (incoming) => listModels(gatewayContext, incoming)),
-    // Names hold slashes, encoded or not.
+    // Names contain slashes, encoded or not.
     get(`${MODELS}*`, (incoming) => oneModel(gatewayContext, incoming, nameIn(incoming.path.slice(MODELS.length)))),
     get('/v1/responses/:id', (incoming, c) => storedResponse(gatewayContext, incoming, c.req.param('id'), '')),
     {
@@ -95,7 +95,7 @@ function clientRoutes(gatewayContext: GatewayContext): Route[] {
   return routes.map((route) => ({ ...route, pages: true }))
 }
 
-/** Every other route of the gateway. What is not here is 404: nothing is passed through by accident. */
+/** All other routes. An unknown path is 404; nothing is forwarded by default. */
 function routesOf(gatewayContext: GatewayContext): Route[] {
   const live = new DashboardStream(gatewayContext)
   return [
@@ -152,7 +152,7 @@ export function createApp(gatewayContext: GatewayContext): Hono<Env> {
     )
     app.all(path, (c) => refuse(c.req.raw, c.env))
   }
-  // A page that asked at a wrong address is to read that it did.
+  // CORS applies here too, so that a page can read the error of a wrong URL.
   const unknown = serving(
     gatewayContext,
     { shape: 'openai', pages: true },
@@ -187,7 +187,7 @@ function unknownRoute(incoming: RequestContext): never {
   )
 }
 
-/** May traffic be sent here? Says nothing about engines: those are the gateway's business. */
+/** Readiness of the gateway, independent of the engines. */
 function ready(gatewayContext: GatewayContext, incoming: RequestContext): Response {
   const reason = gatewayContext.draining
     ? 'draining'

@@ -3,23 +3,23 @@ import { Failure } from '../failure.ts'
 import { allowedOrigin } from './cors.ts'
 import { matchesHost } from '../url.ts'
 
-/** Who asks. Without keys everyone is the same caller. */
+/** Identity of a client. Without keys all clients are one. */
 export interface Caller {
-  /** Name of the key: tenant of the books, label of the logs. */
+  /** Name of the key: tenant of bookings, label of logs and metrics. */
   readonly tenant: string
   readonly models: readonly string[] | null
   readonly allowOverrides: boolean
-  /** May it read what this gateway expects? */
+  /** May read the region digest. */
   readonly edge: boolean
   readonly cacheSalt: string | null
-  /** Priority of all its requests at engines, in place of what clients choose; null: none is set. */
+  /** Priority of all requests of this key at engines, instead of the client's; null: none. */
   readonly priority: number | null
 }
 
-/** Of a request's headers, what is asked here. */
+/** The part of a request's headers that is read here. */
 type Fields = Pick<Headers, 'get'>
 
-/** Without keys a gateway has no tenants to tell apart: callers choose policy, weights and priority. */
+/** Without keys there are no tenants to separate: clients may choose policy, weights and priority. */
 const ANYONE: Caller = {
   tenant: 'open',
   models: null,
@@ -31,7 +31,7 @@ const ANYONE: Caller = {
 
 const utf8 = new TextEncoder()
 
-/** 64 hexadecimal digits, lower case. */
+/** Computes SHA-256 as 64 lower-case hexadecimal digits. */
 export async function sha256(secret: string): Promise<string> {
   const hash = await crypto.subtle.digest('SHA-256', utf8.encode(secret))
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -40,7 +40,7 @@ export async function sha256(secret: string): Promise<string> {
 const hashOf = (secret: KeyConfig['secret']): string | Promise<string> =>
   typeof secret === 'string' ? sha256(secret) : secret.sha256
 
-/** Takes as long for a near miss as for a far one. */
+/** Compares in constant time. */
 function equal(a: string, b: string): boolean {
   let difference = a.length ^ b.length
   for (let i = 0; i < a.length; i++) difference |= a.charCodeAt(i) ^ b.charCodeAt(i)
@@ -48,12 +48,12 @@ function equal(a: string, b: string): boolean {
 }
 
 /**
- * Finds who holds a secret. Hashes are compared, all of them, in constant time. A secret that was right once is
- * remembered: looking it up compares a seeded 32-bit hash first, so it tells a guesser nothing about the text.
+ * Finds the holder of a secret. Compares all hashes in constant time. A valid secret is cached; the lookup compares a
+ * seeded 32-bit hash first, so its timing reveals nothing about the text.
  */
 export class KeyStore<Holder> {
   readonly #entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]
-  // Made at the first question: no crypto at a Worker's start, and no promise shared between requests.
+  // Created at the first use: no crypto at the start of a Worker, and no promise shared between requests.
   #known: readonly { readonly hash: string; readonly holder: Holder }[] | null = null
   readonly #seen = new Map<string, Holder>()
 
@@ -75,7 +75,7 @@ export class KeyStore<Holder> {
   }
 }
 
-/** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
+/** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
 type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
@@ -86,7 +86,7 @@ function trustOf({ keys, open, loopback }: Pick<Access, 'keys' | 'open' | 'loopb
   return loopback ? 'loopback' : 'unconfigured'
 }
 
-/** Lets requests of the API in. Made once per gateway. */
+/** Authenticates requests. One per gateway. */
 export class Authenticator {
   readonly trust: Trust
   readonly #callers: KeyStore<Caller>
@@ -127,7 +127,7 @@ export class Authenticator {
     return caller
   }
 
-  /** Without keys on a loopback listener the admin surface is open; elsewhere it needs `admin.secret`. */
+  /** Without keys on a loopback listener the admin API is open. Otherwise it needs `admin.secret`. */
   async admin(headers: Fields): Promise<void> {
     if (this.#admins === null) {
       if (this.trust !== 'loopback') {
@@ -148,7 +148,7 @@ export class Authenticator {
   }
 }
 
-/** Lets in whoever shows this secret, and whom the admin surface lets in. null: there is no such secret. `name`: its key in the document. */
+/** Accepts this secret, and whatever the admin API accepts. null: no such secret. `name`: its key in the document. */
 export function keyOrAdmin(
   authenticator: Authenticator,
   secret: string | null,
@@ -191,7 +191,7 @@ function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failu
   return new Failure(reason, message, { headers: { 'www-authenticate': 'Bearer' } })
 }
 
-/** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
+/** A gateway without keys must not serve pages of the user's browser. Browsers always send this header. */
 function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
   if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
   throw new Failure(
@@ -202,10 +202,10 @@ function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
 
 const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
-/** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */
+/** With DNS rebinding, a foreign name resolves to this host and a page has the gateway's origin. */
 function refuseForeignHost(headers: Fields, allowed: readonly string[]): void {
   const host = headers.get('host')?.toLowerCase().replace(/:\d+$/, '')
-  // Only HTTP/1.0 has no host, and browsers do not speak it.
+  // Only HTTP/1.0 has no host, and browsers do not use it.
   if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
   throw new Failure(
     'forbidden',

@@ -1,20 +1,20 @@
-/** Bounds what all request bodies of a process take together (`limits.buffered_bytes`). */
+/** Bounds the memory of all request bodies of a process (`limits.buffered_bytes`). */
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import type { KibCount } from '../ports.ts'
 
 const KIB = 1024
-/** Bodies up to this size may use the whole limit; larger ones leave a quarter of it to them. */
+/** Bodies up to this size may use the whole limit; larger ones leave a quarter of it. */
 const SMALL_BYTES = 1024 * 1024
 const RETRY_AFTER_MS = 1_000
 
 type MemoryLimits = Pick<LimitsConfig, 'bodyBytes' | 'bufferedBytes'>
 
-/** Bytes of one request's body. */
+/** Memory of one request body. */
 export interface HeldBytes {
-  /** Takes in bytes that were read. Fails with `buffers_full`, and then holds what it held before. */
+  /** Reserves memory for bytes that were read. Fails with `buffers_full` without effect. */
   grow(bytes: number): void
-  /** Has effect exactly once: what comes later is not counted. */
+  /** Releases the memory, once. Later reservations are not counted. */
   release(): void
 }
 
@@ -28,15 +28,15 @@ export class BodyMemory {
     this.adopt(limits)
   }
 
-  /** Counts for bodies that are read from now on. */
+  /** Applies the limits to bodies that are read from now on. */
   adopt({ bodyBytes, bufferedBytes }: MemoryLimits): void {
-    // One body of the largest size must fit into an idle gateway.
+    // One body of maximum size must fit into an idle gateway.
     const reserveBytes = Math.max(0, Math.min(bufferedBytes / 4, bufferedBytes - bodyBytes))
     this.#limitKib = Math.ceil(bufferedBytes / KIB)
     this.#largeLimitKib = Math.ceil((bufferedBytes - reserveBytes) / KIB)
   }
 
-  /** Held now, over all threads of the process, rounded up to KiB per body. */
+  /** Reserved bytes over all threads of the process, rounded up to KiB per body. */
   get bytes(): number {
     return this.#count.total() * KIB
   }
@@ -45,7 +45,7 @@ export class BodyMemory {
     return new Held(this)
   }
 
-  /** false: there is no room. `heldBytes`: what the body has with it. */
+  /** Returns false if there is no room. `heldBytes`: size of the body including these. */
   take(kib: number, heldBytes: number): boolean {
     this.#count.add(kib)
     if (this.#count.total() <= (heldBytes > SMALL_BYTES ? this.#largeLimitKib : this.#limitKib)) return true
@@ -90,7 +90,7 @@ class Held implements HeldBytes {
   }
 }
 
-/** Counts in one slot for each thread of a process: a thread that dies takes only its own slot along. */
+/** Counts in one slot per thread, so a thread that exits takes only its own slot along. */
 export function countIn(slots: Int32Array, own = 0): KibCount {
   return {
     add: (kib) => void Atomics.add(slots, own, kib),

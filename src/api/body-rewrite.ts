@@ -2,21 +2,21 @@ import { isJsonObject } from '../core/json.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
 import { scanObjectMembers, skipBlank, type Member } from './json-scan.ts'
 
-/** The closed list of what the gateway may change in a client's body. Everything else passes byte for byte. */
+/** The complete list of changes to a client's body. All other bytes are forwarded unchanged. */
 export interface Edits {
-  /** Put the engine's model name in place of an alias; null: leave it. */
+  /** Engine's model name instead of an alias; null: unchanged. */
   readonly model: string | null
-  /** Ask for the usage record of a stream. */
+  /** Request the usage record of a stream. */
   readonly includeUsage: boolean
-  /** The tenant's salt; null: leave the client's. */
+  /** The tenant's salt; null: the client's is unchanged. */
   readonly cacheSalt: string | null
-  /** What one leg of a split request has otherwise; absent: this is no leg. */
+  /** Changes for one leg of a split request; absent: no leg. */
   readonly leg?: BodyEdit
 }
 
 type Json = Readonly<Record<string, unknown>>
 
-/** A change of a byte range: what is between `from` and `to` becomes `put`. */
+/** Replaces the byte range from `from` to `to` by `put`. */
 interface Splice {
   readonly from: number
   readonly to: number
@@ -24,8 +24,8 @@ interface Splice {
 }
 
 /**
- * Names an engine must never get from a client. A body with `{"do_remote_prefill": true}` ends a vLLM that runs with NIXL,
- * and what is in `vllm_xargs` lands in the same dictionary (`SamplingParams.extra_args`) as these do.
+ * Names that an engine must never get from a client. A body with `{"do_remote_prefill": true}` crashes a vLLM with
+ * NIXL, and `vllm_xargs` is merged into the same dictionary (`SamplingParams.extra_args`).
  */
 const FORBIDDEN = ['kv_transfer_params', 'ec_transfer_params'] as const
 const OWN = 'firstlight'
@@ -45,15 +45,15 @@ const removes = ({ leg }: Edits): ((key: string) => boolean) =>
 const holdsForbidden = (value: unknown): boolean =>
   isJsonObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
 
-/** Would the usage record of a stream have to be asked for, and can it be, without changing what else the client sees? */
+/** True if the usage record of a stream is not requested, and can be without other changes for the client. */
 export function canRequestUsage(body: Json): boolean {
   const options = body['stream_options']
   if (options === undefined || options === null) return true
-  // continuous_usage_stats adds usage to every chunk as soon as include_usage is on: not ours to switch on.
+  // continuous_usage_stats adds usage to every chunk once include_usage is on.
   return isJsonObject(options) && options['include_usage'] !== true && !options['continuous_usage_stats']
 }
 
-/** The body for an engine, in pieces; `bytes` and `body` are the same document. Never changes `bytes`. */
+/** Rewrites the body for an engine, in pieces. `bytes` and `body` are the same document. Never changes `bytes`. */
 export function rewriteBody(bytes: Uint8Array, body: Json, edits: Edits): readonly Uint8Array[] {
   const reach = editScope(body, edits)
   if (reach === 'nothing') return [bytes]
@@ -66,8 +66,8 @@ export function rewriteBody(bytes: Uint8Array, body: Json, edits: Edits): readon
 }
 
 /**
- * How much of the document has to be searched: what was parsed says what there is to find. `front`: all that changes is new,
- * and there is nothing to search; `usage`: and it is the one thing that nearly every stream needs.
+ * Decides from the parsed body how much of the document must be searched. `front`: only new members are added;
+ * `usage`: the same, and only usage is requested, as for nearly every stream.
  */
 function editScope(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'model' | 'all' {
   if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
@@ -84,8 +84,8 @@ function editScope(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'm
 const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
 
 /**
- * Is this the model that counts? Only the last of several does, so an equal value further on may be missed: that client
- * gets the engine's word that there is no such model, and nothing else.
+ * True if this member has the wanted model already. With duplicates only the last one counts, so a different earlier
+ * value may be missed: the engine then returns an unknown model.
  */
 function holdsModel(bytes: Uint8Array, { key, valueAt, valueEnd }: Member, body: Json): boolean {
   return (
@@ -105,7 +105,7 @@ function spliceEdits(
   const splices: Splice[] = []
   const unwanted = removes(edits)
   const put = (name: string, value: string): void => {
-    // What is removed of the client's is no place for ours.
+    // Removed members of the client are no place for the gateway's.
     const present = unwanted(name) ? [] : members.filter((member) => member.key === name)
     if (present.length === 0) front.push(`${JSON.stringify(name)}:${value}`)
     for (const member of present)
@@ -127,11 +127,11 @@ function spliceEdits(
     splices.push({ from: open + 1, to: open + 1, put: encoder.encode(front.join(',') + (alone ? '' : ',')) })
   }
   splices.push(...removed)
-  // Stable: the insertion at the front stays before a removal that starts at the same byte.
+  // Stable: an insertion at the front stays before a removal that starts at the same byte.
   return splices.sort((a, b) => a.from - b.from)
 }
 
-/** `stream_options` in front where there is none; else inside the one that counts, the last. */
+/** Inserts `stream_options` at the front if absent, otherwise changes the last one, which counts. */
 function askForUsage(
   bytes: Uint8Array,
   body: Json,
@@ -158,7 +158,7 @@ function askForUsage(
   return true
 }
 
-/** Cuts each run of unwanted members together with the one comma that goes with it. */
+/** Removes each run of unwanted members with the comma that belongs to it. */
 function removals(members: readonly Member[], unwanted: (key: string) => boolean): Splice[] {
   const cuts: Splice[] = []
   for (let i = 0; i < members.length; i++) {
@@ -185,7 +185,10 @@ function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
   return out
 }
 
-/** The same edits on the parsed document: for bytes that could not be cut. Loses what JSON.parse loses (big integers). */
+/**
+ * Applies the same edits to the parsed document, for bytes that could not be edited. Loses what JSON.parse loses (big
+ * integers).
+ */
 export function reserialize(body: Json, edits: Edits): Json {
   const unwanted = removes(edits)
   const kept = Object.entries(body).filter(([key]) => !unwanted(key))

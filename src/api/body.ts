@@ -5,38 +5,41 @@ import { hasBackslashKey } from '../origin/backslash-keys.ts'
 import type { HeldBytes } from './body-memory.ts'
 import { exceedsJsonComplexity } from './json-complexity.ts'
 
-/** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
+/** A JSON document: the original bytes to forward, and the parsed value. */
 export interface JsonBody {
   readonly bytes: Uint8Array
-  /** Long texts of a prompt may be `LongText`, where prompts are read from. Of a form: its short texts. */
+  /** Long texts of a prompt may be `Utf8Text`. For a form: its short texts. */
   readonly json: Readonly<Record<string, unknown>>
-  /** Of a form: where its model is named. */
+  /** For a form: byte range of its model. */
   readonly model?: { readonly from: number; readonly to: number } | undefined
 }
 
-// Fatal: an engine that decodes other bytes otherwise would see another document than we checked.
+// Fatal: an engine that decodes invalid bytes differently would see another document than the one checked.
 export const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-/** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off, or with a Failure. */
+/**
+ * A body that the platform collects. null: longer than the limit. Rejects if the client disconnects, or with a
+ * Failure.
+ */
 interface Collected {
   collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null>
-  /** What was collected is nobody's any more, and its memory may be taken: whoever looks at it from here on finds it empty. */
+  /** Frees the memory of the collected body, which is empty from then on. */
   giveBack(): void
 }
 
-/** Where a body is read from; a web `Request` is one. */
+/** Source of a body; a web `Request` is one. */
 export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (
   | Collected
   | Pick<Request, 'body' | 'arrayBuffer'>
 )
 
-/** Without `maxJsonCost` only its size is bounded. */
+/** Without `maxJsonCost` only the size is bounded. */
 type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'maxJsonCost'>>
 
 export interface ReadOptions {
   /** As in `Ports`. */
   readonly parseLong?: Ports['parseLong'] | undefined
-  /** What the body counts towards. Absent: nothing. */
+  /** Memory account of the body. Absent: not counted. */
   readonly memory?: HeldBytes | null
 }
 
@@ -49,11 +52,11 @@ export async function readJson(
   refuseEncoding(request.headers.get('content-encoding'))
   const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
-  // Up to here what is left of a document without its long texts is short enough not to be counted.
+  // A document of this size without its long texts is short enough to skip the cost check.
   const isShort = bytes.length <= maxJsonCost
   if (!isShort) refusePieces(bytes, maxJsonCost)
   const parsing = parseLong?.(bytes) ?? null
-  // Most are parsed already, and a wait costs more than they did.
+  // Most bodies are parsed already, and awaiting costs more than parsing.
   const long = parsing instanceof Promise ? await parsing : parsing
   if (isShort && long === null) refusePieces(bytes, maxJsonCost)
   const json: unknown = long ?? parse(bytes)
@@ -84,13 +87,13 @@ export function refuseEncoding(encoding: string | null): void {
   )
 }
 
-/** The sender broke off: nobody is left to tell, but the log is. */
+/** The client disconnected: the error is only logged. */
 export function unread(error: unknown): never {
   if (error instanceof Failure) throw error
   throw new Failure('client_gone', 'The request body ended before it was complete.', { cause: error })
 }
 
-/** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
+/** Checks a declared length before reading; HTTP framing enforces it. Otherwise counts while reading. */
 export async function readBounded(
   request: BodySource,
   limitBytes: number,
@@ -112,7 +115,7 @@ export async function readBounded(
   return collect(request.body, limitBytes, memory)
 }
 
-/** For requests that no platform made: small pieces are copied together as they come, or each would stay an object of its own. */
+/** Collects small pieces into one buffer; otherwise each would be a separate object. */
 async function collect(
   body: ReadableStream<Uint8Array>,
   limitBytes: number,
@@ -137,7 +140,7 @@ async function collect(
       total += byteLength
     }
   } catch (error) {
-    // Not awaited: a sender that never stops must not hold the answer back.
+    // Not awaited: a client that never stops sending must not delay the response.
     reader.cancel().catch(() => undefined)
     throw error
   }
@@ -162,7 +165,7 @@ function parse(bytes: Uint8Array): unknown {
   }
 }
 
-/** Says where, and never shows what: the words of a prompt belong in no error and no log. */
+/** Describes the position of an error without the text, because prompts must not appear in errors and logs. */
 function where(error: unknown, text: string): string {
   const position = error instanceof SyntaxError ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return ` at character ${position}`

@@ -12,7 +12,7 @@ import type { Authenticator } from './auth.ts'
 import type { RequestHistory } from './request-log.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
 
-/** What the handlers share. One per gateway. */
+/** State shared by the handlers. One per gateway. */
 export interface GatewayContext {
   readonly config: Config
   readonly ports: Ports
@@ -22,27 +22,27 @@ export interface GatewayContext {
   readonly recent: RequestHistory
   /** null: this gateway is the only one of its process. */
   readonly shared: WorkerGroup | null
-  /** What is known of clusters without asking them. */
+  /** Digests of clusters. */
   readonly digests: Pick<DigestCache, 'order' | 'regionDigests' | 'regionStatus'>
-  /** How a pool's prompts are cut into blocks: the same number where they are cut alike. null: not at all. */
+  /** Fingerprint of how a pool divides prompts into blocks: equal numbers mean equal blocks. null: not at all. */
   readonly fingerprintOf: (route: PoolRoute) => number | null
   readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
   readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>
-  /** When this gateway was made, ms since the epoch. */
+  /** Start of this gateway, ms since the epoch. */
   readonly startedAt: number
-  /** What the dashboard is made of. */
+  /** Files of the dashboard. */
   readonly assets: AssetFiles
   readonly telemetry: Telemetry
   draining: boolean
-  /** Another door has taken its place: what was let in here goes on. */
+  /** A newer gateway has replaced this one. Running requests continue. */
   retired: boolean
 }
 
 const DRAIN_RETRY_MS = 1000
 
-/** New work is refused while the gateway drains; what runs goes on. */
+/** Rejects new requests while the gateway drains. Running ones continue. */
 export function assertAccepting(context: GatewayContext): void {
   if (!context.draining) return
   throw new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {

@@ -1,6 +1,7 @@
 /**
- * Uploads: a multipart form (RFC 7578, RFC 2046) of which a few short texts are read, and no more. The engine's parser is
- * another one: what two parsers could read differently is refused, or it would see another model than was checked here.
+ * Uploads: a multipart form (RFC 7578, RFC 2046), of which a few short texts are read. Engines use another parser, so
+ * input that two parsers could read differently is rejected. Otherwise the engine could see another model than the one
+ * checked.
  */
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
@@ -9,7 +10,7 @@ import { decoder, readBounded, refuseEncoding, unread, type BodySource, type Jso
 import { encoder, isForbidden } from './body-rewrite.ts'
 import { isOn } from './split-eligibility.ts'
 
-/** One part; `[from, to)` is what it holds. */
+/** One part; its content is `[from, to)`. */
 interface Part {
   readonly name: string
   readonly isFile: boolean
@@ -17,7 +18,7 @@ interface Part {
   readonly to: number
 }
 
-/** More fields are nothing an engine knows. */
+/** No engine knows more fields. */
 const MOST_PARTS = 128
 const MOST_HEADER_BYTES = 4096
 /** Longer texts are not read. */
@@ -26,10 +27,13 @@ const CR = 13
 const LF = 10
 const DASH = 45
 
-/** What the gateway acts on: it must be readable, and stand there once. */
+/** Fields that the gateway reads: they must be readable and unique. */
 const READ = /^(?:model|stream|vllm_xargs|priority|n|best_of|max_tokens|max_completion_tokens|max_output_tokens)$/
 
-/** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or `bad_value`. */
+/**
+ * Reads a form and keeps its bytes. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or
+ * `bad_value`.
+ */
 export async function readForm(
   request: BodySource,
   { bodyBytes }: Pick<LimitsConfig, 'bodyBytes'>,
@@ -45,20 +49,20 @@ export async function readForm(
     const text = textOf(bytes, part)
     if (READ.test(name) && (text === null || json.has(name)))
       throw broken(`must have ${name} once, as UTF-8 text`, name)
-    // What stands in vllm_xargs lands where an engine looks for transfer parameters, and may end it.
+    // Engines merge vllm_xargs into the place of transfer parameters, which may crash them.
     if (isForbidden(name) || (name === 'vllm_xargs' && /\\|transfer_params/.test(text!))) {
       throw new Failure('bad_value', 'Clients may send no transfer parameters, and no backslash in vllm_xargs.', {
         param: name,
       })
     }
     if (name === 'model') model = part
-    // The name alone of what cannot be read: some names are refused, whatever they hold.
+    // Only the name of an unreadable field is kept, because some names are rejected with any content.
     json.set(name, text === null ? undefined : name === 'stream' ? isOn(text) : text)
   }
   return { bytes, json: Object.fromEntries(json), model }
 }
 
-/** The form for an engine that knows the model under that name, in pieces. Never changes `bytes`. */
+/** Replaces the model of a form, in pieces. Never changes `bytes`. */
 export function renamed({ bytes, json, model }: JsonBody, name: string): readonly Uint8Array[] {
   if (model === undefined || json['model'] === name) return [bytes]
   return [bytes.subarray(0, model.from), encoder.encode(name), bytes.subarray(model.to)]
@@ -67,7 +71,7 @@ export function renamed({ bytes, json, model }: JsonBody, name: string): readonl
 function boundaryOf(type: string): string {
   const params = /^multipart\/form-data *;/i.test(type) ? paramsOf(type.slice(19), /^(?:boundary|charset)$/) : null
   const boundary = params?.get('boundary') ?? ''
-  // Some read names in that charset: in UTF-7 `+AG0AbwBkAGUAbA-` is `model`.
+  // Some parsers decode names in that charset: in UTF-7 `+AG0AbwBkAGUAbA-` is `model`.
   if (/^utf-?8$/i.test(params?.get('charset') ?? 'utf8') && /^[\w'()+,./:=?-]{1,70}$/.test(boundary)) return boundary
   throw new Failure(
     'unsupported_media',
@@ -75,7 +79,7 @@ function boundaryOf(type: string): string {
   )
 }
 
-/** `; name=value…` of a header, as it is spelled; null: something else, a name twice, or one that is not `allowed`. */
+/** Parses `; name=value…` of a header; null: malformed, a duplicate, or a name that is not `allowed`. */
 function paramsOf(text: string, allowed: RegExp): Map<string, string> | null {
   const params = new Map<string, string>()
   const rest = text
@@ -92,7 +96,7 @@ function paramsOf(text: string, allowed: RegExp): Map<string, string> | null {
   return rest === '' ? params : null
 }
 
-/** The parts of a form, in order. It begins with a boundary: nobody writes a text before that, and not every parser skips one. */
+/** Splits a form into parts, in order. It must begin with a boundary, because not every parser skips a preamble. */
 export function partsOf(bytes: Uint8Array, boundary: string): Part[] {
   const mark = encoder.encode(`\r\n--${boundary}`)
   const parts: Part[] = []
@@ -115,8 +119,8 @@ function standsAt(bytes: Uint8Array, mark: Uint8Array, at: number): boolean {
 }
 
 /**
- * Where `mark` is; -1: nowhere. It begins with CR LF - -, so that one byte in four tells where it may begin, and there
- * alone is it compared, from its end: from CR to CR the search took half a second for 33 MB of them, in which nobody else is heard.
+ * Finds `mark`; -1: absent. It begins with CR LF - -, so one byte in four is tested, and only candidates are compared,
+ * from the end. A search from CR to CR took half a second for 33 MB of CRs.
  */
 function placeOf(bytes: Uint8Array, mark: Uint8Array, from: number): number {
   const last = mark.length - 1
@@ -131,16 +135,16 @@ function placeOf(bytes: Uint8Array, mark: Uint8Array, from: number): number {
 
 const latin = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
 
-/** Headers, an empty line, what it holds. */
+/** Headers, an empty line, content. */
 function partOf(bytes: Uint8Array, from: number, to: number): Part {
   const head = latin(bytes.subarray(from, Math.min(to, from + MOST_HEADER_BYTES)))
   const end = head.indexOf('\r\n\r\n')
   const fields = head.slice(0, Math.max(0, end))
   const [disposition, second] = fields.matchAll(/^content-disposition:(?: *form-data *)?(.*)/gim)
-  // `name*` would say the name once more, encoded.
+  // `name*` would repeat the name in an encoding.
   const params = second === undefined ? paramsOf(disposition?.[1] ?? '', /^(?:name|filename\*?)$/) : null
   const name = params?.get('name')
-  // What is encoded holds something else than is seen here, and some take `mo\del` for `model`.
+  // Encoded content differs from what is seen here, and some parsers read `mo\\del` as `model`.
   const isOdd =
     !/^(?:[\w-]+:[^\r\n\0]*(?:\r\n|$))+$/.test(fields) ||
     /^content-transfer-encoding:(?! *(?:[78]bit|binary))/im.test(fields)

@@ -16,25 +16,25 @@ import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 import { RequestLifecycle } from './request-log.ts'
 
-/** A request that was understood: what the client wants, from whom, and where it may go. */
+/** A validated inference request: its client, model and possible routes. */
 export interface InferenceRequest {
   readonly incoming: RequestContext
   readonly endpoint: Endpoint
   readonly caller: Caller
-  /** Empty once an answer has begun. */
+  /** Empty after the response has begun. */
   body: JsonBody
   readonly fields: Fields
   readonly wishes: RoutingOverrides
-  /** Name the client asked for. */
+  /** Requested model name. */
   readonly model: string
   readonly routes: readonly PoolRoute[]
   readonly pinned: Exchange['pinned']
 }
 
-/** Wishes that change how others are served need a key that allows them; `session` says no more than its header does. */
+/** Overrides that affect other clients need permission. `session` has the same effect as its header. */
 const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
 
-/** Fails with `forbidden`, naming the wish. */
+/** Fails with `forbidden` and names the override. */
 export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): void {
   if (caller.allowOverrides) return
   const wish = PRIVILEGED_OVERRIDES.find((name) => wishes[name] !== undefined)
@@ -48,15 +48,17 @@ export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): vo
   )
 }
 
-/** A header takes no other signs, and a request whose header cannot be sent would be its region's failure. */
+/**
+ * Header values allow only these characters, and a request with an invalid header would count as its region's failure.
+ */
 const headerJson = (value: object): string =>
   JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
 /**
- * A request that passed the door, as `forward` takes it, watched to its end: from here on its line in the log is written
- * when it ends. Made for every request, so its methods are its class's, not closures.
+ * A validated request as `forward` processes it, until its end, when its log line is written. A class, because it is
+ * created for every request.
  */
 export class InferenceExchange implements Exchange {
   readonly id: string
@@ -83,7 +85,7 @@ export class InferenceExchange implements Exchange {
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #watch: RequestLifecycle
-  /** Engines' name of the model → the body edited for it: attempts on one pool share it. */
+  /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
   #madeFor: string | null = null
   #made: readonly Uint8Array[] = []
 
@@ -98,7 +100,7 @@ export class InferenceExchange implements Exchange {
     this.receivedAt = incoming.receivedAt
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
-    // Everything that is no stream is read on the way.
+    // Non-streaming responses are always read.
     this.observe = !this.stream || chance < routes[0]!.pool.observeShare
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
@@ -134,7 +136,7 @@ export class InferenceExchange implements Exchange {
     return this.#parsed.body.json
   }
 
-  /** A stream may go on for hours: it does not hold on to its prompt. */
+  /** A stream may run for hours, so it releases its prompt. */
   begun(written: boolean): void {
     const { request, memory } = this.#parsed.incoming
     memory?.release()
@@ -151,11 +153,11 @@ export class InferenceExchange implements Exchange {
     if (endpoint.form) return renamed(body, name)
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
-    // A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool.
+    // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
     const wished = endpoint.salted && wishes.priority !== undefined
-    // Where engines have no queue for it, the client's goes and none takes its place.
+    // If engines have no priority queue, the client's priority is removed and none is added.
     const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =
       handOver === null && !wished && !dropped
@@ -168,7 +170,7 @@ export class InferenceExchange implements Exchange {
               ...(dropped ? ['priority'] : []),
             ],
           }
-    // Every attempt has legs of its own: nothing to remember.
+    // Every attempt has its own legs, so nothing is cached.
     if (edit !== undefined) {
       const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')
       return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
@@ -184,7 +186,7 @@ export class InferenceExchange implements Exchange {
     return this.#admissions.of(route)
   }
 
-  /** What the request says to the gateway is for whoever chooses its engine. */
+  /** Gateway fields of the request, for a gateway that chooses the engine. */
   get forGateway(): readonly string[] {
     const { wishes } = this.#parsed
     return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]

@@ -11,16 +11,16 @@ import { authorizePriority, enforceLimits } from './request-limits.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 
-/** Shorter bodies are done in one go. */
+/** Smaller bodies are processed without yielding. */
 const TURNS_BYTES = 4 * 1024 * 1024
 
-/** A POST that goes to an engine: the door's whole story, in order. */
+/** Handles a POST to an engine: authentication, body, overrides, routing. */
 export async function proxy(context: GatewayContext, endpoint: Endpoint, incoming: RequestContext): Promise<Response> {
   const caller = await context.authenticator.caller(incoming.request.headers, endpoint.shape === 'anthropic')
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
-  // Parsing a long prompt, measuring it and sending it take some 20 ms each: others get their turn in between.
+  // Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between.
   const turn = parsed.body.bytes.length < TURNS_BYTES ? undefined : context.ports.yieldToEventLoop
   await turn?.()
   const exchange = new InferenceExchange(context, parsed, context.ports.random())
@@ -31,7 +31,7 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   return context.forward(exchange)
 }
 
-/** Reads and checks a request up to the point where it could be routed. */
+/** Reads and validates a request up to routing. */
 export async function parseInferenceRequest(
   context: GatewayContext,
   endpoint: Endpoint,
@@ -45,7 +45,7 @@ export async function parseInferenceRequest(
     ? await readForm(request, limits, memory)
     : await readJson(request, limits, { parseLong: context.ports.parseLong, memory })
   const { json } = body
-  // A form's fields are texts: of them only these two are the gateway's.
+  // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
   const asked = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
   authorizeOverrides(asked, caller)

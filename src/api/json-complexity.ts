@@ -1,4 +1,4 @@
-/** Documents that it would take so long to parse that everybody else had to wait. */
+/** Rejects JSON documents whose parsing would delay other requests. */
 import { stringEnd } from './json-scan.ts'
 
 const QUOTE = 0x22
@@ -7,32 +7,38 @@ const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
-/** A piece is about 0.1 us of V8's JSON.parse, at its worst; this is the unit that weights are in. */
+/** Unit of weights: one piece takes at most about 0.1 us in V8's JSON.parse. */
 const COST_UNIT = 64
-/** What a name takes besides, unless the same names came before it the last time: a row of names that is new is a new kind of object. */
+/**
+ * Additional weight of a name, unless the same names preceded it the last time: a new sequence of names creates a new
+ * hidden class.
+ */
 const NEW_NAME = 9 * COST_UNIT
-/** And what a short text or name with an escape does: it is put together before it can be looked up. */
+/** Additional weight of a short text or name with an escape, which must be unescaped before its lookup. */
 const ESCAPED_COST = 5 * COST_UNIT
-/** Longer names are new each time, longer texts are not looked up. */
+/** Longer names are always new, longer texts are not looked up. */
 const LONG_BYTES = 66
-/** The most that a byte weighs, in pieces. */
+/** Maximum weight of a byte, in pieces. */
 const MOST = 6
-/** By byte, outside of texts: a number is the comma behind it, and its digits; a fraction costs as much as three or four whole ones. */
+/**
+ * Weights by byte outside of texts: a number is its following comma and its digits; a fraction costs as much as three
+ * or four integers.
+ */
 const WEIGHTS = new Uint16Array(256).fill(1)
 WEIGHTS[OPEN_BRACE] = MOST * COST_UNIT
-// Short ones are looked up among all names and texts there are.
+// Short texts are looked up among all names and texts.
 WEIGHTS[QUOTE] = 3 * COST_UNIT
 WEIGHTS[0x5b] = 2 * COST_UNIT
 for (const sign of '.eE') WEIGHTS[sign.charCodeAt(0)] = 0.75 * COST_UNIT
 WEIGHTS[0x2c] = COST_UNIT / 4
 
-/** Would it take longer to parse the JSON document than `limit` pieces? Long texts are free: they are not read. */
+/** True if the document has more than `limit` pieces. Long texts cost nothing: they are not parsed. */
 export function exceedsJsonComplexity(bytes: Uint8Array, limit: number): boolean {
-  // Nearly every document is done here.
+  // Nearly every document ends here.
   return bytes.length * MOST > limit && piecesLeft(bytes, limit) < 0
 }
 
-/** `limit` less the pieces of a JSON document; less than 0 as soon as there are more. */
+/** `limit` minus the pieces of the document; negative as soon as there are more. */
 export function piecesLeft(bytes: Uint8Array, limit: number): number {
   const names = new KeyPathCache(bytes)
   const left = { weight: limit * COST_UNIT }
@@ -44,14 +50,14 @@ export function piecesLeft(bytes: Uint8Array, limit: number): number {
     if (byte === QUOTE) {
       text = at
       end = stringEnd(bytes, at)
-      // One without an end is no JSON: its parser says so.
+      // A text without an end is invalid JSON, which the parser reports.
       if (end < 0) break
       if (isCrooked(bytes, text, end)) left.weight -= ESCAPED_COST
       at = end - 1
     } else if (byte === OPEN_BRACE) names.opened()
     else if (byte === CLOSE_BRACE) names.closed()
     else {
-      // Nor is one with two colons behind a name, which is read once: each weighs as little as a space.
+      // Two colons behind a name are invalid JSON too.
       if (text === named) break
       named = text
       if (names.isNew(text, end)) left.weight -= NEW_NAME
@@ -60,7 +66,10 @@ export function piecesLeft(bytes: Uint8Array, limit: number): number {
   return left.weight / COST_UNIT
 }
 
-/** Weighs what is neither text nor name nor mapping; where that ends, or has too much of it. On its own, or V8 makes slow code of all. */
+/**
+ * Weighs bytes outside of texts, names and mappings. Returns their end, or where the limit is exceeded. A separate
+ * function, because V8 optimises it better.
+ */
 function plainEnd(bytes: Uint8Array, at: number, left: { weight: number }): number {
   const size = bytes.length
   let { weight } = left
@@ -80,22 +89,28 @@ function isCrooked(bytes: Uint8Array, start: number, end: number): boolean {
   return false
 }
 
-/** How many names are remembered: more than requests have in rows, too few to hide new rows of a few names in. */
+/** Number of remembered names: more than real rows have, and too few to hide new rows in. */
 const SLOTS = 256
 
-/** The names of a document, each behind those before it in its mapping. Two in one slot take turns, and are new each time. */
+/**
+ * Names of a document by their predecessors in the mapping. Two names in one slot alternate, and both count as new
+ * each time.
+ */
 class KeyPathCache {
   readonly #bytes: Uint8Array
-  /** Where the name stood last. */
+  /** Last position of the name. */
   readonly #at = new Uint32Array(SLOTS)
-  /** Who it is, and who is before it: a name that is new is another one, and so is whoever comes behind it, wherever the hash puts them. */
+  /**
+   * Identity of the name and of its predecessor. A new name is another identity, and so are its successors, wherever
+   * they hash to.
+   */
   readonly #own = new Uint32Array(SLOTS)
   readonly #before = new Uint32Array(SLOTS)
-  /** The name before the next: who it is, and its slot. */
+  /** The previous name: its identity and slot. */
   #last = 0
   #slot = SLOTS
   #count = 0
-  /** The same of the mappings around. */
+  /** The same for the enclosing mappings. */
   readonly #around: number[] = []
 
   constructor(bytes: Uint8Array) {
@@ -113,7 +128,7 @@ class KeyPathCache {
     this.#last = this.#around.pop() ?? 0
   }
 
-  /** Has the name in `[start, end)` not been seen behind the names before it? Takes it in. */
+  /** Returns true if the name in `[start, end)` has not followed these names before, and remembers it. */
   isNew(start: number, end: number): boolean {
     if (end - start > LONG_BYTES) {
       this.#last = ++this.#count

@@ -1,11 +1,11 @@
 /**
- * Finds the members of a JSON object in its bytes, so that one of them can be changed and every other byte stays.
- * The bytes are known to be valid JSON (JSON.parse accepted them); the scanner still answers null rather than guess.
+ * Finds the members of a JSON object in its bytes, so that one can be changed without the others. The bytes are valid
+ * JSON (JSON.parse accepted them); the scanner returns null if it is unsure.
  */
 
-/** One `"key": value` as byte offsets; ends are exclusive, quotes are inside. */
+/** One `"key": value` as byte offsets; ends are exclusive and include quotes. */
 export interface Member {
-  /** Decoded. '' when longer than any name we look for. */
+  /** Decoded name. '' if longer than any name that is searched. */
   readonly key: string
   readonly keyAt: number
   readonly valueAt: number
@@ -21,17 +21,17 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** Escaped as \uXXXX throughout, a name of 128 letters still fits: the longest that `split.response_field` may be. */
+/** A name of 128 letters fits even if every letter is escaped as \\uXXXX: the longest `split.response_field`. */
 const KEY_BYTES_MAX = 770
 
-/** How far to walk before searching natively: most strings are short, and texts with one escaped quote have many (code, JSON). */
+/** Bytes to scan before a native search, because most strings are short, and code has many escaped quotes. */
 const WALK_BYTES = 32
 
 const text = new TextDecoder()
 
 const isBlank = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** First offset from `at` that is not whitespace; steps over a byte order mark at 0. */
+/** First offset from `at` that is not whitespace. Skips a byte order mark at 0. */
 export function skipBlank(bytes: Uint8Array, at: number): number {
   let i = at
   if (i === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) i = 3
@@ -39,7 +39,10 @@ export function skipBlank(bytes: Uint8Array, at: number): number {
   return i
 }
 
-/** Offset after the string that opens at `at`; -1 when it never ends. Native search makes long clean texts cheap. */
+/**
+ * Offset behind the string that starts at `at`; -1: it has no end. Native search makes long texts without escapes
+ * cheap.
+ */
 export function stringEnd(bytes: Uint8Array, at: number): number {
   const size = bytes.length
   for (let from = at + 1; ;) {
@@ -58,7 +61,7 @@ export function stringEnd(bytes: Uint8Array, at: number): number {
   }
 }
 
-/** Offset after the object or array that opens at `at`; -1 when it never ends. Counts depth, so nesting costs no stack. */
+/** Offset behind the object or array that starts at `at`; -1: it has no end. Counts depth instead of recursion. */
 function nestEnd(bytes: Uint8Array, at: number): number {
   let depth = 0
   for (let i = at; i < bytes.length;) {
@@ -97,8 +100,8 @@ function decodeKey(bytes: Uint8Array, at: number, end: number): string | null {
 }
 
 /**
- * Members of the object that opens at `at`, in order, duplicates included; null when the bytes are not what they should be.
- * Stops after the first one that is `enough`.
+ * Lists the members of the object that starts at `at`, in order, with duplicates; null if the bytes are unexpected.
+ * Stops behind the first member that is `enough`.
  */
 export function scanObjectMembers(
   bytes: Uint8Array,

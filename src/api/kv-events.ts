@@ -1,4 +1,4 @@
-/** `POST /v1/firstlight/kv-events`: what a bridge heard engines say of their caches. */
+/** `POST /v1/firstlight/kv-events`: KV events that a bridge received from engines. */
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
@@ -8,12 +8,12 @@ import { keyOrAdmin } from './auth.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Pools at a time, and feeds of a pool: more than there are engines. A body of empty ones would be millions. */
+/** Maximum pools, and feeds per pool. A body could have millions of empty ones. */
 const MOST_ENTRIES = 1_000
-/** No feed may say that it need not be heard of for longer. */
+/** Maximum validity of a feed without an update. */
 const MOST_VALID_MS = 600_000
 
-/** Handles it. Needs `bridge.secret` or the admin key. */
+/** Handles a request. Needs `bridge.secret` or the admin key. */
 export function kvEventsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
   const admit = keyOrAdmin(context.authenticator, context.config.bridge?.secret ?? null, 'bridge.secret')
   return async (incoming) => {
@@ -32,14 +32,14 @@ async function taken(context: GatewayContext, { cluster, model, feeds }: Fields)
   const route = context.catalog.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
   const states =
     route === undefined ? null : await context.ports.cluster(route.cluster.id, route.pool.model).feed?.(given)
-  // Prompts that are measured in bytes have blocks that no engine's tokens make.
+  // Blocks of prompts measured in bytes never match an engine's tokens.
   return {
     states: states ?? given.map((): KvEventDeltaState => 'unknown'),
     exact_tokens: route !== undefined && route.pool.tokenizer !== null,
   }
 }
 
-/** What is of no use is refused where it is applied; only what cannot be read fails here. */
+/** Only unreadable fields fail here. Useless values are rejected where they are applied. */
 function readFeed(given: Fields): KvEventDelta {
   return {
     engine: String(given['engine']),
@@ -62,7 +62,7 @@ function listOf(given: unknown): readonly Fields[] {
   return given.filter((one) => typeof one === 'object' && one !== null)
 }
 
-/** Base64 of little-endian 32-bit lanes, two a block. */
+/** Decodes base64 of little-endian 32-bit lanes, two per block. */
 function blocksOf(given: unknown): Uint32Array {
   if (typeof given !== 'string') return new Uint32Array(0)
   try {

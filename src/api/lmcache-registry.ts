@@ -1,6 +1,6 @@
 /**
- * The gateway as the coordinator LMCache servers report to (`lmcache server --coordinator-url …/lmcache/CLUSTER
- * --coordinator-event-reporting`): what registration, events and lookups need of its HTTP surface, as 0.5.6 speaks it.
+ * The gateway as the coordinator of LMCache servers (`lmcache server --coordinator-url …/lmcache/CLUSTER
+ * --coordinator-event-reporting`): the part of LMCache 0.5.6's HTTP API for registration, events and lookups.
  */
 import * as z from 'zod/mini'
 import { chunkHashes, hashHex, wireKeys } from '../core/lmcache/chunks.ts'
@@ -13,7 +13,7 @@ import type { GatewayContext } from './context.ts'
 import { answerJson, type RequestContext, idParam, REGISTRY_PREFIX } from './request-context.ts'
 import { bearer, KeyStore } from './auth.ts'
 
-/* The bodies LMCache 0.5.6 sends to its coordinator, as far as the registry reads them. */
+/* Request bodies of LMCache 0.5.6, as far as the registry reads them. */
 
 const text = z.string().check(z.maxLength(1024))
 const count = z.int().check(z.gte(0))
@@ -57,16 +57,15 @@ export const lookupBody = z.object({
   cache_salt: z.optional(text),
 })
 
-/** What `kv_rank` packs: `world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank`. */
+/** Decodes `kv_rank`: `world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank`. */
 export const worldSizeOf = (kvRank: number): number => (kvRank >>> 24) & 0xff
 export const globalRankOf = (kvRank: number): number => (kvRank >>> 16) & 0xff
 export const kvRankOf = (worldSize: number, rank: number): number =>
   ((worldSize << 24) | (rank << 16) | (worldSize << 8) | rank) >>> 0
 
 /**
- * Batches as a pool's registry takes them. Entries of other models are left out (null: it is not known which is the
- * pool's, so none are), those of further object groups too: lookups ask for the first one only. What is left of a
- * batch is sent even when it is empty, because its number counts.
+ * Converts batches for a pool's registry. Omits entries of other models (null: the pool's model is unknown, so all)
+ * and of further object groups, because lookups use only the first. An empty batch is kept for its number.
  */
 export function batchesFor(batches: readonly Batch[], model: string | null): CacheEvents[] {
   return batches.map((batch) => {
@@ -97,16 +96,16 @@ export function chunkKeysOf(keys: readonly ObjectKey[]): ChunkKeys {
   }
 }
 
-/* Who may speak to the registry, and what about. LMCache servers send no headers, so a token may stand in the path. */
+/* Authorisation for the registry. LMCache servers send no headers, so a token may be in the path. */
 
 export interface RegistryPath {
   readonly cluster: string
-  /** As it stands in the path; null: not there. */
+  /** Token in the path; null: absent. */
   readonly token: string | null
-  /** What follows, with `:id` for an instance. */
+  /** Rest of the path, with `:id` for an instance. */
   readonly route: string
   readonly id: string
-  /** For people: without the token. */
+  /** The path without the token, for logs. */
   readonly shown: string
 }
 
@@ -145,7 +144,9 @@ function decoded(segment: string): string {
   }
 }
 
-/** The registries of a cluster that this server may speak to; fails with `not_found`, `key_missing` or `key_wrong`. */
+/**
+ * Returns the registries of a cluster that this server may use. Fails with `not_found`, `key_missing` or `key_wrong`.
+ */
 export async function admitServer(
   context: GatewayContext,
   { request }: RequestContext,
@@ -163,7 +164,7 @@ export async function admitServer(
       'This token opens no LMCache registry of this cluster. Compare it with lmcache.token.',
     )
   await context.authenticator.admin(request.headers)
-  // Where admins need no key, a token still means that one is needed.
+  // If the admin API needs no key, a configured token is still required.
   const admitted = context.config.admin === null ? kept.filter(({ pool }) => pool.lmcache?.token === null) : kept
   if (admitted.length > 0) return admitted
   if (kept.length > 0)
@@ -179,7 +180,7 @@ export async function admitServer(
 
 const rings = new WeakMap<GatewayContext, KeyStore<readonly PoolRoute[]>>()
 
-/** Made at the first question, one for each gateway. */
+/** Created at the first use, one per gateway. */
 function ringOf(context: GatewayContext): KeyStore<readonly PoolRoute[]> {
   const known = rings.get(context)
   if (known !== undefined) return known
@@ -193,17 +194,17 @@ function ringOf(context: GatewayContext): KeyStore<readonly PoolRoute[]> {
   return ring
 }
 
-/** One request of an LMCache server that was let in. */
+/** One request of an authorised LMCache server. */
 interface Visit {
   readonly context: GatewayContext
   readonly incoming: RequestContext
-  /** The pools it speaks of. */
+  /** The pools of the request. */
   readonly routes: readonly PoolRoute[]
-  /** Instance in the path; '' without one. */
+  /** Instance in the path; '' if absent. */
   readonly id: string
 }
 
-/** Keys of one lookup by tokens: as many as the registry can hold. A body of ids and many ranks would make billions. */
+/** Maximum keys of one lookup by tokens. A body of ids and many ranks could create billions. */
 const MOST_KEYS = 100_000
 
 const handlers: Readonly<Record<string, (visit: Visit) => Response | Promise<Response>>> = {
@@ -216,10 +217,10 @@ const handlers: Readonly<Record<string, (visit: Visit) => Response | Promise<Res
   'POST directory/lookup': lookup,
 }
 
-/** Everything below `/lmcache/`. */
+/** Handles everything below `/lmcache/`. */
 export async function lmcacheRegistry(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   const path = readPath(incoming.path)
-  // The path may carry the token: it stands in no log.
+  // The path may contain the token, which must not be logged.
   incoming.logFields['path'] = path.shown
   const routes = await admitServer(context, incoming, path)
   const handle = handlers[`${incoming.request.method} ${path.route}`]
