@@ -1,6 +1,6 @@
 /**
  * Gateways at the edge that choose among regions, in virtual time: by where they are (`nearest`), by nothing (`weights`), by loads
- * (`load`), by what regions tell them to expect (`outlook`; `_blind`: without the prompts they know), so many milliseconds
+ * (`load`), by what regions tell them to expect (`digest`; `_blind`: without the prompts they know), so many milliseconds
  * apart, and as one that has the books of all engines and knows how far each is (`global`, the mark).
  *
  * `npm run bench -- regions [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--regions N] [--edges N] [--engines N]
@@ -57,10 +57,7 @@ function planOf({ flags, args }: BenchOptions): Plan {
     ),
     loads: words('loads', '0.3,0.5,0.7,0.9').map(Number),
     places: { regions, edges: number('edges', regions), rttsMs: [near!, far!, farthest!] },
-    ways: waysIn(
-      words('ways', 'global,nearest,weights,load,outlook,outlook_blind'),
-      words('every', '2000').map(Number),
-    ),
+    ways: waysIn(words('ways', 'global,nearest,weights,load,digest,digest_blind'), words('every', '2000').map(Number)),
     roam: number('roam', 0.1),
     seeds: number('seeds', 3),
   }

@@ -11,7 +11,7 @@
  * time what a booking made elsewhere costs beside one's own.
  */
 import { replay, speedsOn } from '../src/simulator/replay/plan.ts'
-import { type Deal, ReplicatedRouter } from '../src/simulator/replay/replicated-router.ts'
+import { type Balancing, ReplicatedRouter } from '../src/simulator/replay/replicated-router.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
 import type { RunResult } from '../src/simulator/replay/run.ts'
 import { figuresOf } from '../src/simulator/replay/statistics.ts'
@@ -56,7 +56,7 @@ interface Plan {
   readonly replicas: readonly number[]
   readonly delaysMs: readonly number[]
   readonly kinds: readonly string[]
-  readonly attempt: Deal
+  readonly attempt: Balancing
   readonly seeds: number
 }
 
@@ -77,7 +77,7 @@ function planOf({ flags, args }: BenchOptions, measuredMs: number): Plan {
         ? [...new Set([measuredMs, 0, 0.3, 1, 5, 20, 100])]
         : words('delays', '').map(Number),
     kinds: words('arrangements', ['leader', ...KINDS].join(',')),
-    attempt: words('deal', 'random')[0] as Deal,
+    attempt: words('deal', 'random')[0] as Balancing,
     seeds: Number(flags['seeds'] ?? 3),
   }
 }
@@ -141,14 +141,14 @@ function arrangementsIn({ replicas, kinds, delaysMs }: Plan, middle: number): Ar
 
 function kindOf(
   { name, replicas, delayMs, upset }: Arrangement,
-  { policy, attempt, seed }: { readonly policy: string; readonly attempt: Deal; readonly seed: number },
+  { policy, attempt, seed }: { readonly policy: string; readonly attempt: Balancing; readonly seed: number },
 ): RouterKind {
   const options = {
     name,
     replicas,
     attempt,
     delayMs,
-    dealSeed: seed + 100,
+    balancingSeed: seed + 100,
     policy: { name: policy, options: {} },
     ...(upset === undefined ? {} : { upset }),
   }

@@ -3,7 +3,7 @@ import { type Admitted, ClusterState } from '../src/core/pool/pool-state.ts'
 import type {
   Admission,
   ClusterDigest,
-  ClusterGlance,
+  ClusterSummary,
   Decision,
   EngineSignal,
   Outcome,
@@ -119,7 +119,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.digest(this.now())
   }
 
-  async outlook(): Promise<RegionDigest> {
+  async regionDigest(): Promise<RegionDigest> {
     return this.#state.regionDigest(this.now())
   }
 
@@ -127,9 +127,9 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.explain(id)
   }
 
-  async glance(decisions: number): Promise<ClusterGlance> {
+  async summary(decisions: number): Promise<ClusterSummary> {
     this.#alarm.setIfLost()
-    return this.#state.glance(decisions, this.now())
+    return this.#state.summary(decisions, this.now())
   }
 
   /** Release for edges older than `tell`. */

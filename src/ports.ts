@@ -3,7 +3,7 @@ import type {
   Admission,
   CacheHint,
   ClusterDigest,
-  ClusterGlance,
+  ClusterSummary,
   Decision,
   EngineSignal,
   Outcome,
@@ -47,10 +47,10 @@ export interface Cluster {
   feed?(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
   digest(): Promise<ClusterDigest>
   /** Digest for gateways that choose among regions. */
-  outlook(): Promise<RegionDigest>
+  regionDigest(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>
   /** Digest for the dashboard, with the last decisions, newest first. Absent: use `digest`. */
-  glance?(decisions: number): Promise<ClusterGlance>
+  summary?(decisions: number): Promise<ClusterSummary>
 }
 
 export type Admitted =

@@ -228,7 +228,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'prompts sent to a region are forgotten',
     file: 'src/origin/regions/estimator.ts',
-    find: 'return estimate.waitS + this.#sentS / outlook.engines',
+    find: 'return estimate.waitS + this.#sentS / digest.engines',
     replace: 'return estimate.waitS + 0 * this.#sentS',
     impact: 'between two digests all prompts go to one region',
     tests: {

@@ -208,8 +208,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'unreachable clusters come first',
     file: 'src/core/routing/clusters.ts',
-    find: 'Number(one.rank.dark) - Number(other.rank.dark)',
-    replace: 'Number(other.rank.dark) - Number(one.rank.dark)',
+    find: 'Number(one.rank.unavailable) - Number(other.rank.unavailable)',
+    replace: 'Number(other.rank.unavailable) - Number(one.rank.unavailable)',
     impact: 'requests are sent to a region that is down',
     tests: ROUTING,
   },
@@ -224,8 +224,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'fallback without the object ignores availability',
     file: 'src/core/routing/fallback.ts',
-    find: 'told.get(id)?.available ?? true',
-    replace: 'true || told.get(id)?.available',
+    find: 'known.get(id)?.available ?? true',
+    replace: 'true || known.get(id)?.available',
     impact: 'while a cluster object is away, requests go to engines known to be down',
     tests: {
       node: ['test/core/routing/', 'test/origin/regions/regions.test.ts', 'test/origin/regions/digests.test.ts'],

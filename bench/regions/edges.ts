@@ -18,8 +18,8 @@ export type Knowing =
   | { readonly kind: 'weights' }
   /** Their digests, every so often. */
   | { readonly kind: 'load'; readonly everyMs: number }
-  /** Their outlooks; 0: exact and at once. `prefixes`: what they tell of prompts is read. */
-  | { readonly kind: 'outlook'; readonly everyMs: number; readonly prefixes: boolean }
+  /** Their digests; 0: exact and at once. `prefixes`: what they tell of prompts is read. */
+  | { readonly kind: 'digest'; readonly everyMs: number; readonly prefixes: boolean }
 
 /** How finely the time of news is cut. */
 const TICK_MS = 5
@@ -121,7 +121,7 @@ class Edge {
   constructor(at: number, options: EdgesOptions) {
     this.#at = at
     this.#options = options
-    const expects = options.knowing.kind === 'outlook'
+    const expects = options.knowing.kind === 'digest'
     this.#views = Array.from({ length: options.places.regions }, () => ({
       expectations: expects ? new RegionEstimator() : null,
       digest: null,
@@ -140,7 +140,7 @@ class Edge {
   told(region: Region, now: number): Told {
     return this.#options.knowing.kind === 'load'
       ? { digest: region.digest(now), regionDigests: [] }
-      : { digest: null, regionDigests: [region.outlook(now)] }
+      : { digest: null, regionDigests: [region.regionDigest(now)] }
   }
 
   heard(region: number, { digest, regionDigests }: Told, now: number): void {
@@ -150,7 +150,7 @@ class Edge {
     view.heardAt = now
     view.expectations?.update(
       { cut: 1, regionDigests },
-      { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'outlook' && knowing.prefixes },
+      { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'digest' && knowing.prefixes },
     )
   }
 

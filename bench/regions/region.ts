@@ -48,7 +48,7 @@ export class Region implements ReplayEngine, JobListener {
     )
   }
 
-  outlook(now: number): RegionDigest {
+  regionDigest(now: number): RegionDigest {
     return this.#gateway.state.regionDigest(now)
   }
 

@@ -26,8 +26,8 @@ export function waysIn(names: readonly string[], everyMs: readonly number[]): Wa
     nearest: () => [{ name: 'nearest', everyMs: null, knowing: { kind: 'nearest' } }],
     weights: () => [{ name: 'weights', everyMs: null, knowing: { kind: 'weights' } }],
     load: () => each('load', (ms) => ({ kind: 'load', everyMs: ms })),
-    outlook: () => each('outlook', (ms) => ({ kind: 'outlook', everyMs: ms, prefixes: true })),
-    outlook_blind: () => each('outlook_blind', (ms) => ({ kind: 'outlook', everyMs: ms, prefixes: false })),
+    digest: () => each('digest', (ms) => ({ kind: 'digest', everyMs: ms, prefixes: true })),
+    digest_blind: () => each('digest_blind', (ms) => ({ kind: 'digest', everyMs: ms, prefixes: false })),
   }
   return names.flatMap((name) => {
     if (!Object.hasOwn(makers, name))

@@ -1,5 +1,5 @@
 import { withDeadline } from '../timeout.ts'
-import type { ClusterDigest, EngineDigest, ClusterGlance, Decision } from '../core/contract/contract.ts'
+import type { ClusterDigest, EngineDigest, ClusterSummary, Decision } from '../core/contract/contract.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
@@ -163,7 +163,7 @@ export async function dashboardSnapshot(context: Watched): Promise<unknown> {
   let measured: readonly Decision[] = []
   const share = Math.ceil(DECISIONS / catalog.routes.length)
   const digests = await mapYielding(ports.yieldToEventLoop, catalog.routes, async (route) => {
-    const seen = await glanceAt(context, route)
+    const seen = await summaryOf(context, route)
     if (seen !== null) {
       decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
       measured = [...measured, ...(seen.measured ?? []).slice(0, share)]
@@ -186,17 +186,17 @@ function distinct(decisions: readonly Decision[]): Decision[] {
   return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
-async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
+async function summaryOf({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterSummary | null> {
   const object = ports.cluster(cluster.id, pool.model)
   try {
     return await withDeadline(
       ANSWER_MS,
-      object.glance === undefined
+      object.summary === undefined
         ? object.digest().then((digest) => ({ digest, decisions: [] }))
-        : object.glance(DECISIONS),
+        : object.summary(DECISIONS),
     )
   } catch (error) {
-    ports.log.warn('glance_failed', { cluster: cluster.id, pool: pool.model, error })
+    ports.log.warn('view_failed', { cluster: cluster.id, pool: pool.model, error })
     return null
   }
 }

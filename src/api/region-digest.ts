@@ -21,7 +21,7 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   const { routes } = context.catalog.offer(model, caller)
   // What one number says is true of all: where others cut otherwise, their prompts are not told of.
   const cut = context.fingerprintOf(routes[0]!)
-  const all = await Promise.all(routes.map((route) => outlooksOf(context, incoming, { route, cut })))
+  const all = await Promise.all(routes.map((route) => regionDigestsOf(context, incoming, { route, cut })))
   const regionDigests = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), context.config.via] }))
   return answerJson(
     incoming,
@@ -30,7 +30,7 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
 }
 
 /** A cluster that cannot be reached promises nothing, and is no reason to say nothing of the others. */
-async function outlooksOf(
+async function regionDigestsOf(
   { ports, digests, fingerprintOf }: GatewayContext,
   incoming: RequestContext,
   { route, cut }: { readonly route: PoolRoute; readonly cut: number | null },
@@ -38,7 +38,7 @@ async function outlooksOf(
   const { cluster, pool } = route
   if (cluster.gateway !== null) return digests.regionDigests(route, incoming.scope)
   try {
-    const found = await ports.cluster(cluster.id, pool.model).outlook()
+    const found = await ports.cluster(cluster.id, pool.model).regionDigest()
     return [fingerprintOf(route) === cut ? found : { ...found, prefixes: '' }]
   } catch (error) {
     ports.log.warn('region_digest_failed', { cluster: cluster.id, pool: pool.model, error })

@@ -10,7 +10,7 @@ import { urlHost } from '../url.ts'
 
 export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
   'round trip': rttMs === null ? 'measured' : `${rttMs} ms`,
-  outlook: `at most ${digestIntervalMs} ms old`,
+  digest: `at most ${digestIntervalMs} ms old`,
 })
 
 /** Notes: valid settings that are probably unintended. */

@@ -49,10 +49,10 @@ function show({ pools, draining }: Fleet): void {
   document.querySelector('#engines tbody')!.replaceChildren(...lines.map(row))
   find('engines').hidden = false
   find('unlock').hidden = true
-  const dark = pools.filter(({ reachable }) => !reachable).length
+  const unavailable = pools.filter(({ reachable }) => !reachable).length
   find('state').textContent = [
     `${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`,
-    ...(dark === 0 ? [] : [`${dark} unreachable`]),
+    ...(unavailable === 0 ? [] : [`${unavailable} unreachable`]),
     ...(draining ? ['shutting down'] : []),
   ].join(', ')
   const model = pools[0]?.aliases[0] ?? pools[0]?.model

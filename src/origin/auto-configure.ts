@@ -1,4 +1,4 @@
-import type { Admission, ClusterGlance, PoolConfig } from '../core/contract/contract.ts'
+import type { Admission, ClusterSummary, PoolConfig } from '../core/contract/contract.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
 import type { Admitted, Cluster } from '../ports.ts'
 
@@ -8,8 +8,8 @@ export interface PoolSource {
   readonly pool: PoolConfig
 }
 
-async function glanceAt(cluster: Cluster, decisions: number): Promise<ClusterGlance> {
-  return cluster.glance === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.glance(decisions)
+async function summaryOf(cluster: Cluster, decisions: number): Promise<ClusterSummary> {
+  return cluster.summary === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.summary(decisions)
 }
 
 /** An object without a configuration knows no engine at all. What it took the first time it takes no second time. */
@@ -85,9 +85,9 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
       await cluster.observe(signals)
     },
     ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, configure) }),
-    outlook: () =>
+    regionDigest: () =>
       upToDate(
-        () => cluster.outlook(),
+        () => cluster.regionDigest(),
         ({ configVersion }) => configVersion,
       ),
     digest: () =>
@@ -95,9 +95,9 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
         () => cluster.digest(),
         ({ configVersion }) => configVersion,
       ),
-    glance: (decisions) =>
+    summary: (decisions) =>
       upToDate(
-        () => glanceAt(cluster, decisions),
+        () => summaryOf(cluster, decisions),
         ({ digest }) => digest.configVersion,
       ),
   }

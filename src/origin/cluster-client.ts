@@ -81,16 +81,16 @@ export class ClusterClient implements Cluster {
     return this.#transport.call('digest', []) as ReturnType<Cluster['digest']>
   }
 
-  outlook() {
-    return this.#transport.call('outlook', []) as ReturnType<Cluster['outlook']>
+  regionDigest() {
+    return this.#transport.call('regionDigest', []) as ReturnType<Cluster['regionDigest']>
   }
 
   explain(id: string) {
     return this.#transport.call('explain', [id]) as ReturnType<Cluster['explain']>
   }
 
-  glance(decisions: number) {
-    return this.#transport.call('glance', [decisions]) as ReturnType<NonNullable<Cluster['glance']>>
+  summary(decisions: number) {
+    return this.#transport.call('summary', [decisions]) as ReturnType<NonNullable<Cluster['summary']>>
   }
 
   #lease(admission: Admission, scope: Scope | undefined): Lease {

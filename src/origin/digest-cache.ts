@@ -116,10 +116,10 @@ export class DigestCache implements Digests {
     const wayS = (route.cluster.gateway?.rttMs ?? expectations?.rttMs ?? 0) / 1000
     const from = (engineEstimate: RegionDigest['usual']) =>
       engineEstimate && { ...engineEstimate, waitS: engineEstimate.waitS + wayS }
-    return (expectations?.regionDigests ?? []).map((outlook) => ({
-      ...outlook,
-      soonest: from(outlook.soonest),
-      usual: from(outlook.usual),
+    return (expectations?.regionDigests ?? []).map((regionDigest) => ({
+      ...regionDigest,
+      soonest: from(regionDigest.soonest),
+      usual: from(regionDigest.usual),
     }))
   }
 
@@ -217,14 +217,15 @@ export class DigestCache implements Digests {
   /** null: it does not say, and is there. */
   async #told(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
     try {
-      if (route.cluster.gateway === null) return { cut: null, regionDigests: [await this.#cluster(route).outlook()] }
+      if (route.cluster.gateway === null)
+        return { cut: null, regionDigests: [await this.#cluster(route).regionDigest()] }
       const told = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
       entry.isMuteTold = false
       return told
     } catch (error) {
       if (route.cluster.gateway === null) return null
       if (!(error instanceof RegionUnavailable && error.isThere)) throw error
-      if (!entry.isMuteTold) this.#warn('outlook_refused', route, error)
+      if (!entry.isMuteTold) this.#warn('region_digest_refused', route, error)
       entry.isMuteTold = true
       entry.expectations = new RegionEstimator()
       return null

@@ -66,7 +66,7 @@ export class LocalCluster implements Cluster {
     return this.#state.digest(this.#now())
   }
 
-  async outlook() {
+  async regionDigest() {
     return this.#state.regionDigest(this.#now())
   }
 
@@ -74,8 +74,8 @@ export class LocalCluster implements Cluster {
     return this.#state.explain(id)
   }
 
-  async glance(decisions: number) {
-    return this.#state.glance(decisions, this.#now())
+  async summary(decisions: number) {
+    return this.#state.summary(decisions, this.#now())
   }
 }
 

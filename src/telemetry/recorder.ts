@@ -44,18 +44,18 @@ function bound(cluster: Cluster): Cluster {
     observe: (signals) => cluster.observe(signals),
     digest: () => cluster.digest(),
     explain: (id) => cluster.explain(id),
-    outlook: () => cluster.outlook(),
+    regionDigest: () => cluster.regionDigest(),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     ...(cluster.feed === undefined ? {} : { feed: (feeds) => cluster.feed!(feeds) }),
-    ...(cluster.glance === undefined ? {} : { glance: (decisions: number) => cluster.glance!(decisions) }),
+    ...(cluster.summary === undefined ? {} : { summary: (decisions: number) => cluster.summary!(decisions) }),
   }
 }
 
 function watched(lease: Lease, released: (outcome: Outcome) => void): Lease {
-  let told = false
+  let exported = false
   const tell = (outcome: Outcome): void => {
-    if (told || outcome.version !== PAYLOAD_VERSION || outcome.result !== 'complete') return
-    told = true
+    if (exported || outcome.version !== PAYLOAD_VERSION || outcome.result !== 'complete') return
+    exported = true
     released(outcome)
   }
   return new Proxy(lease, {

@@ -178,7 +178,7 @@ describe('/v1/firstlight/live', () => {
     const waiting = Array.from({ length: 59 }, (_, index) => decision(`waits-${index}`, index + 1))
     context.ports.cluster = (id, pool) => ({
       ...cluster(id, pool),
-      glance: async () => ({
+      summary: async () => ({
         digest: await cluster(id, pool).digest(),
         decisions: id === 'paris' ? [both, ...waiting.toReversed()] : [],
         measured: id === 'paris' ? [{ ...both }, streams] : [],

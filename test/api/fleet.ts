@@ -118,7 +118,7 @@ export function openWorld(): World {
       world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
     observe: async (signals) => void world.signals.push(...signals),
     digest: async () => digest,
-    outlook: async () => ({
+    regionDigest: async () => ({
       version: 1,
       cluster: 'local',
       pool: 'qwen',

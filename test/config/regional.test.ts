@@ -29,7 +29,7 @@ describe('the summary of a cluster behind another gateway', () => {
       id: 'paris',
       region: 'eu-west',
       gateway: { url: 'https://paris.example.com', more: 'key, X-Token, at most 9 requests' },
-      settings: { 'round trip': '40 ms', outlook: 'at most 500 ms old' },
+      settings: { 'round trip': '40 ms', digest: 'at most 500 ms old' },
     })
     expect(cluster!.pools.map(({ model, engines }) => [model, engines])).toEqual([
       ['m', []],

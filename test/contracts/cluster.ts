@@ -520,7 +520,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         for (let index = 0; index < 20; index++) {
           expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
         }
-        const { decisions } = await opened.cluster.glance!(1)
+        const { decisions } = await opened.cluster.summary!(1)
         expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
       })
 
@@ -710,14 +710,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
           outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens: 1, cachedTokens } }),
         )
       }
-      const { digest, decisions } = await opened.cluster.glance!(10)
+      const { digest, decisions } = await opened.cluster.summary!(10)
       expect(decisions.map(({ id, candidates, actual }) => [id, candidates.length, actual?.ttftMs])).toEqual([
         ['second', 0, 20],
         ['first', 0, 40],
       ])
       expect(digest.engines[0]?.recentTtftMs).toEqual([40, 20])
       expect(digest.engines[0]?.hitRate).toBeCloseTo(0.25, 1)
-      expect((await opened.cluster.glance!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
+      expect((await opened.cluster.summary!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
@@ -726,8 +726,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const { lease } = await admitted(opened.cluster.admit(admission({ id: 'streams' })))
       await lease.firstToken({ ttft: 40 })
       for (const id of ['waits-1', 'waits-2']) await admitted(opened.cluster.admit(admission({ id })))
-      const seen = async () => (await opened.cluster.glance!(2)).measured
-      expect((await opened.cluster.glance!(2)).decisions.map(({ id }) => id)).toEqual(['waits-2', 'waits-1'])
+      const seen = async () => (await opened.cluster.summary!(2)).measured
+      expect((await opened.cluster.summary!(2)).decisions.map(({ id }) => id)).toEqual(['waits-2', 'waits-1'])
       expect(await seen()).toMatchObject([
         { id: 'streams', firstToken: { ttftMs: 40, stages: { ttft: 40 } }, actual: null },
       ])

@@ -13,8 +13,8 @@ const EDGE = 'edge-key-2'
 const PLAIN = 'plain-key-3'
 const ADMIN = 'admin-key-4'
 const CHAT = '/v1/chat/completions'
-const OUTLOOK = '/v1/firstlight/digest'
-const OUTLOOK_MS = 200
+const DIGEST_PATH = '/v1/firstlight/digest'
+const DIGEST_MS = 200
 const NAMES = ['paris', 'tokyo'] as const
 type Name = (typeof NAMES)[number]
 
@@ -88,7 +88,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
         url: urls[id],
         key: EDGE,
         rtt_ms: 5,
-        digest_interval_ms: OUTLOOK_MS,
+        digest_interval_ms: DIGEST_MS,
         models: [{ model: 'sim', aliases: ['a-name'], observe_share: observeShare, circuit: { open_ms: 300 } }],
       },
     })),
@@ -173,7 +173,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   const regionDigests = async () =>
     JSON.stringify(
       await Promise.all(
-        NAMES.map(async (one) => (await send(urls()[one], `${OUTLOOK}?model=sim`, { key: EDGE })).json()),
+        NAMES.map(async (one) => (await send(urls()[one], `${DIGEST_PATH}?model=sim`, { key: EDGE })).json()),
       ),
     )
 
@@ -237,15 +237,15 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
 
     it('export their digest to keys with `edge`, and to no others', async () => {
       const { url } = regions.paris.gateway
-      const told = readTold(await (await send(url, `${OUTLOOK}?model=sim`, { key: EDGE })).json())
+      const told = readTold(await (await send(url, `${DIGEST_PATH}?model=sim`, { key: EDGE })).json())
       expect(told).toMatchObject({
         cut: expect.any(Number),
         regionDigests: [{ cluster: 'here', pool: 'sim', engines: 2, soonest: { waitS: expect.any(Number) } }],
       })
-      expect((await send(url, `${OUTLOOK}?model=sim`, { key: PLAIN })).status).toBe(403)
-      expect((await send(url, `${OUTLOOK}?model=sim`, { key: 'wrong' })).status).toBe(401)
-      expect((await send(url, `${OUTLOOK}?model=other`, { key: EDGE })).status).toBe(404)
-      const unsaid = await send(url, OUTLOOK, { key: EDGE })
+      expect((await send(url, `${DIGEST_PATH}?model=sim`, { key: PLAIN })).status).toBe(403)
+      expect((await send(url, `${DIGEST_PATH}?model=sim`, { key: 'wrong' })).status).toBe(401)
+      expect((await send(url, `${DIGEST_PATH}?model=other`, { key: EDGE })).status).toBe(404)
+      const unsaid = await send(url, DIGEST_PATH, { key: EDGE })
       expect(unsaid.status).toBe(400)
       expect(await unsaid.json()).toMatchObject({ error: { param: 'model' } })
     })

@@ -29,7 +29,7 @@ function replicas(changes: Partial<ReplicasOptions>): { readonly kind: RouterKin
   const made: ReplicatedRouter[] = []
   const create = (context: RouterContext): ReplicatedRouter => {
     const router = new ReplicatedRouter(
-      { name: 'replicas', policy, replicas: 3, attempt: 'random', dealSeed: 1, delayMs: 0, ...changes },
+      { name: 'replicas', policy, replicas: 3, attempt: 'random', balancingSeed: 1, delayMs: 0, ...changes },
       context,
     )
     made.push(router)

@@ -38,7 +38,7 @@ export const top: Command = {
 
 async function runTop(args: Args, io: Io): Promise<number> {
   const gateway = { url: gatewayFlag(args, 'url'), key: keyOf(args, io) }
-  const wish: Selection = {
+  const selection: Selection = {
     sort: oneOfFlag(args, 'sort', SORTS, 'queue') ?? 'state',
     reversed: false,
     only: args.text('only') ?? '',
@@ -50,16 +50,21 @@ async function runTop(args: Args, io: Io): Promise<number> {
   const live = io.terminal === undefined || args.on('once') ? null : io.terminal
   const seen = await orSay(
     gateway,
-    live === null ? fetchView(gateway, io.stop) : watch(live, { gateway, everyMs, selection: wish, colours }, io.stop),
+    live === null
+      ? fetchView(gateway, io.stop)
+      : watch(live, { gateway, everyMs, selection: selection, colours }, io.stop),
   )
   // Stopped before the first view arrived.
   if (seen === null) return 1
   if (live === null) {
     const cells = io.terminal?.size().columns ?? Infinity
-    for (const line of reportOf({ figures: seen, selection: wish, url: gateway.url, skipped: 0, stale: null }, cells))
+    for (const line of reportOf(
+      { figures: seen, selection: selection, url: gateway.url, skipped: 0, stale: null },
+      cells,
+    ))
       io.out(painted(line, { cells, colours }))
   }
-  write(() => asJson(viewJson(seen, { url: gateway.url, selection: wish })))
+  write(() => asJson(viewJson(seen, { url: gateway.url, selection: selection })))
   return 0
 }
 

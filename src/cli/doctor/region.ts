@@ -131,7 +131,7 @@ const markOf = { loopback: 'note', private: 'warning', public: 'problem' } as co
 /** Resolves with false if the key was rejected. */
 async function checkKey(asking: Asking): Promise<boolean> {
   const { cluster, place, found, limitMs } = asking
-  const [ours, stranger] = await Promise.all([
+  const [ours, withoutKey] = await Promise.all([
     asks(asking, '/v1/models'),
     ask({ url: place.url, headers: {} }, { path: '/v1/models', limitMs }),
   ])
@@ -144,7 +144,7 @@ async function checkKey(asking: Asking): Promise<boolean> {
     })
     return false
   }
-  if (answered(stranger) && stranger.status === 200) {
+  if (answered(withoutKey) && withoutKey.status === 200) {
     found.add(markOf[reach], 'key', `it answers without a key${reach === 'public' ? ', at a public address' : ''}`, {
       costs: 'Anyone who reaches it can use the region’s engines without this gateway.',
       next: 'Configure there: `keys: [{ name: edge, secret: …, edge: true }]`.',
@@ -182,12 +182,12 @@ async function checkDigest(asking: Asking, route: PoolRoute, isOneOfSeveral: boo
   const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
   const blind = 'Its queue and cached prefixes are ignored; it gets the same share of requests as other regions.'
   if (!answered(answer))
-    return found.problem('outlook', `exports no digest${of}: ${answer.message}`, {
+    return found.problem('digest', `exports no digest${of}: ${answer.message}`, {
       costs: blind,
       next: answer.next,
     })
   if (answer.status === 403)
-    return found.problem('outlook', `the key may not read its digest${of}`, {
+    return found.problem('digest', `the key may not read its digest${of}`, {
       costs: blind,
       next: 'Configure there: `edge: true` on the key.',
     })
@@ -196,23 +196,23 @@ async function checkDigest(asking: Asking, route: PoolRoute, isOneOfSeveral: boo
   const all = answer.status === 200 ? readTold(jsonOf(answer)) : null
   if (all === null)
     return found.problem(
-      'outlook',
+      'digest',
       `exports no digest${of} (${answer.status === 200 ? 'in the format of another version' : inShort(answer)})`,
       { costs: blind, next: 'Run the same version on both gateways.' },
     )
-  const told = othersIn(all, asking.place.headers['via'] ?? '')
-  if (told === null)
-    return found.problem('outlook', `all its routes lead back here${of}`, {
+  const configured = othersIn(all, asking.place.headers['via'] ?? '')
+  if (configured === null)
+    return found.problem('digest', `all its routes lead back here${of}`, {
       costs: 'Requests go to other clusters.',
       next: 'Configure its own engines in its `clusters`, or remove the model here if it has none.',
     })
-  checkEngines(told, found, of)
-  await checkCut(asking, route, { told, of })
+  checkEngines(configured, found, of)
+  await checkCut(asking, route, { configured: configured, of })
 }
 
 function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of: string): void {
   if (regionDigests.length === 0)
-    return found.note('outlook', `has no digest of its own regions yet${of}`, {
+    return found.note('digest', `has no digest of its own regions yet${of}`, {
       next: 'Retry in a few seconds.',
     })
   const [engines, requests] = [
@@ -222,11 +222,11 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
   const clusters = regionDigests.length > 1 ? ` in ${regionDigests.length} clusters` : ''
   if (engines > 0)
     found.ok(
-      'outlook',
+      'digest',
       `${engines} engine${engines === 1 ? '' : 's'}${clusters}${of}, ${requests} request${requests === 1 ? '' : 's'} running`,
     )
   else
-    found.warn('outlook', `no engine is available${of}`, {
+    found.warn('digest', `no engine is available${of}`, {
       costs: 'Requests go to other clusters.',
       next: 'Run firstlight doctor --config FILE there.',
     })
@@ -235,7 +235,7 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
 async function checkCut(
   { folder, found }: Asking,
   route: PoolRoute,
-  { told, of }: { readonly told: RegionDigestReply; readonly of: string },
+  { configured, of }: { readonly configured: RegionDigestReply; readonly of: string },
 ): Promise<void> {
   const { tokenizer } = route.pool
   try {
@@ -246,7 +246,7 @@ async function checkCut(
         () => (tokenizer === null ? null : (opened.get(tokenizer) ?? null)),
       ),
     )(route)
-    if (told.cut !== null && told.cut === own)
+    if (configured.cut !== null && configured.cut === own)
       return found.ok('cut', `prompts${of} are divided into the same blocks: its cached prefixes are known here`)
     found.warn('cut', `prompts${of} are divided into other blocks there`, {
       costs: 'Its cached prefixes do not match here, so conversations stay there only by chance.',
@@ -266,11 +266,11 @@ const FAR_OFF_MS = 5
 async function checkRoundTrip({ cluster, place, found, limitMs }: Asking): Promise<void> {
   const tookMs = await roundTripMs(place, '/health', limitMs)
   if (tookMs === null) return
-  const told = cluster.gateway?.rttMs ?? null
+  const configured = cluster.gateway?.rttMs ?? null
   const measured = `${tookMs < 10 ? tookMs.toFixed(1) : Math.round(tookMs)} ms`
-  if (told === null || Math.abs(told - tookMs) <= Math.max(FAR_OFF_MS, tookMs / 2))
+  if (configured === null || Math.abs(configured - tookMs) <= Math.max(FAR_OFF_MS, tookMs / 2))
     return found.ok('round_trip', `${measured} round trip from this host`)
-  found.note('round_trip', `${measured} round trip from this host, ${told} ms in the configuration`, {
+  found.note('round_trip', `${measured} round trip from this host, ${configured} ms in the configuration`, {
     costs: 'Clusters are compared with the configured value.',
     next: 'Remove `rtt_ms` to have it measured, or run this command on the gateway’s host.',
   })

@@ -463,7 +463,7 @@ export interface ClusterDigest {
 }
 
 /** Digest for the dashboard, with the last TTFTs of each engine and the last decisions. */
-export interface ClusterGlance {
+export interface ClusterSummary {
   readonly digest: ClusterDigest
   /** Newest first; `candidates` is empty, `explain` has them. */
   readonly decisions: readonly Decision[]

@@ -37,7 +37,7 @@ export interface RegionDigest {
   readonly via?: readonly string[]
 }
 
-export const OUTLOOK_VERSION = 1
+export const DIGEST_VERSION = 1
 
 /** New tokens of the prompt by which engines are compared. */
 export const TYPICAL_TOKENS = 1024
@@ -59,7 +59,7 @@ export function regionDigestOf(engineEstimates: readonly EngineEstimate[], facts
   const queued = count === 0 ? 0 : engineEstimates.reduce((sum, one) => sum + one.queued, 0) / count
   const confidence = Math.max(0, ...engineEstimates.map((one) => one.confidence))
   return {
-    version: OUTLOOK_VERSION,
+    version: DIGEST_VERSION,
     ...facts,
     engines: count,
     queued,
@@ -109,8 +109,8 @@ export function estimateTtft(
   if (soonest === null || usual === null) return null
   const there = Math.min(cachedTokens, Math.max(0, promptTokens - 1))
   const again = estimate(usual, promptTokens, there)
-  const anew = estimate(soonest, promptTokens, 0)
-  return there > 0 && again.waitS + again.prefillS <= anew.waitS + anew.prefillS ? again : anew
+  const uncached = estimate(soonest, promptTokens, 0)
+  return there > 0 && again.waitS + again.prefillS <= uncached.waitS + uncached.prefillS ? again : uncached
 }
 
 function estimate(

@@ -70,7 +70,7 @@ export class KvEventCursor {
     this.#validUntil = now + feed.validMs
     this.changes += (feed.stored.length + feed.removed.length) >> 1
     this.lagMs = feed.lagMs
-    if (this.#complete) this.#disbelieve(isNew, index, { engine, now })
+    if (this.#complete) this.#discard(isNew, index, { engine, now })
     return 'ok'
   }
 
@@ -105,15 +105,11 @@ export class KvEventCursor {
   }
 
   /** Drops entries of the index older than the first unconfirmed request: events are authoritative for them. */
-  #disbelieve(
-    all: boolean,
-    index: PrefixIndex,
-    { engine, now }: { readonly engine: number; readonly now: number },
-  ): void {
+  #discard(all: boolean, index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
     this.#listen(index, { engine, now })
     const waiting = all ? -1 : this.#unconfirmed.findIndex(({ waitUntil }) => waitUntil! > now)
-    const told = this.#unconfirmed.splice(0, waiting < 0 ? Infinity : waiting)
-    const stamp = all ? index.stamp : told.at(-1)?.stamp
+    const published = this.#unconfirmed.splice(0, waiting < 0 ? Infinity : waiting)
+    const stamp = all ? index.stamp : published.at(-1)?.stamp
     if (stamp !== undefined) index.sweep(engine, stamp)
   }
 

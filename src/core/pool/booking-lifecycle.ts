@@ -1,7 +1,7 @@
 import type { Booking } from './bookings.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { LegDone } from './leg.ts'
-import { type Verdict, circuitSignal, verdictOnGateway } from './circuit.ts'
+import { type CircuitSignal, circuitSignal, gatewayOutcome } from './circuit.ts'
 import type { Outcome, StageTimes } from '../contract/contract.ts'
 import type { LoadStats } from './load-stats.ts'
 import type { PoolLedger } from './ledger.ts'
@@ -96,16 +96,16 @@ export class BookingLifecycle {
   }
 
   #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {
-    const signalOf = engine.spec.isGateway === true ? verdictOnGateway : circuitSignal
+    const signalOf = engine.spec.isGateway === true ? gatewayOutcome : circuitSignal
     const isMoving = engine.movedAt > booking.sentAt
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
-    const verdict = signalOf(engine.spec.id, booking, outcome, isMoving)
-    this.#fleet.judge(engine, verdict, { ...attemptOf(booking, now), isUnreachable })
+    const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
+    this.#fleet.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })
     if (outcome.result === 'complete' && outcome.failure === null) movedOn(booking, now)
   }
 
-  #judge(engine: EngineState, verdict: Verdict, booking: Booking, now: number): void {
-    this.#fleet.judge(engine, verdict, attemptOf(booking, now))
+  #judge(engine: EngineState, signal: CircuitSignal, booking: Booking, now: number): void {
+    this.#fleet.judge(engine, signal, attemptOf(booking, now))
   }
 }
 

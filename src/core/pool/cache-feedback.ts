@@ -60,32 +60,32 @@ export class CacheCapacity {
 
   /**
    * Records an eviction: under LRU, the engine keeps at most the blocks used after the evicted ones.
-   * @param believed estimated cached blocks of the engine
+   * @param estimated estimated cached blocks of the engine
    */
-  limit(blocks: number, believed: number): void {
-    const from = this.#from(believed)
+  limit(blocks: number, estimated: number): void {
+    const from = this.#from(estimated)
     const most = Number.isFinite(this.blocks) ? SHRINK : FIRST_LIMIT
     this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - most)), Math.min(from, blocks))
   }
 
   /**
    * @param prompts number of prompts that were missing; half of one is 0.5
-   * @param believed estimated cached blocks of the engine
+   * @param estimated estimated cached blocks of the engine
    */
-  shrink(prompts: number, believed: number): void {
-    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#from(believed) * (1 - SHRINK) ** prompts))
+  shrink(prompts: number, estimated: number): void {
+    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#from(estimated) * (1 - SHRINK) ** prompts))
   }
 
   /** Records a confirmed prediction: if the limit causes evictions, it may be too low. */
-  confirm(believed: number): void {
-    if (!Number.isFinite(this.#learned) || believed < BINDING * this.blocks) return
+  confirm(estimated: number): void {
+    if (!Number.isFinite(this.#learned) || estimated < BINDING * this.blocks) return
     this.#learned = Math.ceil(this.#learned * (1 + GROW))
     if (this.#learned >= this.#most) this.#learned = Infinity
   }
 
   /** Whether the estimate is unused capacity, which nothing confirms. */
-  #from(believed: number): number {
-    return Math.min(this.blocks, Math.max(LEAST_BLOCKS, believed))
+  #from(estimated: number): number {
+    return Math.min(this.blocks, Math.max(LEAST_BLOCKS, estimated))
   }
 }
 
@@ -103,7 +103,7 @@ export interface CacheOutcome {
   readonly beforeAway: boolean
 }
 
-export type CacheVerdict =
+export type CacheFinding =
   /** Prediction confirmed, or too small to judge. */
   | { readonly kind: 'fine' }
   /** Blocks are missing: the engine evicts earlier than estimated. `prompts` is their amount (0.5: half a prompt). */
@@ -116,8 +116,8 @@ export type CacheVerdict =
    */
   | { readonly kind: 'restarted'; readonly away: boolean }
 
-const FINE: CacheVerdict = { kind: 'fine' }
-const OUTLIVED: CacheVerdict = { kind: 'outlived' }
+const FINE: CacheFinding = { kind: 'fine' }
+const OUTLIVED: CacheFinding = { kind: 'outlived' }
 
 export interface CacheReport {
   /** Whether the engine has ever reported cached tokens. */
@@ -214,7 +214,7 @@ export class CacheFeedback {
     blockTokens,
     idleEnds,
     beforeAway,
-  }: CacheOutcome): CacheVerdict {
+  }: CacheOutcome): CacheFinding {
     if (predictedTokens > 0 || actualTokens > 0) {
       this.#predicted += DECAY * (predictedTokens - this.#predicted)
       this.#actual += DECAY * (actualTokens - this.#actual)
@@ -239,7 +239,7 @@ export class CacheFeedback {
   }
 
   /** Treats earlier misses as evictions, since this hit excludes a restart. */
-  #hit(gone: number): CacheVerdict {
+  #hit(gone: number): CacheFinding {
     const prompts = gone + (this.#sawHit ? this.#missesInARow : 0)
     this.#sawHit = true
     this.#silent = false
@@ -247,7 +247,7 @@ export class CacheFeedback {
     return prompts > 0 ? { kind: 'evicted', prompts } : FINE
   }
 
-  #miss(): CacheVerdict {
+  #miss(): CacheFinding {
     this.#missesInARow++
     if (!this.#sawHit) {
       this.#silent ||= this.#missesInARow >= SILENT_AFTER
@@ -256,7 +256,7 @@ export class CacheFeedback {
     return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)
   }
 
-  #restarted(away: boolean): CacheVerdict {
+  #restarted(away: boolean): CacheFinding {
     this.#restarts++
     this.#missesInARow = 0
     // The engine may have restarted without a cache or with another chat template. Then the alarm follows.

@@ -12,7 +12,7 @@ export function circuitSignal(
   { placement, firstTokenSeen }: Pick<Booking, 'placement' | 'firstTokenSeen'>,
   { failure, failedEngine, result, endUnseen }: Outcome,
   isMoving = false,
-): Verdict {
+): CircuitSignal {
   const spoke = placement.kind === 'whole' || failedEngine === engine
   // Otherwise streams that are not parsed would hide the cuts of those that are.
   if (result === 'complete' && endUnseen === true && (placement.kind === 'whole' || placement.decode === engine))
@@ -31,16 +31,16 @@ export function circuitSignal(
  * Classifies the end of a booking on another gateway. Single failures belong to the engines behind it; it fails if
  * nothing arrives, several times in a row.
  */
-export function verdictOnGateway(
+export function gatewayOutcome(
   engine: string,
   booking: Pick<Booking, 'placement' | 'firstTokenSeen'>,
   outcome: Outcome,
   isMoving = false,
-): Verdict {
-  const verdict = circuitSignal(engine, booking, outcome, isMoving)
-  if (verdict === 'cut' || verdict === 'begun' || (verdict === 'failure' && outcome.failure === 'status_5xx'))
+): CircuitSignal {
+  const signal = circuitSignal(engine, booking, outcome, isMoving)
+  if (signal === 'cut' || signal === 'begun' || (signal === 'failure' && outcome.failure === 'status_5xx'))
     return 'success'
-  return verdict === 'hung' ? 'failure' : verdict
+  return signal === 'hung' ? 'failure' : signal
 }
 
 /** Circuit breaker of one engine, as a union of its states. Plain data, so that a snapshot can store it. */
@@ -96,7 +96,7 @@ export interface CircuitSettings {
  * evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
  * costs a client the whole timeout.
  */
-export type Verdict = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
+export type CircuitSignal = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
 /** Concurrent trial requests while half-open, before the circuit closes. */
@@ -144,12 +144,12 @@ export interface Attempt {
  * Returns the circuit after an attempt. While half-open, only failures of trials count. Successes count for every
  * request sent after the circuit opened, including those of panic mode.
  */
-export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Circuit {
+export function judged(circuit: Circuit, outcome: CircuitSignal, attempt: Attempt): Circuit {
   if (circuit.state !== 'closed' && !isTrial(circuit, attempt.key)) {
     const isFresh = attempt.sentAt !== undefined && attempt.sentAt > circuit.openedAt
-    if (!isFresh || (verdict !== 'success' && verdict !== 'begun')) return circuit
+    if (!isFresh || (outcome !== 'success' && outcome !== 'begun')) return circuit
   }
-  switch (verdict) {
+  switch (outcome) {
     case 'success':
       return closed
     case 'begun':
@@ -159,7 +159,7 @@ export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Ci
     case 'failure':
     case 'cut':
     case 'hung':
-      return failed(circuit, verdict, attempt)
+      return failed(circuit, outcome, attempt)
   }
 }
 
@@ -206,13 +206,13 @@ function withoutTrial(circuit: Circuit, key: string): Circuit {
   return { ...evidenceOf(circuit), ...openedOf(circuit), state: 'open' }
 }
 
-function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', attempt: Attempt): Circuit {
+function failed(circuit: Circuit, outcome: 'failure' | 'cut' | 'hung', attempt: Attempt): Circuit {
   const { key, now, settings } = attempt
-  const isHung = verdict === 'hung'
+  const isHung = outcome === 'hung'
   const wasProbing = circuit.state === 'probing'
   // A timeout opens on its own: forgiving other failures does not close it.
-  const by = isHung ? [] : verdict === 'cut' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
-  const cuts = (circuit.cuts ?? 0) + (verdict === 'cut' ? 1 : 0)
+  const by = isHung ? [] : outcome === 'cut' ? circuit.by : wasProbing ? [key] : [...circuit.by, key]
+  const cuts = (circuit.cuts ?? 0) + (outcome === 'cut' ? 1 : 0)
   const client = clientOf(circuit, attempt)
   const evidence: Evidence = cuts > 0 ? { by, cuts, client } : { by, client }
   const { openings = 0 } = circuit

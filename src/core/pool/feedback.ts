@@ -184,7 +184,7 @@ function learnCache(
       estimators.wholeBlocks(Math.min(inIndex, usage.promptTokens - 1)),
       estimators.engineBlockTokens,
     )
-  const verdict = estimators.feedback.judge({
+  const finding = estimators.feedback.judge({
     predictedTokens,
     actualTokens,
     uncertainTokens,
@@ -194,14 +194,14 @@ function learnCache(
   })
   // KV events report restarts and evictions directly.
   if (estimators.feed.isExact(now)) return actualTokens
-  if (verdict.kind === 'restarted') {
-    if (verdict.away) index.sweep(engine, estimators.revivedStamp)
+  if (finding.kind === 'restarted') {
+    if (finding.away) index.sweep(engine, estimators.revivedStamp)
     else index.flush(engine)
     estimators.capacity.forget()
     estimators.restarted(now)
-  } else if (verdict.kind === 'outlived')
+  } else if (finding.kind === 'outlived')
     estimators.capacity.limit(index.usedSince(engine, estimate.usedStamp) - promptBlocks, index.cachedBlocks(engine))
-  else if (verdict.kind === 'evicted') estimators.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
+  else if (finding.kind === 'evicted') estimators.capacity.shrink(finding.prompts, index.cachedBlocks(engine))
   else if (predictedTokens > 0) estimators.capacity.confirm(index.cachedBlocks(engine))
   index.setCapacity(engine, estimators.capacity.blocks)
   return actualTokens

@@ -1,6 +1,6 @@
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
 import * as circuits from './circuit.ts'
-import type { Verdict } from './circuit.ts'
+import type { CircuitSignal } from './circuit.ts'
 import type { CircuitConfig, EngineDigest, EngineSignal, EngineSpec, PoolConfig } from '../contract/contract.ts'
 import { engineDigest } from './digest.ts'
 import { overlaps, supportsRole, unavailability } from './eligible.ts'
@@ -116,10 +116,10 @@ export class Fleet {
     engine.bookings += 1
   }
 
-  judge(engine: EngineState, verdict: Verdict, attempt: Attempt): void {
+  judge(engine: EngineState, outcome: CircuitSignal, attempt: Attempt): void {
     const { key, now, sentAt, tenant, elsewhere = false } = attempt
-    if (!elsewhere && (verdict === 'failure' || verdict === 'cut' || verdict === 'hung')) engine.failuresTotal += 1
-    engine.circuit = circuits.judged(engine.circuit, verdict, {
+    if (!elsewhere && (outcome === 'failure' || outcome === 'cut' || outcome === 'hung')) engine.failuresTotal += 1
+    engine.circuit = circuits.judged(engine.circuit, outcome, {
       key,
       now,
       sentAt,
@@ -165,7 +165,7 @@ export class Fleet {
   }
 
   /** Digest with the last TTFTs, for the dashboard. */
-  glance(now: number): EngineDigest[] {
+  summary(now: number): EngineDigest[] {
     return this.engines
       .all()
       .map((engine) => ({ ...engineDigest(engine, this.#accounts, now), recentTtftMs: [...engine.recentTtftMs] }))

@@ -11,7 +11,7 @@ import { type DecisionResult, decide } from './decide.ts'
 import {
   type Admission,
   type ClusterDigest,
-  type ClusterGlance,
+  type ClusterSummary,
   type Decision,
   endedAs,
   type EngineSignal,
@@ -254,9 +254,9 @@ export class ClusterState {
    * Returns a digest with the last decisions.
    * @param decisions maximum number of decisions
    */
-  glance(decisions: number, now: number): ClusterGlance {
+  summary(decisions: number, now: number): ClusterSummary {
     return {
-      digest: this.#digestOf(() => this.#fleet.glance(now), now),
+      digest: this.#digestOf(() => this.#fleet.summary(now), now),
       decisions: this.#decisions.latest(decisions),
       measured: this.#decisions.measured(decisions),
     }

@@ -6,7 +6,7 @@ import { HELD, HOLDING_STRIDE, type EngineRuns, NEXT, NODE, NONE, PARENT_HOLDING
 /** Maximum runs visited per requested lane: a run between two sampled depths yields none. */
 const RUNS_PER_LANE = 4
 /** Capacity for lanes of completed prompts on engines with KV events, twice. */
-const MOST_TOLD = 8192
+const MAX_EXPORTED = 8192
 
 /**
  * Low lanes of held blocks at sampled depths: live ones first, engines in turn, then the last used. Shallow depths of
@@ -85,15 +85,15 @@ export class RecentPrefixes {
   ended(blocks: Uint32Array): void {
     for (let depth = 1; depth * 2 <= blocks.length; depth = nextDepth(depth))
       this.#recent.set(blocks[depth * 2 - 2]!, blocks[depth * 2 - 1]!)
-    if (this.#recent.size < MOST_TOLD) return
+    if (this.#recent.size < MAX_EXPORTED) return
     this.#before = this.#recent
     this.#recent = new Map()
   }
 
   /** Returns those that an engine still holds. */
   addTo(lanes: Set<number>, limit: number, exact: KvEventIndex): void {
-    for (const told of [this.#recent, this.#before]) {
-      for (const [lo, hi] of told) {
+    for (const exported of [this.#recent, this.#before]) {
+      for (const [lo, hi] of exported) {
         if (lanes.size >= limit) return
         if (exact.isAnywhere(lo, hi)) lanes.add(lo)
       }

@@ -37,7 +37,7 @@ export interface Expected {
 export interface ClusterRank {
   readonly id: string
   /** Unavailable: tried only after all others refused. */
-  readonly dark: boolean
+  readonly unavailable: boolean
   /**
    * Sort value: seconds if any cluster has an estimate, else load per unit of available engine weight. null: unknown,
    * replaced by the mean of the others.
@@ -65,32 +65,33 @@ const TWO_TO_32 = 2 ** 32
  * null. The smooth score avoids that all edges rush to the same best cluster.
  */
 export function rankClusters(views: readonly ClusterView[], key: number | null, random: Random): ClusterRank[] {
-  const dark = views.map(isDark)
-  const isExpecting = views.some(({ expected }, at) => expected && !dark[at])
-  const costs = isExpecting ? secondsOf(views, dark) : loadsOf(views, dark)
-  const known = costs.filter((cost, at) => cost !== null && !dark[at]) as number[]
+  const unavailable = views.map(isUnavailable)
+  const isExpecting = views.some(({ expected }, at) => expected && !unavailable[at])
+  const costs = isExpecting ? secondsOf(views, unavailable) : loadsOf(views, unavailable)
+  const known = costs.filter((cost, at) => cost !== null && !unavailable[at]) as number[]
   const mean = meanOf(known)
   const least = known.length === 0 ? 0 : Math.min(...known)
   const ranked = views.map((view, at) => {
     const cost = costs[at]!
-    const believed = cost ?? mean
+    const trusted = cost ?? mean
     // As a logarithm, so that two very low scores remain distinct.
     const appeal =
       Math.log(view.weight) +
       (isExpecting
-        ? (least - believed) / (SLACK_S + SLACK_SHARE * least)
-        : -LOAD_POWER * Math.log(1 + mean + (believed - mean) * trustIn(view)))
+        ? (least - trusted) / (SLACK_S + SLACK_SHARE * least)
+        : -LOAD_POWER * Math.log(1 + mean + (trusted - mean) * trustIn(view)))
     const uniform = key === null ? random() : (hashPair(key, hashText(view.id)) + 0.5) / TWO_TO_32
     // Exponential race: the first arrival is distributed in proportion to the score.
     return {
-      rank: { id: view.id, dark: dark[at]!, cost, appeal: Math.exp(appeal) },
+      rank: { id: view.id, unavailable: unavailable[at]!, cost, appeal: Math.exp(appeal) },
       lead: appeal - Math.log(-Math.log(1 - uniform)),
     }
   })
   return ranked
     .sort(
       (one, other) =>
-        Number(one.rank.dark) - Number(other.rank.dark) || (one.lead === other.lead ? 0 : other.lead - one.lead),
+        Number(one.rank.unavailable) - Number(other.rank.unavailable) ||
+        (one.lead === other.lead ? 0 : other.lead - one.lead),
     )
     .map(({ rank }) => rank)
 }
@@ -101,15 +102,15 @@ const meanOf = (numbers: readonly number[]): number =>
   numbers.length === 0 ? 0 : numbers.reduce((sum, one) => sum + one, 0) / numbers.length
 
 /** Unknown is not unavailable: a new cluster must get its first request. */
-function isDark({ digest, unreachable }: ClusterView): boolean {
+function isUnavailable({ digest, unreachable }: ClusterView): boolean {
   return (
     unreachable || (digest !== null && digest.engines.length > 0 && digest.engines.every(({ available }) => !available))
   )
 }
 
 /** Seconds to the first token; null: unknown. */
-function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] {
-  const bright = views.flatMap(({ expected }, at) => (expected && !dark[at] ? [expected] : []))
+function secondsOf(views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] {
+  const bright = views.flatMap(({ expected }, at) => (expected && !unavailable[at] ? [expected] : []))
   const meanWaitS = meanOf(bright.map(({ waitS }) => waitS))
   const known = bright.reduce((sum, { confidence }) => sum + confidence, 0)
   const meanAnewS =
@@ -125,8 +126,8 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
   })
 }
 
-const loadsOf = (views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] =>
-  views.map(({ digest }, at) => (dark[at] ? null : loadOf(digest)))
+const loadsOf = (views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] =>
+  views.map(({ digest }, at) => (unavailable[at] ? null : loadOf(digest)))
 
 /** Load: requests and queued prefill per unit of available engine weight; null: no digest, or no available engine. */
 function loadOf(digest: ClusterDigest | null): number | null {

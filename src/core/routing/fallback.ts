@@ -19,12 +19,12 @@ export function fallbackPlacement(
   const able = engines.filter(
     (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
   )
-  const told = new Map(digest?.engines.map((engine) => [engine.id, engine]))
+  const known = new Map(digest?.engines.map((engine) => [engine.id, engine]))
   // The digest is stale: it may reorder engines, but not exclude all.
-  const isUp = ({ id }: { readonly id: string }) => told.get(id)?.available ?? true
+  const isUp = ({ id }: { readonly id: string }) => known.get(id)?.available ?? true
   const order = rendezvous(placementKey(admission), able).map((engine) => ({
     ...engine,
-    requests: told.get(engine.id)?.requests ?? 0,
+    requests: known.get(engine.id)?.requests ?? 0,
   }))
   const bounded = [...withinBound(order.filter(isUp), SESSION_BOUND), ...order.filter((engine) => !isUp(engine))]
   const [first, ...others] = bounded.map(({ id }) => id)

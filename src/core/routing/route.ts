@@ -13,14 +13,14 @@ export interface SplitFacts {
   readonly wholeTtftMs: number | null
 }
 
-export interface SplitVerdict {
+export interface SplitDecision {
   readonly split: boolean
   /** Comparison for the decision log. */
   readonly why: string
 }
 
 /** Decides whether prefill on another engine is worth the KV transfer. Called only if both are possible. */
-export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdict {
+export function decideSplit(facts: SplitFacts, config: SplitConfig): SplitDecision {
   const { promptTokens, cachedTokens, splitTtftMs, wholeTtftMs } = facts
   switch (config.mode) {
     case 'always':
@@ -43,11 +43,11 @@ export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdi
 }
 
 export function shouldSplit(facts: SplitFacts, config: SplitConfig): boolean {
-  return splitVerdict(facts, config).split
+  return decideSplit(facts, config).split
 }
 
 /** A prompt of exactly the threshold is split (production-stack#890; its own unit test expects otherwise and fails). */
-function from(what: string, tokens: number, threshold: number): SplitVerdict {
+function from(what: string, tokens: number, threshold: number): SplitDecision {
   const split = tokens >= threshold
   return { split, why: `${tokens} ${what} tokens ${split ? '>=' : '<'} ${threshold}` }
 }
@@ -190,13 +190,13 @@ function routeSplit(input: RouteInput): Routed {
   const decode = best(decoders)
   const prefillers = decode === null ? null : rankField(input, excluding(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
-  const verdict = decode === null ? null : verdictOn(input, prefill, decode)
+  const decision = decode === null ? null : splitDecisionFor(input, prefill, decode)
   // Unsplit requests need no prefill engine.
-  if (verdict?.split === false) {
+  if (decision?.split === false) {
     input.spare.give([...decoders.ranked, ...(prefillers?.ranked ?? [])])
-    return routeWhole(input, verdict.why)
+    return routeWhole(input, decision.why)
   }
-  if (decode === null || prefillers === null || prefill === null || verdict === null) {
+  if (decode === null || prefillers === null || prefill === null || decision === null) {
     const missing = decode === null ? 'decode' : 'prefill'
     return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
   }
@@ -205,12 +205,12 @@ function routeSplit(input: RouteInput): Routed {
     placement: { kind: 'split', prefill, decode, runnersUp: runnersUp(decoders, [prefill, decode]) },
     ranking,
     prefiller: prefill,
-    why: verdict.why,
+    why: decision.why,
   }
 }
 
 /** @param prefill null: no engine available, so no prediction for a split */
-function verdictOn(input: RouteInput, prefill: string | null, decode: string): SplitVerdict {
+function splitDecisionFor(input: RouteInput, prefill: string | null, decode: string): SplitDecision {
   const whole = input.forecast(decode)
   const split = input.split.mode === 'adaptive' && prefill !== null ? input.forecast(prefill).ttftMs : null
   const facts = {
@@ -219,7 +219,7 @@ function verdictOn(input: RouteInput, prefill: string | null, decode: string): S
     splitTtftMs: split === null ? null : split + (whole.handOverMs ?? 0),
     wholeTtftMs: whole.ttftMs,
   }
-  return splitVerdict(facts, input.split)
+  return decideSplit(facts, input.split)
 }
 
 function missingFrom(ranked: Ranking, { engines }: CandidateSet): string[] {

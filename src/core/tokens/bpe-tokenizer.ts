@@ -189,7 +189,7 @@ export class BpeTokenizer implements ExactTokenizer {
     const { prefix, suffix } = this.#vocabulary.header
     this.#merger.begin()
     if (addSpecial) out.append(prefix)
-    this.#cutAt(this.#added, text, out, (from, to) => this.#stretch(text, from, to, out))
+    this.#cutAt(this.#added, text, out, (from, to) => this.#segment(text, from, to, out))
     if (addSpecial) out.append(suffix)
   }
 
@@ -206,13 +206,13 @@ export class BpeTokenizer implements ExactTokenizer {
     }
   }
 
-  #stretch(text: string, from: number, to: number, out: IdBuffer): void {
-    const stretch = text.slice(from, to)
+  #segment(text: string, from: number, to: number, out: IdBuffer): void {
+    const segment = text.slice(from, to)
     const utf8 = this.#utf8
     utf8.clear()
-    utf8.add(stretch)
+    utf8.add(segment)
     if (to - from < CACHED_CHARS) {
-      this.#normalized(stretch, out)
+      this.#normalized(segment, out)
       return
     }
     const key = utf8.hash()
@@ -222,7 +222,7 @@ export class BpeTokenizer implements ExactTokenizer {
       return
     }
     const first = out.length
-    this.#normalized(stretch, out)
+    this.#normalized(segment, out)
     this.#segments.set(key, out.ids.slice(first, out.length))
   }
 

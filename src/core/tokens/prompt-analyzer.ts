@@ -252,11 +252,11 @@ export class PromptAnalyzer {
   }
 
   #unread(request: PromptRequest): Measured {
-    const hears = request.endpoint === 'audio'
-    const promptTokens = hears
+    const isAudio = request.endpoint === 'audio'
+    const promptTokens = isAudio
       ? WINDOW_TOKENS * Math.ceil(request.bodyBytes / WINDOW_BYTES)
       : this.#estimate(request.bodyBytes)
-    const inexact = hears || this.#options.tokenizer === null ? null : 'the prompt could not be read'
+    const inexact = isAudio || this.#options.tokenizer === null ? null : 'the prompt could not be read'
     return {
       promptTokens,
       tokenSource: 'bytes',

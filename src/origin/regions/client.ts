@@ -2,7 +2,7 @@
 import { isJsonObject } from '../../core/json.ts'
 import {
   type RegionDigest,
-  OUTLOOK_VERSION,
+  DIGEST_VERSION,
   type EngineEstimate,
   estimateTtft,
   TYPICAL_TOKENS,
@@ -33,7 +33,7 @@ export interface RegionStatus {
 type Way = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
 
 export function regionStatusOf(regionDigests: readonly RegionDigest[], way: Way): RegionStatus {
-  const sum = (of: (outlook: RegionDigest) => number) => regionDigests.reduce((all, one) => all + of(one), 0)
+  const sum = (of: (digest: RegionDigest) => number) => regionDigests.reduce((all, one) => all + of(one), 0)
   const waits = regionDigests.flatMap((one) => {
     const estimate = estimateTtft(one, TYPICAL_TOKENS, 0)
     return estimate === null ? [] : (estimate.waitS + estimate.prefillS) * 1000 + way.rttMs
@@ -77,7 +77,7 @@ const CONNECT_MS = 2_000
 const ANSWER_MS = 5_000
 /** A filter is some 20 KB; a region has few clusters. */
 const ANSWER_BYTES = 1024 * 1024
-const MOST_OUTLOOKS = 64
+const MAX_DIGESTS = 64
 
 export const REGION_DIGEST_PATH = '/v1/firstlight/digest'
 
@@ -101,7 +101,7 @@ export async function fetchRegionDigests(
   const told = readTold(await jsonOf(answer))
   if (told === null)
     throw new RegionUnavailable(
-      'its answer is no outlook',
+      'the response is not a region digest',
       'Both gateways must be of versions that know each other.',
       true,
     )
@@ -137,17 +137,17 @@ const NEXT: Readonly<Record<number, string>> = {
 
 /** null: it cannot be believed. What comes from another gateway is checked like anything else from outside. */
 export function readTold(given: unknown): RegionDigestReply | null {
-  if (!isJsonObject(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MOST_OUTLOOKS)
+  if (!isJsonObject(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MAX_DIGESTS)
     return null
   const { cut } = given
-  const regionDigests = given['region_digests'].map(readOutlook)
+  const regionDigests = given['region_digests'].map(readDigest)
   return regionDigests.includes(null)
     ? null
     : { cut: typeof cut === 'number' ? cut : null, regionDigests: regionDigests as RegionDigest[] }
 }
 
-function readOutlook(given: unknown): RegionDigest | null {
-  if (!isJsonObject(given) || given['version'] !== OUTLOOK_VERSION) return null
+function readDigest(given: unknown): RegionDigest | null {
+  if (!isJsonObject(given) || given['version'] !== DIGEST_VERSION) return null
   const { cluster, pool, engines, requests, queued, confidence, prefixes, soonest, usual, via } = given
   if (typeof cluster !== 'string' || typeof pool !== 'string' || typeof prefixes !== 'string' || !isNames(via))
     return null
@@ -158,7 +158,7 @@ function readOutlook(given: unknown): RegionDigest | null {
   if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
   const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
   return {
-    version: OUTLOOK_VERSION,
+    version: DIGEST_VERSION,
     cluster,
     pool,
     configVersion,

@@ -16,14 +16,14 @@ const PRESSURE_SHARE = 0.25
 type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
 
 interface Place {
-  readonly outlook: RegionDigest
+  readonly digest: RegionDigest
   /** null: its prompts are cut otherwise than ours. */
   readonly filter: PrefixFilter | null
 }
 
 /** Of the places where a prompt may go, the one that has its first token soonest. */
 interface Best {
-  readonly outlook: RegionDigest
+  readonly digest: RegionDigest
   readonly estimate: TtftEstimate
 }
 
@@ -55,9 +55,7 @@ export class RegionEstimator {
 
   /** Nobody there may be given a prompt. */
   get isDark(): boolean {
-    return (
-      this.#places !== null && this.#places.length > 0 && this.#places.every(({ outlook }) => outlook.engines === 0)
-    )
+    return this.#places !== null && this.#places.length > 0 && this.#places.every(({ digest }) => digest.engines === 0)
   }
 
   /** Are prompts cut there as they are here, wherever they may go? */
@@ -67,12 +65,12 @@ export class RegionEstimator {
 
   /** As it was told, for who asks us: our own cut is said of all, so prompts that are cut otherwise are left out. */
   get regionDigests(): readonly RegionDigest[] {
-    return this.#places?.map(({ outlook, filter }) => (filter === null ? { ...outlook, prefixes: '' } : outlook)) ?? []
+    return this.#places?.map(({ digest, filter }) => (filter === null ? { ...digest, prefixes: '' } : digest)) ?? []
   }
 
   /** What it is called in `via`; null: it has not said. */
   get name(): string | null {
-    return this.#places?.[0]?.outlook.via?.at(-1) ?? null
+    return this.#places?.[0]?.digest.via?.at(-1) ?? null
   }
 
   /** The way there and back. */
@@ -90,9 +88,9 @@ export class RegionEstimator {
     { regionDigests }: RegionDigestReply,
     { tookMs, isCutAlike }: { readonly tookMs: number; readonly isCutAlike: boolean },
   ): void {
-    this.#places = regionDigests.map((outlook, at) => ({
-      outlook,
-      filter: isCutAlike ? this.#filterOf(outlook.prefixes, at) : null,
+    this.#places = regionDigests.map((digest, at) => ({
+      digest,
+      filter: isCutAlike ? this.#filterOf(digest.prefixes, at) : null,
     }))
     this.#waysMs = [tookMs, ...this.#waysMs].slice(0, WAYS_KEPT)
     this.#sentS = this.#sentSinceAskedS
@@ -103,14 +101,14 @@ export class RegionEstimator {
   of(prompt: Prompt, blockTokens: number, rttMs: number | null): Expected | null {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
-    const { estimate, outlook } = found
-    const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + outlook.queued) ** 2 - 1)
+    const { estimate, digest } = found
+    const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + digest.queued) ** 2 - 1)
     return {
       waitS: this.#waitS(found),
       wayS: (rttMs ?? this.rttMs) / 1000,
       workS: estimate.prefillS * taken,
       coldS: estimate.coldS * taken,
-      confidence: outlook.confidence,
+      confidence: digest.confidence,
     }
   }
 
@@ -126,8 +124,8 @@ export class RegionEstimator {
   }
 
   /** For what was booked there, and for what we sent. */
-  #waitS({ estimate, outlook }: Best): number {
-    return estimate.waitS + this.#sentS / outlook.engines
+  #waitS({ estimate, digest }: Best): number {
+    return estimate.waitS + this.#sentS / digest.engines
   }
 
   /** What was sent before it was last asked is part of what it tells, or is over. */
@@ -139,12 +137,12 @@ export class RegionEstimator {
   #best(prompt: Prompt, blockTokens: number): Best | null {
     let best: Best | null = null
     let bestS = Infinity
-    for (const { outlook, filter } of this.#places ?? []) {
+    for (const { digest, filter } of this.#places ?? []) {
       const cached =
         filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensOfBlock(prompt, blockTokens))
-      const estimate = estimateTtft(outlook, prompt.promptTokens, cached)
+      const estimate = estimateTtft(digest, prompt.promptTokens, cached)
       if (estimate === null || estimate.waitS + estimate.prefillS >= bestS) continue
-      best = { outlook, estimate }
+      best = { digest: digest, estimate }
       bestS = estimate.waitS + estimate.prefillS
     }
     return best
@@ -152,7 +150,7 @@ export class RegionEstimator {
 
   #filterOf(text: string, at: number): PrefixFilter | null {
     const known = this.#places?.[at]
-    return known !== undefined && known.filter !== null && known.outlook.prefixes === text
+    return known !== undefined && known.filter !== null && known.digest.prefixes === text
       ? known.filter
       : openFilter(text)
   }

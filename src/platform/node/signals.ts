@@ -32,7 +32,7 @@ export interface Stop {
 }
 
 /** Signals within this time count as one, because a terminal and npm may both deliver it. */
-const sameWishMs = 300
+const sameSignalMs = 300
 const parentCheckMs = 500
 
 export function watchSignals(): Stop {
@@ -41,7 +41,7 @@ export function watchSignals(): Stop {
   let last = Number.NEGATIVE_INFINITY
   const onSignal = (signal: string) => {
     const now = performance.now()
-    if (now - last < sameWishMs) return
+    if (now - last < sameSignalMs) return
     last = now
     if (stopNow.signal.aborted) process.exit(130)
     if (stop.signal.aborted) stopNow.abort()

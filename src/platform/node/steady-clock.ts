@@ -28,9 +28,9 @@ export function steadyClock({ wall, steady }: Clocks): () => number {
     const at = steady()
     const elapsedMs = at - checkedAt
     if (elapsedMs < CHECK_MS) return Math.floor(base + elapsedMs * rate)
-    const told = base + elapsedMs * rate
+    const last = base + elapsedMs * rate
     const real = wall()
-    base = Math.max(told, real)
+    base = Math.max(last, real)
     rate = 1 - Math.min(SLOWER, (base - real) / CHECK_MS)
     checkedAt = at
     return Math.floor(base)

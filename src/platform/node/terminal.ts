@@ -37,8 +37,8 @@ const ENDS = ['exit', 'uncaughtExceptionMonitor'] as const
 
 function taken(signals: ProcessStdio, { onKeys, onResize, onEnd }: TerminalEvents): () => void {
   const { stdin: input, stdout: output } = signals
-  const hears = input.isTTY === true
-  if (hears) {
+  const hasSignals = input.isTTY === true
+  if (hasSignals) {
     input.setRawMode(true)
     input.setEncoding('utf8')
     input.on('data', onKeys)
@@ -51,7 +51,7 @@ function taken(signals: ProcessStdio, { onKeys, onResize, onEnd }: TerminalEvent
   return () => {
     for (const end of ENDS) signals.off(end, onEnd)
     output.off('resize', onResize)
-    if (!hears) return
+    if (!hasSignals) return
     input.off('data', onKeys)
     input.setRawMode(false)
     input.pause()

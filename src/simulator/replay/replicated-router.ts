@@ -6,7 +6,7 @@ import type { Job } from './trace.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 /** How the load balancer distributes requests to replicas. `client`: all requests of a session to one. */
-export type Deal = 'random' | 'turn' | 'client'
+export type Balancing = 'random' | 'turn' | 'client'
 
 /** What happens to the last replica in the middle of a run. */
 export type Disruption =
@@ -27,8 +27,8 @@ export interface ReplicasOptions {
   readonly name: string
   readonly policy: PolicyConfig
   readonly replicas: number
-  readonly attempt: Deal
-  readonly dealSeed: number
+  readonly attempt: Balancing
+  readonly balancingSeed: number
   /** Delay from a replica's choice to the others' bookings; null: no exchange. */
   readonly delayMs: number | null
   /** `at`: before the request with this index. */
@@ -59,7 +59,7 @@ export class ReplicatedRouter implements ReplayRouter {
   readonly #open = new Map<Job, Open>()
   /** The latest finished choices, for new replicas. */
   readonly #past: Choice[] = []
-  readonly #dealt: () => number
+  readonly #assigned: () => number
   readonly #clients = new Map<string, number>()
   #routed = 0
   #scraped = -1
@@ -69,7 +69,7 @@ export class ReplicatedRouter implements ReplayRouter {
     this.scrapeMs = STATS_INTERVAL_MS / options.replicas
     this.#options = options
     this.#context = context
-    this.#dealt = chance(options.dealSeed)
+    this.#assigned = chance(options.balancingSeed)
     this.#gateways = Array.from({ length: options.replicas }, () => this.#start())
   }
 
@@ -147,7 +147,7 @@ export class ReplicatedRouter implements ReplayRouter {
     const count = this.#gateways.length
     const { attempt } = this.#options
     if (attempt === 'turn') return this.#routed % count
-    const drawn = Math.floor(this.#dealt() * count)
+    const drawn = Math.floor(this.#assigned() * count)
     if (attempt === 'random') return drawn
     const client = request.chain ?? String(index)
     const known = this.#clients.get(client) ?? drawn
@@ -162,9 +162,9 @@ export class ReplicatedRouter implements ReplayRouter {
       return
     }
     this.#dead.add(old)
-    const orphans = [...this.#open.values()].filter(({ by }) => by === old)
+    const abandoned = [...this.#open.values()].filter(({ by }) => by === old)
     this.#words.add(now + disruption.lapseMs, (at) => {
-      for (const { choice } of orphans) for (const gateway of this.#gateways) gateway.lapse(choice.job, at)
+      for (const { choice } of abandoned) for (const gateway of this.#gateways) gateway.lapse(choice.job, at)
     })
   }
 

@@ -57,7 +57,7 @@ describe('endpoints that must not be public', () => {
   it('is all of a vLLM but /v1, at a public address, whatever its key', () => {
     const switches = { paused: null, sleeping: null, loadsAdapters: false, profiles: false }
     const marks = (more: object) =>
-      exposed(facts('public', { switches, version: '0.32.0', stranger: 401, guarded: false, ...more }))
+      exposed(facts('public', { switches, version: '0.32.0', withoutKey: 401, guarded: false, ...more }))
     expect([marks({}), marks({ guarded: true }), marks({ version: null }), marks({ reach: 'private' })]).toEqual([
       ['open_routes: warning'],
       [],
@@ -84,9 +84,9 @@ describe('endpoints that must not be public', () => {
   })
 
   it('include an engine without a key, by its reach', () => {
-    const marks = (reach: Reach, keyed: boolean, stranger: number | null) => {
+    const marks = (reach: Reach, keyed: boolean, withoutKey: number | null) => {
       const found = new Findings()
-      checkKey(facts(reach, { keyed, stranger, models: { asked: { status: 200 } } }), null, found)
+      checkKey(facts(reach, { keyed, withoutKey, models: { asked: { status: 200 } } }), null, found)
       return found.list.map(({ mark }) => mark)
     }
     expect([marks('loopback', false, 200), marks('private', false, 200), marks('public', false, 200)]).toEqual([

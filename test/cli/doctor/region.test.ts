@@ -74,7 +74,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect(seen.subjects).toMatchObject([
       { kind: 'gateway', name: 'paris', is: expect.stringContaining('Firstlight ') },
     ])
-    expect(seen.find('outlook').message).toBe('2 engines, 0 requests running')
+    expect(seen.find('digest').message).toBe('2 engines, 0 requests running')
     expect(seen.find('cut').message).toContain('divided into the same blocks')
     expect(seen.find('round_trip').message).toMatch(/^[\d.]+ ms round trip/)
     expect(seen.json).not.toContain(KEY)
@@ -82,7 +82,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
 
   it.each<[string, Parameters<typeof region>[0], object, Record<string, string>, string]>([
     ['key was rejected', {}, { key: 'another' }, { key: 'problem' }, '`gateway.key` of cluster paris'],
-    ['may not tell what it expects', { key: { edge: false } }, {}, { outlook: 'problem' }, 'edge: true'],
+    ['may not tell what it expects', { key: { edge: false } }, {}, { digest: 'problem' }, 'edge: true'],
     ['does not serve the model', {}, { models: [{ model: 'simm' }] }, { models: 'problem' }, 'Correct the name'],
     ['may not serve it to this key', { key: { models: ['small'] } }, {}, { models: 'problem' }, '`models` of the key'],
     [
@@ -112,12 +112,12 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     const seen = await visitEdge(
       (await region({ pool: { engines: [{ id: 'gone', url: 'http://127.0.0.1:9' }], stats_interval_ms: 100 } })).url,
     )
-    expect(seen.find('outlook').mark).toBe('warning')
+    expect(seen.find('digest').mark).toBe('warning')
   })
 
   it('does not count our own engines, which it learned from us, and reports if it has no others', async () => {
     const cost_model = { fixed_s: 0, per_token_s: 0, per_pair_s: 0 }
-    const outlook = {
+    const digest = {
       version: 1,
       cluster: 'c',
       pool: 'sim',
@@ -129,18 +129,18 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       soonest: { wait_s: 0, cost_model },
       usual: { wait_s: 0, cost_model },
     }
-    const others = [{ ...outlook, via: ['1.1 firstlight-00000000'] }]
+    const others = [{ ...digest, via: ['1.1 firstlight-00000000'] }]
     const told = (here: readonly object[]): Parameters<typeof stub>[0] => ({
       'GET /ready': { body: { status: 'ready' } },
       'GET /version': { body: { version: '0.0.0' } },
       'GET /v1/models': ({ headers }) =>
         headers.authorization === undefined ? { status: 401 } : { body: { data: [{ id: 'sim' }] } },
       'GET /v1/firstlight/digest': ({ headers }) => ({
-        body: { cut: 1, region_digests: [...here, { ...outlook, via: [headers.via, '1.1 firstlight-00000000'] }] },
+        body: { cut: 1, region_digests: [...here, { ...digest, via: [headers.via, '1.1 firstlight-00000000'] }] },
       }),
     })
-    expect((await visitEdge((await stub(told(others))).url)).find('outlook').message).toMatch(/^3 engines, 0/)
-    expect((await visitEdge((await stub(told([]))).url)).find('outlook')).toMatchObject({
+    expect((await visitEdge((await stub(told(others))).url)).find('digest').message).toMatch(/^3 engines, 0/)
+    expect((await visitEdge((await stub(told([]))).url)).find('digest')).toMatchObject({
       mark: 'problem',
       message: expect.stringContaining('lead back') as unknown,
     })

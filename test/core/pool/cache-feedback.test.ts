@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { CacheFeedback, type CacheVerdict, CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
+import { CacheFeedback, type CacheFinding, CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const TOKENS = 6400
 /** What is made of a prompt whose beginning was last used so many requests ago. */
-const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheVerdict =>
+const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheFinding =>
   feedback.judge({
     predictedTokens: TOKENS,
     actualTokens: cachedShare * TOKENS,

@@ -12,8 +12,8 @@ import {
   restored,
   revived,
   type Circuit,
-  type Verdict,
-  verdictOnGateway,
+  type CircuitSignal,
+  gatewayOutcome,
   waitMs,
 } from '../../../src/core/pool/circuit.ts'
 import type { Choice } from '../../../src/core/pool/decide.ts'
@@ -222,7 +222,7 @@ describe('a circuit', () => {
       fc.record({ kind: fc.constant('book' as const) }),
       fc.record({
         kind: fc.constant('judge' as const),
-        verdict: fc.constantFrom<Verdict>('success', 'begun', 'failure', 'cut', 'hung', 'unclear'),
+        verdict: fc.constantFrom<CircuitSignal>('success', 'begun', 'failure', 'cut', 'hung', 'unclear'),
         which: fc.nat(20),
       }),
       fc.record({ kind: fc.constant('probe' as const) }),
@@ -326,7 +326,7 @@ describe('a verdict', () => {
 describe('a verdict on a gateway', () => {
   const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
-    verdictOnGateway('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
+    gatewayOutcome('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
   it('is that it lives, whatever its engines did', () => {
     expect([

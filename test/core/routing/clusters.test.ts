@@ -90,7 +90,7 @@ describe('ranking clusters', () => {
     const down = view('rome', { weight: 100, digest: digest(told('x', { available: false })) })
     for (let key = 0; key < 50; key++) {
       const ranks = rankClusters([unreachable, down, view('tokyo')], key, () => 0)
-      expect(ranks.map(({ dark }) => dark)).toEqual([false, true, true])
+      expect(ranks.map(({ unavailable: dark }) => dark)).toEqual([false, true, true])
     }
   })
 

@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
 import { KvTransferModel } from '../../../src/core/latency/decode.ts'
-import { type CandidateSet, assignEncoders, splitVerdict } from '../../../src/core/routing/route.ts'
+import { type CandidateSet, assignEncoders, decideSplit } from '../../../src/core/routing/route.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
 
 describe('the verdict on a split', () => {
   const verdictAt = (thresholdTokens: number, promptTokens: number) =>
-    splitVerdict({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
+    decideSplit({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
 
   it('splits from the threshold on, for every threshold', () => {
     fc.assert(

@@ -8,7 +8,7 @@ import { until } from '../../wait.ts'
 
 const KEY = 'a-key-of-the-other-1'
 const ADMIN = 'an-admin-key-2'
-const OUTLOOK_MS = 100
+const DIGEST_MS = 100
 const NAMES = ['paris', 'tokyo'] as const
 type Name = (typeof NAMES)[number]
 const other = (name: Name): Name => (name === 'paris' ? 'tokyo' : 'paris')
@@ -57,7 +57,7 @@ beforeAll(async () => {
   for (const name of NAMES) {
     const behind = {
       id: other(name),
-      gateway: { url: gateways[other(name)].url, key: KEY, digest_interval_ms: OUTLOOK_MS, models: [{ model: 'sim' }] },
+      gateway: { url: gateways[other(name)].url, key: KEY, digest_interval_ms: DIGEST_MS, models: [{ model: 'sim' }] },
     }
     await gateways[name].adopt(
       parseConfig(

@@ -7,7 +7,7 @@ import { startBuiltWorker } from '../../origin/built-worker.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 import { until } from '../../wait.ts'
 
-const OUTLOOK_MS = 100
+const DIGEST_MS = 100
 const engineKeys = (pool: Pool) => Object.keys(pool.engines[0]!)
 
 let fleet: RunningFleet
@@ -50,12 +50,12 @@ beforeAll(async () => {
   })
   edge = await startSilent({
     clusters: [
-      { id: 'paris', gateway: { url: paris.url, digest_interval_ms: OUTLOOK_MS, models: [{ model: 'sim' }] } },
+      { id: 'paris', gateway: { url: paris.url, digest_interval_ms: DIGEST_MS, models: [{ model: 'sim' }] } },
       {
         id: 'gone',
         gateway: {
           url: 'http://127.0.0.1:9',
-          digest_interval_ms: OUTLOOK_MS,
+          digest_interval_ms: DIGEST_MS,
           models: [{ model: 'sim', block_tokens: 32 }],
         },
       },
@@ -63,7 +63,7 @@ beforeAll(async () => {
         id: 'coarse',
         gateway: {
           url: `${paris.url}/`,
-          digest_interval_ms: OUTLOOK_MS,
+          digest_interval_ms: DIGEST_MS,
           models: [{ model: 'sim', block_tokens: 128 }],
         },
       },

@@ -1,7 +1,7 @@
 /** Gateways that tell each other what they were told, and regions whose word is not to be taken. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
-import { type RegionDigest, OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
@@ -14,8 +14,8 @@ const OWN = '1.1 firstlight-0000000a'
 const OTHER = '1.1 firstlight-0000000b'
 const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
 const engineEstimate = { waitS: 0, costModel }
-const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
-  version: OUTLOOK_VERSION,
+const regionDigest = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
+  version: DIGEST_VERSION,
   cluster: 'here',
   pool: 'm',
   configVersion: 1,
@@ -73,11 +73,12 @@ const open = (): DigestCache =>
         error: () => {},
         warn: (event, fields) => void warned.push([event, fields]),
       },
-      cluster: () => ({ digest: async () => digest, outlook: async () => outlook() }) as Partial<Cluster> as Cluster,
+      cluster: () =>
+        ({ digest: async () => digest, regionDigest: async () => regionDigest() }) as Partial<Cluster> as Cluster,
       origin: {
         send: async ({ target }) => {
           now += tookMs
-          const { cut = 7, regionDigests } = told[target.id] ?? { regionDigests: [outlook({ via: [OTHER] })] }
+          const { cut = 7, regionDigests } = told[target.id] ?? { regionDigests: [regionDigest({ via: [OTHER] })] }
           return {
             status: 200,
             read: async () => new TextEncoder().encode(JSON.stringify(toSnakeCase({ cut, regionDigests }))),
@@ -118,9 +119,9 @@ describe('gateways that name each other', () => {
   it('do not count their own engines as the other’s', async () => {
     told['b'] = {
       regionDigests: [
-        outlook({ cluster: 'b', engines: 3, via: [OTHER] }),
-        outlook({ cluster: 'a', engines: 50, via: [OWN, OTHER] }),
-        outlook({ engines: 70, via: [OTHER, OWN, OTHER] }),
+        regionDigest({ cluster: 'b', engines: 3, via: [OTHER] }),
+        regionDigest({ cluster: 'a', engines: 50, via: [OWN, OTHER] }),
+        regionDigest({ engines: 70, via: [OTHER, OWN, OTHER] }),
       ],
     }
     await cache.refresh(region('b'))
@@ -129,7 +130,7 @@ describe('gateways that name each other', () => {
   })
 
   it('do not query each other for models that only they have', async () => {
-    told['b'] = { regionDigests: [outlook({ via: [OWN, OTHER] })] }
+    told['b'] = { regionDigests: [regionDigest({ via: [OWN, OTHER] })] }
     expect(await cache.refresh(region('b'))).toBe(false)
     expect(warned).toEqual([
       [
@@ -148,7 +149,7 @@ describe('gateways that name each other', () => {
 
   it('leave a ring whose names change all the time', async () => {
     const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
-    told['b'] = { regionDigests: [outlook({ via: [OTHER] }), outlook({ via })] }
+    told['b'] = { regionDigests: [regionDigest({ via: [OTHER] }), regionDigest({ via })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)).toHaveLength(1)
   })
@@ -156,15 +157,15 @@ describe('gateways that name each other', () => {
 
 describe('a gateway that forwards digests', () => {
   it('names the gateways on the way', async () => {
-    told['b'] = { regionDigests: [outlook({ via: [OTHER] })] }
+    told['b'] = { regionDigests: [regionDigest({ via: [OTHER] })] }
     await cache.refresh(region('b'))
     expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
   })
 
   it('omits prompts with another blocking fingerprint than its own', async () => {
     const prefixes = packFilter(Uint32Array.of(1, 2, 3))
-    told['b'] = { cut: 7, regionDigests: [outlook({ prefixes })] }
-    told['c'] = { cut: 8, regionDigests: [outlook({ prefixes })] }
+    told['b'] = { cut: 7, regionDigests: [regionDigest({ prefixes })] }
+    told['c'] = { cut: 8, regionDigests: [regionDigest({ prefixes })] }
     for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
   })
@@ -184,14 +185,14 @@ describe('the list of regions', () => {
   })
 
   it('has no negative distance after a clock was set back', async () => {
-    told['b'] = { regionDigests: [outlook({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
+    told['b'] = { regionDigests: [regionDigest({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
     tookMs = -500
     for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })
   })
 
   it('ignores impossible values', () => {
-    const good = toSnakeCase(outlook()) as Record<string, unknown>
+    const good = toSnakeCase(regionDigest()) as Record<string, unknown>
     const bad = [
       { engines: 1e-300 },
       { engines: 0.5 },

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, ClusterDigest } from '../../../src/core/contract/contract.ts'
-import { type RegionDigest, OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
@@ -32,8 +32,8 @@ let cache: DigestCache
 
 const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
 const engineEstimate = { waitS: 0, costModel }
-const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
-  version: OUTLOOK_VERSION,
+const regionDigest = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
+  version: DIGEST_VERSION,
   cluster: 'here',
   pool: 'm',
   configVersion: 1,
@@ -74,8 +74,8 @@ beforeEach(() => {
   background = []
   warned = []
   regions = {
-    paris: { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 },
-    tokyo: { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 },
+    paris: { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 },
+    tokyo: { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 },
   }
   cache = new DigestCache({
     ports: {
@@ -169,7 +169,7 @@ describe('an edge', () => {
   })
 
   it('avoids the region with waiting prompts', async () => {
-    regions.paris.regionDigests = [outlook(waiting(0.5))]
+    regions.paris.regionDigests = [regionDigest(waiting(0.5))]
     expect(await share()).toBeLessThan(0.05)
   })
 
@@ -181,7 +181,7 @@ describe('an edge', () => {
     ]
     await order(prompt(), routes)
     expect((await order(prompt(), routes))[0]).toBe('paris')
-    regions.paris.regionDigests = [outlook(waiting(2))]
+    regions.paris.regionDigests = [regionDigest(waiting(2))]
     now += 2_001
     await order(prompt(), routes)
     expect((await order(prompt(), routes))[0]).toBe('tokyo')
@@ -205,7 +205,7 @@ describe('an edge', () => {
   it('chooses the region with the prompt’s prefix', async () => {
     const blocks = Uint32Array.from({ length: 200 }, (_, at) => Math.imul(at + 1, 0x9e3779b1))
     regions.tokyo.regionDigests = [
-      outlook({
+      regionDigest({
         prefixes: packFilter(
           Uint32Array.from([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96], (depth) => blocks[2 * (depth - 1)]!),
         ),
@@ -220,7 +220,7 @@ describe('an edge', () => {
 
   it('ignores hashes with another blocking fingerprint, and logs it once', async () => {
     const blocks = Uint32Array.from({ length: 20 }, (_, at) => at * 7919)
-    regions.tokyo.regionDigests = [outlook({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
+    regions.tokyo.regionDigests = [regionDigest({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
     regions.tokyo.cut = CUT + 1
     expect(await share({ blocks, session: null })).toBeGreaterThan(0.3)
     now += 2_001
@@ -266,9 +266,9 @@ describe('an edge', () => {
   })
 
   it('tries a region without engines last, and one without a digest', async () => {
-    regions.paris.regionDigests = [outlook({ engines: 0, soonest: null, usual: null })]
+    regions.paris.regionDigests = [regionDigest({ engines: 0, soonest: null, usual: null })]
     expect(await share()).toBe(0)
-    regions.paris = { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 }
+    regions.paris = { status: 200, cut: CUT, regionDigests: [regionDigest()], wayMs: 0 }
     regions.tokyo.status = 500
     now += 2_001
     expect(await share()).toBe(1)
@@ -276,7 +276,7 @@ describe('an edge', () => {
 
   it.each([
     [401, /`key`/, 'digest_unreachable'],
-    [403, /edge: true/, 'outlook_refused'],
+    [403, /edge: true/, 'region_digest_refused'],
     [404, /does not serve this model/, 'digest_unreachable'],
     [508, /leads back/, 'digest_unreachable'],
   ])('names the next step for a %i', async (status, next, event) => {
@@ -295,7 +295,7 @@ describe('an edge', () => {
   })
 
   it('gives old digests less weight', async () => {
-    regions.paris.regionDigests = [outlook(waiting(0.2))]
+    regions.paris.regionDigests = [regionDigest(waiting(0.2))]
     await order()
     const firsts = async () => {
       let count = 0
@@ -319,12 +319,12 @@ describe('an edge', () => {
 
   it('does not starve a region without samples: it gets the speed of the others', async () => {
     const slow = { waitS: 0, costModel: { ...costModel, perTokenS: 1e-2 } }
-    regions.paris.regionDigests = [outlook({ confidence: 0, soonest: slow, usual: slow })]
+    regions.paris.regionDigests = [regionDigest({ confidence: 0, soonest: slow, usual: slow })]
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
   it('forwards digests with the distance added', async () => {
-    regions.paris.regionDigests = [outlook(waiting(0.5))]
+    regions.paris.regionDigests = [regionDigest(waiting(0.5))]
     const way = route('paris', { rttMs: 100, digestIntervalMs: 2_000 })
     cache.regionDigests(way, scope)
     await Promise.all(background.splice(0))
@@ -339,13 +339,13 @@ describe('the exported digest', () => {
   it('is read as it was sent', () => {
     const told = {
       cut: CUT,
-      regionDigests: [outlook(waiting(1.5)), outlook({ engines: 0, soonest: null, usual: null })],
+      regionDigests: [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })],
     }
     expect(readTold(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
   })
 
   it('is checked like anything from outside', () => {
-    const good = toSnakeCase(outlook()) as Record<string, unknown>
+    const good = toSnakeCase(regionDigest()) as Record<string, unknown>
     const numbers = [-1, NaN, Infinity, '3', null, {}, 1e300]
     const bad = [
       null,

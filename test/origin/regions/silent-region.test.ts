@@ -1,14 +1,14 @@
 /** Regions that answer and do not tell, and regions that are away. */
 import { describe, expect, it } from 'vitest'
 import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
-import { OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
-const outlook = {
-  version: OUTLOOK_VERSION,
+const regionDigest = {
+  version: DIGEST_VERSION,
   cluster: 'c',
   pool: 'm',
   config_version: 1,
@@ -26,7 +26,7 @@ function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf:
   let now = 1_000_000
   let seq = 0
   const world = {
-    said: { status: 200, body: { cut: 1, region_digests: [outlook] } } as Said,
+    said: { status: 200, body: { cut: 1, region_digests: [regionDigest] } } as Said,
     warned: [] as string[],
     pass: (ms: number) => (now += ms),
   }
@@ -80,14 +80,14 @@ describe('a region', () => {
     ['does not let the key ask what it expects', { status: 403 }],
     [
       'tells in words of another version',
-      { status: 200, body: { cut: 1, region_digests: [{ ...outlook, version: OUTLOOK_VERSION + 1 }] } },
+      { status: 200, body: { cut: 1, region_digests: [{ ...digest, version: DIGEST_VERSION + 1 }] } },
     ],
   ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, said) => {
     const { world, cache } = open()
     world.said = said
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(await cache.refresh(route('paris'))).toBe(true)
-    expect(world.warned).toEqual(['outlook_refused'])
+    expect(world.warned).toEqual(['region_digest_refused'])
     expect(await cache.regionStatus(route('paris'), true)).toBeNull()
     world.said = 'away'
     await cache.refresh(route('tokyo'))
@@ -106,10 +106,10 @@ describe('a region', () => {
       world.said = { status: 403 }
       await cache.refresh(route('paris'))
       expect(await cache.regionStatus(route('paris'), false)).toBeNull()
-      world.said = { status: 200, body: { cut: 1, region_digests: [outlook] } }
+      world.said = { status: 200, body: { cut: 1, region_digests: [regionDigest] } }
       await cache.refresh(route('paris'))
     }
-    expect(world.warned).toEqual(['outlook_refused', 'outlook_refused'])
+    expect(world.warned).toEqual(['region_digest_refused', 'region_digest_refused'])
   })
 
   it.each<[string, Said]>([

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import type { RegionDigest } from '../../../src/core/contract/region-digest.ts'
-import { OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { regionStatusOf } from '../../../src/origin/regions/client.ts'
 
 const way = { reachable: true, ageMs: 700, rttMs: 30, blockingMatch: true }
 const costModel = (perTokenS: number) => ({ fixedS: 0, perTokenS, perPairS: 0 })
-const outlook = (more: Partial<RegionDigest> = {}): RegionDigest => {
+const regionDigest = (more: Partial<RegionDigest> = {}): RegionDigest => {
   const engineEstimate = { waitS: 0.5, costModel: costModel(0.001) }
   return {
-    version: OUTLOOK_VERSION,
+    version: DIGEST_VERSION,
     cluster: 'c',
     pool: 'm',
     configVersion: 1,
@@ -27,12 +27,15 @@ describe('the status of another gateway', () => {
   it('is the sum of its clusters, and the soonest of them', () => {
     const idle = { waitS: 0, costModel: costModel(0.0001) }
     expect(
-      regionStatusOf([outlook(), outlook({ engines: 2, requests: 1, queued: 1, soonest: idle, usual: idle })], way),
+      regionStatusOf(
+        [regionDigest(), regionDigest({ engines: 2, requests: 1, queued: 1, soonest: idle, usual: idle })],
+        way,
+      ),
     ).toMatchObject({ ...way, engines: 6, requests: 8, queued: 3, expectedTtftMs: expect.closeTo(30 + 102.4) })
   })
 
   it('has no predicted TTFT if no engine is available', () => {
-    expect(regionStatusOf([outlook({ engines: 0, queued: 0, soonest: null, usual: null })], way)).toMatchObject({
+    expect(regionStatusOf([regionDigest({ engines: 0, queued: 0, soonest: null, usual: null })], way)).toMatchObject({
       engines: 0,
       queued: 0,
       requests: 7,

@@ -13,7 +13,7 @@ import type { Reach } from '../reach.ts'
 const markOf: Readonly<Record<Reach, Severity>> = { loopback: 'note', private: 'warning', public: 'problem' }
 
 export function checkExposure(
-  { reach, guarded, stranger, version, switches, events }: EngineFacts,
+  { reach, guarded, withoutKey, version, switches, events }: EngineFacts,
   found: Findings,
 ): void {
   const mark = guarded ? 'note' : markOf[reach]
@@ -31,7 +31,7 @@ export function checkExposure(
     const { message, costs, next } = WORDS[check]
     found.add(mark, check, message + here, { costs, next })
   }
-  if (reach === 'public' && !guarded && stranger !== 200 && version !== null) {
+  if (reach === 'public' && !guarded && withoutKey !== 200 && version !== null) {
     found.warn('open_routes', 'vLLM’s key protects only /v1, and the address is public', {
       costs: 'Strangers can read /metrics and load the CPU with /tokenize.',
       next: 'Put a proxy or a tunnel in front that admits only the gateway.',
@@ -128,7 +128,7 @@ export function checkClock({ health }: EngineFacts, found: Findings): void {
 
 /** Returns false if the key was rejected, which makes all other answers meaningless. */
 export function checkKey(
-  { models, keyed, stranger, reach }: EngineFacts,
+  { models, keyed, withoutKey, reach }: EngineFacts,
   expected: Expected | null,
   found: Findings,
 ): boolean {
@@ -143,7 +143,7 @@ export function checkKey(
     })
     return false
   }
-  if (stranger !== 200)
+  if (withoutKey !== 200)
     found.ok('key', keyed ? 'accepted, and required' : 'the headers of the configuration are required')
   else checkOpen({ keyed, reach }, found)
   return true

@@ -70,7 +70,7 @@ export interface EngineFacts {
   readonly version: string | null
   readonly models: ModelList
   /** Status of the model list without any header; null: no answer. */
-  readonly stranger: number | null
+  readonly withoutKey: number | null
   /** True if even `/health` rejects requests without headers, as behind an authenticating proxy. */
   readonly guarded: boolean
   readonly metrics: Metrics

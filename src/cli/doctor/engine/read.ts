@@ -40,12 +40,12 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
   const asks = (path: string): Promise<AskResult> => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
-  const stranger = { url: place.url, headers: {} }
+  const withoutKey = { url: place.url, headers: {} }
   const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
     asks('/version').then(readVersion),
     asks('/v1/models').then(readModels),
-    ask(stranger, { path: '/v1/models', limitMs: options.limitMs }),
-    ask(stranger, { path: '/health', limitMs: options.limitMs }),
+    ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
+    ask(withoutKey, { path: '/health', limitMs: options.limitMs }),
     asks('/metrics').then(readMetrics),
     asks('/kv_event_sources').then(readEvents),
     readSwitches(asks),
@@ -72,7 +72,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     generated,
     // Before vLLM 0.32 only the flags show it.
     events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
-    stranger: answered(strange) ? strange.status : null,
+    withoutKey: answered(strange) ? strange.status : null,
     guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
     idle: await idle,
   }

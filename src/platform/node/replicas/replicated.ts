@@ -79,16 +79,16 @@ export class ReplicatedCluster implements Cluster {
     return { ...(await this.#ledger.digest()), ...this.#replicas }
   }
 
-  outlook() {
-    return this.#ledger.outlook()
+  regionDigest() {
+    return this.#ledger.regionDigest()
   }
 
   async explain(id: string) {
     return (await this.#ledger.explain(id)) ?? this.#shared.feed.explain(id)
   }
 
-  async glance(decisions: number) {
-    const { digest, ...rest } = await this.#ledger.glance!(decisions)
+  async summary(decisions: number) {
+    const { digest, ...rest } = await this.#ledger.summary!(decisions)
     return { ...rest, digest: { ...digest, ...this.#replicas } }
   }
 

@@ -65,9 +65,9 @@ const LINGER_MS = 20
  * Sends all messages of one turn of the event loop together, in order. No message is lost or reordered. When the other
  * thread exits, its pending calls reject.
  */
-export class RpcChannel<Said, Heard> {
+export class RpcChannel<Said, Received> {
   readonly #wire: Wire
-  readonly #receive: RpcHandler<Heard>
+  readonly #receive: RpcHandler<Received>
   #waiting: unknown[] = []
   #questions = 0
   readonly #asked = new Map<number, { resolve(answer: unknown): void; reject(error: Error): void }>()
@@ -75,7 +75,7 @@ export class RpcChannel<Said, Heard> {
   #lingering: NodeJS.Timeout | null = null
   #closed: Error | null = null
 
-  constructor(wire: Wire, onMessage: RpcHandler<Heard>) {
+  constructor(wire: Wire, onMessage: RpcHandler<Received>) {
     this.#wire = wire
     this.#receive = onMessage
   }
@@ -101,7 +101,7 @@ export class RpcChannel<Said, Heard> {
   receive(batch: Batch): void {
     for (let at = 0; at < batch.length; at += 2) {
       const number = batch[at] as number
-      if (number >= 0) this.#heard(number, batch[at + 1] as Heard)
+      if (number >= 0) this.#receiveAll(number, batch[at + 1] as Received)
       else this.#answered(-number, batch[at + 1])
     }
   }
@@ -133,7 +133,7 @@ export class RpcChannel<Said, Heard> {
     this.#flushing ??= setImmediate(() => this.flush())
   }
 
-  #heard(question: number, word: Heard): void {
+  #receiveAll(question: number, word: Received): void {
     let answer: unknown
     try {
       answer = this.#receive(word)
