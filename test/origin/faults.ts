@@ -45,15 +45,19 @@ async function bookings(url: string): Promise<number> {
   return pools.reduce((total, { bookings: open }) => total + open, 0)
 }
 
-/** Engines of a cluster that are known to be asleep. */
-async function sleepers(url: string, cluster: string): Promise<string[]> {
+interface EngineView {
+  readonly id: string
+  readonly asleep: boolean
+  readonly healthy?: boolean
+}
+
+/** Ids of the engines of a cluster that match. */
+async function enginesOf(url: string, cluster: string, isWanted: (engine: EngineView) => boolean): Promise<string[]> {
   const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
-  const { pools } = (await response.json()) as {
-    pools: { cluster: string; engines: { id: string; asleep: boolean }[] }[]
-  }
+  const { pools } = (await response.json()) as { pools: { cluster: string; engines: EngineView[] }[] }
   return pools
     .filter((one) => one.cluster === cluster)
-    .flatMap(({ engines }) => engines.filter((engine) => engine.asleep).map(({ id }) => id))
+    .flatMap(({ engines }) => engines.filter(isWanted).map(({ id }) => id))
 }
 
 export function faultTable(name: string, table: FaultTable): void {
@@ -127,6 +131,14 @@ export function faultTable(name: string, table: FaultTable): void {
     for (const i of which) engines[i]!.mode = mode
   }
 
+  /** A health check of this pool may have met an engine that an earlier test made fail. */
+  async function recovered(): Promise<void> {
+    for (const { url } of [gateway, beating])
+      await expect
+        .poll(() => enginesOf(url, `c${pool}`, ({ healthy }) => healthy === false), { interval: 50 })
+        .toEqual([])
+  }
+
   /** Nothing may be booked once all is quiet; releases travel behind the answers. */
   async function quiet(url = gateway.url): Promise<void> {
     await Promise.all(engines.map((engine) => engine.idle()))
@@ -139,10 +151,11 @@ export function faultTable(name: string, table: FaultTable): void {
       gateway = await start()
       beating = await start({ heartbeat_ms: 200 })
     })
-    beforeEach(() => {
+    beforeEach(async () => {
       pool = patient++
       for (const engine of engines)
         Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4, requests: 0, aborts: 0 })
+      await recovered()
     })
     afterEach(() => Promise.all(engines.map((engine) => engine.revive())))
     afterAll(async () => {
@@ -189,6 +202,7 @@ export function faultTable(name: string, table: FaultTable): void {
     for (const mode of ['hang', 'hang_after_head'] as const) {
       test(`lets no client wait for an engine that does ${mode}, and soon sends nobody there`, async () => {
         pool = hasty++
+        await recovered()
         set(mode, 0)
         const first = await Promise.all(Array.from({ length: 12 }, () => stream()))
         expect(statuses(first)).toEqual(Array(12).fill(200))
@@ -203,9 +217,10 @@ export function faultTable(name: string, table: FaultTable): void {
     test('gives nothing to an engine that is paused, which only /is_paused tells, and uses it again when it is not', async () => {
       const asleep = async () => {
         expect((await stream()).status).toBe(200)
-        return sleepers(gateway.url, `c${pool}`)
+        return enginesOf(gateway.url, `c${pool}`, ({ asleep: isAsleep }) => isAsleep)
       }
       pool = hasty++
+      await recovered()
       set('paused', 0)
       await expect.poll(asleep, { interval: 50 }).toEqual(['a'])
       engines[0]!.requests = 0
