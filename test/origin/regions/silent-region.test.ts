@@ -80,7 +80,7 @@ describe('a region', () => {
     ['does not let the key ask what it expects', { status: 403 }],
     [
       'tells in words of another version',
-      { status: 200, body: { cut: 1, region_digests: [{ ...digest, version: DIGEST_VERSION + 1 }] } },
+      { status: 200, body: { cut: 1, region_digests: [{ ...regionDigest, version: DIGEST_VERSION + 1 }] } },
     ],
   ])('that %s is healthy, is logged once as silent, and is chosen as often as the others', async (_, said) => {
     const { world, cache } = open()
@@ -98,7 +98,7 @@ describe('a region', () => {
     ).toEqual(['paris', 'tokyo'])
   })
 
-  it('that stops exporting loses its last digest, and is logged again after it has exported', async () => {
+  it('that stops exporting loses its last regionDigest, and is logged again after it has exported', async () => {
     const { world, cache } = open()
     await cache.refresh(route('paris'))
     expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ engines: 2, requests: 5 })
