@@ -2,7 +2,8 @@
  * What `admit` costs: ranking all engines with the default policy and booking the winner, on the state machine that
  * both runtimes wrap. The index is full before the clock starts, and every admit evicts as much as it adds.
  *
- * Prompts are conversations: of ten, six go on where one was (all of it cached on some engine, a tail new), two fork one
+ * Prompts are conversations: of ten, six go on where one was (all of it cached on some engine, a tail new), two fork
+ * one
  * half way, one repeats one whole, one is new. Every tenth request goes on while fifty like it begin.
  */
 import { ClusterState } from '../src/core/pool/pool-state.ts'
@@ -39,7 +40,9 @@ const bench: Bench = async ({ flags, note }) => {
     rows.push(measure(one, policy))
   }
   note(
-    'quiet_p50_us: median of the hundred admits in a row that other work on this machine disturbed least. whole_p99_us: of the admits during which the system did not take the core away; cpu_mean_us: of this thread alone.',
+    'quiet_p50_us: median of the hundred admits in a row that other work on this machine disturbed least. ' +
+      'whole_p99_us: of the admits during which the system did not take the core away; cpu_mean_us: of this ' +
+      'thread alone.',
   )
   const headline = ['p50_us', 'p99_us', 'quiet_p50_us', 'whole_p99_us', 'index_bytes_per_entry'].map(
     (name) => [name, Number(rows[0]![name])] as const,
@@ -93,7 +96,10 @@ function measure({ engines, promptTokens, indexEntries }: Case, policy: string):
 
 interface Took {
   readonly admitUs: number
-  /** Of this thread alone, so that other work on the machine counts little. Clocked in ticks: only the mean of many means anything. */
+  /**
+   * Of this thread alone, so that other work on the machine counts little. Clocked in ticks: only the mean of many
+   * means anything.
+   */
   readonly cpuUs: number
   /** Did somebody else get the core meanwhile? */
   readonly interrupted: boolean
@@ -148,7 +154,10 @@ class Server {
   }
 }
 
-/** Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would show. */
+/**
+ * Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would
+ * show.
+ */
 function quietest(inOrder: Float64Array): number {
   let least = Infinity
   for (let from = 0; from + 100 <= inOrder.length; from += 100)

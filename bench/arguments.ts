@@ -4,7 +4,10 @@ export interface Arguments {
   readonly args: readonly string[]
 }
 
-/** `NAME --key value --key=value --flag word…`; a flag takes the next word unless that is a flag itself. `--` ends flags. */
+/**
+ * `NAME --key value --key=value --flag word…`; a flag takes the next word unless that is a flag itself. `--` ends
+ * flags.
+ */
 export function parseArgs(words: readonly string[]): Arguments {
   const flags: Record<string, string | true> = {}
   const plain: string[] = []

@@ -1,12 +1,16 @@
 /**
- * When is a split worth it? The same machines, as engines that do everything (`whole`) and as prefill and decode engines:
- * with the prefill engines left alone (`decode_only`), always used (`split`), or used by `threshold` or `adaptive`. Over
+ * When is a split worth it? The same machines, as engines that do everything (`whole`) and as prefill and decode
+ * engines:
+ * with the prefill engines left alone (`decode_only`), always used (`split`), or used by `threshold` or `adaptive`.
+ * Over
  * prompt lengths and cached shares, in virtual time: the simulator's engine model placed by the gateway's own books.
  * A transfer costs what the profile says.
  *
- * A threshold is right where `split` begins to beat `decode_only`: both are the same pool, with and without the prefill leg.
+ * A threshold is right where `split` begins to beat `decode_only`: both are the same pool, with and without the
+ * prefill leg.
  *
- * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of what all engines together can do (0.3), `--threshold TOKENS` (2048)
+ * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of what all engines together can do (0.3),
+ * `--threshold TOKENS` (2048)
  */
 import type { SplitConfig } from '../src/core/contract/contract.ts'
 import { profileNamed, type Profile } from '../src/simulator/profiles.ts'
@@ -146,7 +150,10 @@ function regressions(figures: Figures, whole: Figures): string {
   }).join(', ')
 }
 
-/** Arrivals by chance, at a share of what all engines could prefill and decode; the leading blocks of a group are alike. */
+/**
+ * Arrivals by chance, at a share of what all engines could prefill and decode; the leading blocks of a group are
+ * alike.
+ */
 function asksOf(
   { shape, promptTokens, cached }: Case,
   profile: Profile,

@@ -12,7 +12,8 @@ import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type St
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 /**
- * `pass + object`: asks an object first; `pass + books`: and reads the prompt, sees the first bytes come and the stream end,
+ * `pass + object`: asks an object first; `pass + books`: and reads the prompt, sees the first bytes come and the
+ * stream end,
  * which nobody with books can do without. `native`: nobody reads the stream on its way; `observed`: all are read, where
  * Workers read a tenth by default; `exact`: native, with a vocabulary.
  */

@@ -82,7 +82,8 @@ function report(results: readonly Result[]): BenchResult {
   const disproved = results.filter(({ mutation, kind }) => kind === 'caught' && isExcused(mutation))
   if (disproved.length > 0)
     throw new Error(
-      `a test catches mutations that the catalogue excuses: ${disproved.map(({ mutation }) => mutation.name).join(', ')}`,
+      'a test catches mutations that the catalogue excuses: ' +
+        `${disproved.map(({ mutation }) => mutation.name).join(', ')}`,
     )
   const mutants = count('caught') + count('survived')
   return {

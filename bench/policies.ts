@@ -1,7 +1,9 @@
 /**
  * Which policy gives the first token soonest: a reduced run of `firstlight replay`, in virtual time.
- * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N] [--policies LIST]`:
- * the first N requests (1500) of traces, before engines that keep a fraction of what is asked for; or generated workloads,
+ * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N]
+ * [--policies LIST]`:
+ * the first N requests (1500) of traces, before engines that keep a fraction of what is asked for; or generated
+ * workloads,
  * `rounds_250,prefixes` unless named: long conversations, and prompts that share a few beginnings.
  */
 import { type FleetPlan, replay, speedsOn } from '../src/simulator/replay/plan.ts'

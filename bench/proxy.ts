@@ -3,9 +3,11 @@
  * the same stub engines, and other gateways where they are installed. CPU per request is the robust figure; times are
  * medians of repeats on one shared machine.
  *
- * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat: cold code costs twice as much) · --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
+ * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat: cold code costs twice as much) ·
+ * --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
  *        --scenario paced (only those with this in their name)
- *        --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) · --quick
+ * --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) ·
+ * --quick
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -187,7 +189,8 @@ function compare(file: string, rows: readonly BenchRow[], note: (line: string) =
     if (row.subject !== 'firstlight' || before === undefined) continue
     const change = (row.cpu_ratio_vs_pipe as number) / (before.cpu_ratio_vs_pipe as number)
     note(
-      `${row.scenario}: CPU ratio ${(before.cpu_ratio_vs_pipe as number).toFixed(2)} -> ${(row.cpu_ratio_vs_pipe as number).toFixed(2)} (x${change.toFixed(2)})`,
+      `${row.scenario}: CPU ratio ${(before.cpu_ratio_vs_pipe as number).toFixed(2)} -> ` +
+        `${(row.cpu_ratio_vs_pipe as number).toFixed(2)} (x${change.toFixed(2)})`,
     )
     if (change > 1.25) process.exitCode = 1
   }

@@ -1,10 +1,14 @@
 /**
- * Gateways at the edge that choose among regions, in virtual time: by where they are (`nearest`), by nothing (`weights`), by loads
- * (`load`), by what regions tell them to expect (`digest`; `_blind`: without the prompts they know), so many milliseconds
+ * Gateways at the edge that choose among regions, in virtual time: by where they are (`nearest`), by nothing
+ * (`weights`), by loads
+ * (`load`), by what regions tell them to expect (`digest`; `_blind`: without the prompts they know), so many
+ * milliseconds
  * apart, and as one that has the books of all engines and knows how far each is (`global`, the mark).
  *
- * `npm run bench -- regions [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--regions N] [--edges N] [--engines N]
- * [--rtts NEAR,FAR,FARTHEST] [--clients 60/30/10,day] [--roam P] [--ways LIST] [--every LIST] [--seeds N]`: medians over seeds of
+ * `npm run bench -- regions [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--regions N] [--edges
+ * N] [--engines N]
+ * [--rtts NEAR,FAR,FARTHEST] [--clients 60/30/10,day] [--roam P] [--ways LIST] [--every LIST] [--seeds N]`: medians
+ * over seeds of
  * times to the first token as clients see them, the way there and back included; ratios are of means, seed by seed.
  */
 import { speedsOn } from '../src/simulator/replay/plan.ts'

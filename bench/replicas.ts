@@ -1,12 +1,18 @@
 /**
- * Several gateways (replicas) before the same engines behind one load balancer, in virtual time: `one` gateway (the mark); replicas that know
- * nothing of each other (`alone`); that tell each other what they chose, so many milliseconds late (`log`), also where one
- * `dies` in the middle and its bookings lapse after so long, or `restarts` and knows so much; and one `leader` whom all ask,
+ * Several gateways (replicas) before the same engines behind one load balancer, in virtual time: `one` gateway (the
+ * mark); replicas that know
+ * nothing of each other (`alone`); that tell each other what they chose, so many milliseconds late (`log`), also where
+ * one
+ * `dies` in the middle and its bookings lapse after so long, or `restarts` and knows so much; and one `leader` whom
+ * all ask,
  * who chooses as `one` does, a round trip later.
  *
- * `npm run bench -- replicas [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--replicas LIST] [--deal random|turn|client]
- * [--delays LIST] [--policies LIST] [--arrangements alone,log,leader,dies,restarts] [--seeds N]`: medians over seeds; ratios are of
- * mean times to the first token, seed by seed, and `late_ratio` of the half that was sent last; `unseen` are the choices that others make while one is on its way to them. `--part carrier` alone measures delay and CPU over a real
+ * `npm run bench -- replicas [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--replicas LIST]
+ * [--deal random|turn|client]
+ * [--delays LIST] [--policies LIST] [--arrangements alone,log,leader,dies,restarts] [--seeds N]`: medians over seeds;
+ * ratios are of
+ * mean times to the first token, seed by seed, and `late_ratio` of the half that was sent last; `unseen` are the
+ * choices that others make while one is on its way to them. `--part carrier` alone measures delay and CPU over a real
  * Valkey server, whose delay is the first of the delays. `--part cost` measures in real
  * time what a booking made elsewhere costs beside one's own.
  */

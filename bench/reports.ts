@@ -1,4 +1,7 @@
-/** What the TTFT report pipeline takes: partials a second by the way they come, memory of a live request, cost of a flush. */
+/**
+ * What the TTFT report pipeline takes: partials a second by the way they come, memory of a live request, cost of a
+ * flush.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -32,7 +35,9 @@ const bench: Bench = async ({ flags, note }) => {
   const file = join(folder, 'firstlight.yaml')
   writeFileSync(
     file,
-    'listen: 127.0.0.1:0\nlog: { level: warn }\nttft: { enabled: true, max_requests: 200000, max_bytes: 1073741824 }\nclusters: [{ id: bench, pools: [{ model: m, engines: [{ id: e, url: "http://127.0.0.1:9" }] }] }]\n',
+    'listen: 127.0.0.1:0\nlog: { level: warn }\nttft: { enabled: true, max_requests: 200000, max_bytes: ' +
+      '1073741824 }\nclusters: [{ id: bench, pools: [{ model: m, engines: [{ id: e, url: "http://127.0.0.1:9" }] ' +
+      '}] }]\n',
   )
   const gateway = await startServed(file)
   try {
@@ -132,7 +137,8 @@ type Way = (port: number, seconds: number) => Promise<Sent>
 let next = 0
 
 const post = (body: string, more = ''): string =>
-  `POST /ttft_report HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${more}\r\n${body}`
+  'POST /ttft_report HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ' +
+  `${Buffer.byteLength(body)}\r\n${more}\r\n${body}`
 
 /** On each connection the next request follows the last answer. */
 function keptAlive(make: () => { readonly text: string; readonly partials: number }): Way {

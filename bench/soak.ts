@@ -1,14 +1,18 @@
 /**
- * Mixed outcomes until the books must be zero: streams, plain answers, aborts at every moment, client errors, and engines
+ * Mixed outcomes until the books must be zero: streams, plain answers, aborts at every moment, client errors, and
+ * engines
  * that refuse, hang, reset, answer 500 and come back. Afterwards every ledger of every engine must be exactly zero, no
- * engine may have been forgotten at work, no broken stream may have looked whole, and nobody may have had reason to complain.
+ * engine may have been forgotten at work, no broken stream may have looked whole, and nobody may have had reason to
+ * complain.
  *
  * Flags: --requests 20000 (for each runtime) · --runtime both|node|workers · --workers 1 (I/O threads on Node) ·
  * --concurrency 48 · --seed 1 · --upheavals 0: so many times, spread over the load, the gateway itself is changed under
- * way. On Node threads are killed and processes replaced (SIGTERM) by ones with other engines, pools, policies, limits and
+ * way. On Node threads are killed and processes replaced (SIGTERM) by ones with other engines, pools, policies, limits
+ * and
  * keys; on Workers two edges learn of such configurations at different times, and their object is evicted, loses its
  * alarms, and has its clock set forward and back. · --replicas 3: on Node alone, so many gateways over one Valkey
- * server; upheavals kill one and start it again, end it in order, or stop it for longer than a lease. With --kill-engine
+ * server; upheavals kill one and start it again, end it in order, or stop it for longer than a lease. With
+ * --kill-engine
  * they also kill, freeze and empty the server and cut its connections.
  * · --regions 2: an edge before so many regional gateways, which share the engines; upheavals do the same to those.
  */
@@ -218,7 +222,10 @@ interface Zero extends Ledger {
   readonly afterS: number
 }
 
-/** What is still booked once nothing can be under way: waits out hung engines and lapsing leases of workerd's lost clients. */
+/**
+ * What is still booked once nothing can be under way: waits out hung engines and lapsing leases of workerd's lost
+ * clients.
+ */
 async function zero(subject: Subject): Promise<Zero> {
   let seen = UNKNOWN
   for (let afterS = 1; afterS <= 90; afterS++) {

@@ -114,7 +114,8 @@ function configFile(folder: string, ports: readonly number[]): string {
   const limits = 'limits: { first_byte_ms: 120000, idle_ms: 600000 }'
   writeFileSync(
     file,
-    `listen: 127.0.0.1:0\nlog: { level: warn }\nclusters:\n  - id: bench\n    pools:\n      - model: fake\n        ${limits}\n        engines:\n${engines}\n`,
+    'listen: 127.0.0.1:0\nlog: { level: warn }\nclusters:\n  - id: bench\n    pools:\n      - model: fake\n    ' +
+      `    ${limits}\n        engines:\n${engines}\n`,
   )
   return file
 }

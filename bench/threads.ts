@@ -1,7 +1,9 @@
 /**
  * What more than one thread costs and gives. `books`: what a request's bookings cost in one thread, and from another
- * one; and how many requests one thread with the books can carry at most. `gateway`: CPU a request and requests a second
- * of `serve --workers N` over the same stub engines, interleaved. CPU figures are of threads and processes, so they hold
+ * one; and how many requests one thread with the books can carry at most. `gateway`: CPU a request and requests a
+ * second
+ * of `serve --workers N` over the same stub engines, interleaved. CPU figures are of threads and processes, so they
+ * hold
  * on a busy machine; requests a second only on one with a core for each of engines, load and threads.
  *
  * Flags: --part books|gateway|both · --workers 1,2 · --repeats 3 · --seconds 2

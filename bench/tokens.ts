@@ -1,5 +1,6 @@
 /**
- * What counting a prompt's tokens costs, against @huggingface/tokenizers in the same run, and whether the ids are equal.
+ * What counting a prompt's tokens costs, against @huggingface/tokenizers in the same run, and whether the ids are
+ * equal.
  * `--vocab FILE` takes a tokenizer.json; without it a vocabulary is trained here (some seconds).
  */
 import { execFileSync } from 'node:child_process'
@@ -24,7 +25,8 @@ const MERGES = 40_000
 const utf8 = new TextEncoder()
 const encodeUtf8 = (text: string, into: Uint8Array): number => utf8.encodeInto(text, into).written
 const chatml =
-  "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+  "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{% if " +
+  "add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
 const bench: Bench = async ({ flags, note }) => {
   const corpus = readCorpus(new URL('../node_modules/', import.meta.url), CHARS)

@@ -19,7 +19,8 @@ if (!Number.isInteger(port) || port < 1 || port > 65_500) {
 /**
  * Runs an example until SIGINT.
  * `folder`: URL of the example; its firstlight.yaml uses ports from 9100 on.
- * `fleet`: flags of `firstlight fleet`; `env`: its environment. `questions`: chat bodies, each with a line `about` it; with
+ * `fleet`: flags of `firstlight fleet`; `env`: its environment. `questions`: chat bodies, each with a line `about` it;
+ * with
  * a `requestId`, the TTFT report of the request is printed too.
  */
 export async function runExample({ folder, fleet, env = {}, questions }) {

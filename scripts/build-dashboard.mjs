@@ -1,4 +1,5 @@
-// dist/dashboard: the dashboard's page and files. `npm ci` runs it too (`prepare`), so that /dashboard is there from the
+// dist/dashboard: the dashboard's page and files. `npm ci` runs it too (`prepare`), so that /dashboard is there from
+// the
 // start; with --optional it fails nobody's installation.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

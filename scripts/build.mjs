@@ -1,5 +1,7 @@
-// dist/node.mjs: what `firstlight` runs when it is installed as a package, where Node strips no types, and in a checkout
-// while it is younger than the sources. `npm ci` makes it too (`prepare`); with --optional it fails nobody's installation.
+// dist/node.mjs: what `firstlight` runs when it is installed as a package, where Node strips no types, and in a
+// checkout
+// while it is younger than the sources. `npm ci` makes it too (`prepare`); with --optional it fails nobody's
+// installation.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 

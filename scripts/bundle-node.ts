@@ -15,7 +15,8 @@ export interface NodeBundle {
 /**
  * Every text and function of a module that is loaded lies in the heap for as long as the process runs, so only what is
  * used is taken of the packages, and no comments: one letter beyond Latin-1 among them doubles the whole text.
- * Not taken: what brings machine code or starts threads from files of its own. `outfile` is replaced at once: a gateway may be about to load it.
+ * Not taken: what brings machine code or starts threads from files of its own. `outfile` is replaced at once: a
+ * gateway may be about to load it.
  */
 export async function bundleNode(outfile: string): Promise<NodeBundle> {
   const { metafile, outputFiles } = await build({

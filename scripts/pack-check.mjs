@@ -50,7 +50,8 @@ try {
   expect(run('npx', ['--no-install', 'firstlight', '--help']).includes('Usage: firstlight'), 'firstlight --help')
   writeFileSync(
     join(folder, 'firstlight.yaml'),
-    'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n',
+    'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: ' +
+      '"http://127.0.0.1:9" }] }] }]\n',
   )
   expect(run('npx', ['--no-install', 'firstlight', 'check']).includes('is valid'), 'firstlight check')
   await serves(['serve'], /"url":"(http:[^"]+)"/, 'm')

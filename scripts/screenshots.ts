@@ -1,4 +1,6 @@
-/** `npm run screenshots`: the pictures of docs/dashboard.md, from a real browser before simulated engines with traffic. */
+/**
+ * `npm run screenshots`: the pictures of docs/dashboard.md, from a real browser before simulated engines with traffic.
+ */
 import { mkdirSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'

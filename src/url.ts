@@ -6,7 +6,10 @@ export const urlHost = ({ hostname }: Pick<URL, 'hostname'>): string => hostname
 /** The host of a base URL, as in `urlHost`. Throws for text that is not a URL. */
 export const hostOf = (url: string): string => urlHost(new URL(url))
 
-/** Tells servers apart: headers do so with data-parallel ranks behind one address, and a `binding` leads into a network of its own. */
+/**
+ * Tells servers apart: headers do so with data-parallel ranks behind one address, and a `binding` leads into a network
+ * of its own.
+ */
 export function hostPort(
   { url, headers }: { readonly url: string; readonly headers: Readonly<Record<string, unknown>> },
   binding: string | null = null,

@@ -13,8 +13,10 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 /* What chat templates find around them in vLLM, which renders them with Jinja as `transformers` sets it up. */
 
 /**
- * A template to render many times. The library's own `Template` is this with a formatter, and with a `strftime_now` that
- * speaks the machine's language and time zone; engines speak English and, in their containers, UTC. Throws an Error that
+ * A template to render many times. The library's own `Template` is this with a formatter, and with a `strftime_now`
+ * that
+ * speaks the machine's language and time zone; engines speak English and, in their containers, UTC. Throws an Error
+ * that
  * quotes the parser when the text is no template.
  * @param now milliseconds since the epoch
  */
@@ -62,7 +64,9 @@ const MONTHS = [
 ]
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-/** Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is. */
+/**
+ * Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is.
+ */
 function strftime(date: Date, format: string): string {
   // Sun, 01 Mar 2026 23:59:07 GMT
   const [a, d, b, Y, H, M, S] = date.toUTCString().split(/\W+/)
@@ -144,7 +148,9 @@ function shaped(
   }
 }
 
-/** Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all. */
+/**
+ * Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all.
+ */
 function callReader(): (call: unknown) => unknown {
   let left = MOST_ARGUMENT_CHARS
   let pieces = MOST_ARGUMENT_PIECES
@@ -174,7 +180,8 @@ function parsed(text: string): unknown {
 const MOST_AFTER_LAST = 64
 
 /**
- * `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`. Sought
+ * `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`.
+ * Sought
  * at the end alone: a search through all of a text that repeats itself takes minutes.
  */
 function cutAfterLast(rendered: string, chat: ChatPrompt): string {
@@ -216,7 +223,9 @@ export function tokenizersOf({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap(({ pools }) => pools.map((pool) => pool.tokenizer)).filter((name) => name !== null)
 }
 
-/** Opens every named vocabulary, each once. Rejects with a VocabularyError that names the one that is missing or unfit. */
+/**
+ * Opens every named vocabulary, each once. Rejects with a VocabularyError that names the one that is missing or unfit.
+ */
 export async function openVocabularies(
   names: readonly string[],
   source: VocabularySource,
@@ -238,7 +247,8 @@ function openTemplate({ template, specials }: VocabularyHeader): ChatTemplate | 
     return compileTemplate(template, specials)
   } catch (error) {
     throw new VocabularyError(
-      `its chat template cannot be parsed (${error instanceof Error ? error.message : String(error)}): compile it with --no-template`,
+      `its chat template cannot be parsed (${error instanceof Error ? error.message : String(error)}): compile ` +
+        'it with --no-template',
     )
   }
 }

@@ -1,4 +1,6 @@
-/** The Workers entry: bindings → configuration → ports → gateway, and the cluster's object with its way to the engines. */
+/**
+ * The Workers entry: bindings → configuration → ports → gateway, and the cluster's object with its way to the engines.
+ */
 import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
 import type { EngineSignal, PoolConfig } from './core/contract/contract.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'

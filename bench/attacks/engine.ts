@@ -1,7 +1,10 @@
 /**
- * Fake engines on loopback. `node engine.ts PORT…` serves one engine per port (0: any free port) and prints `{"ports":[…]}`.
- * A request sets its own pace in the field `user`: `ttft=MS prefill=MS tokens=N itl=MS pad=BYTES`. `ttft` is the time to
- * the first byte of a stream, `prefill` the duration of a prefill leg, `pad` the size of each token. A whole answer takes
+ * Fake engines on loopback. `node engine.ts PORT…` serves one engine per port (0: any free port) and prints
+ * `{"ports":[…]}`.
+ * A request sets its own pace in the field `user`: `ttft=MS prefill=MS tokens=N itl=MS pad=BYTES`. `ttft` is the time
+ * to
+ * the first byte of a stream, `prefill` the duration of a prefill leg, `pad` the size of each token. A whole answer
+ * takes
  * `ttft + tokens * itl`. `GET /attack-stats` reports what this engine received.
  */
 import http from 'node:http'

@@ -84,7 +84,9 @@ async function withGateway(
         figure: 'own_lateness_failures',
         value: circuits.opened + blamed + unavailable,
         goal: 0,
-        note: `${circuits.opened} circuits seen open, ${blamed} attempts blamed on engines, ${unavailable} clients told that no engine is available`,
+        note:
+          `${circuits.opened} circuits seen open, ${blamed} attempts blamed on engines, ${unavailable} clients ` +
+          'told that no engine is available',
       },
       {
         attack: `own lateness: ${name}`,

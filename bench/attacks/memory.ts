@@ -23,7 +23,10 @@ async function unfinished(framing: 'declared' | 'chunked'): Promise<Figure[]> {
     const before = gateway.rssBytes
     const text = `{"model":"${MODEL}","prompt":"${'x'.repeat(SENT_BYTES)}`
     const length = framing === 'declared' ? `content-length: ${DECLARED_BYTES}` : 'transfer-encoding: chunked'
-    const head = `POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n${length}\r\n\r\n`
+    const head =
+      'POST /v1/completions HTTP/1.1\r\nhost: ' +
+      '127.0.0.1\r\ncontent-type: ' +
+      `application/json\r\n${length}\r\n\r\n`
     const bytes = Buffer.from(
       head + (framing === 'declared' ? text : `${(DECLARED_BYTES - 1).toString(16)}\r\n${text}`),
     )

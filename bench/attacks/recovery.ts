@@ -74,7 +74,9 @@ async function recovered(name: string, gateway: Gateway, engine: Engines): Promi
     figure: 'recovery_s_max',
     value: seconds,
     goal: GOAL_S,
-    note: `trial ${accepted ? `of ${PREFILL_MS / 1000} s` : 'never accepted'}; ${refused} short requests refused after it began`,
+    note:
+      `trial ${accepted ? `of ${PREFILL_MS / 1000} s` : 'never accepted'}; ${refused} short requests refused ` +
+      'after it began',
   }
 }
 

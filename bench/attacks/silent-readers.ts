@@ -25,7 +25,8 @@ export async function silentReaders(): Promise<Figure[]> {
       socket.on('error', () => {})
       socket.pause()
       socket.write(
-        `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+        'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ' +
+          `application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
       )
       sockets.push(socket)
     }

@@ -53,7 +53,8 @@ export const engineFlags: readonly string[] = [
 ]
 
 const engineEnv = {
-  // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is reported anywhere.
+  // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is
+  // reported anywhere.
   VLLM_SERVER_DEV_MODE: '1',
   PYTHONHASHSEED: '0',
   VLLM_CPU_KVCACHE_SPACE: '1',

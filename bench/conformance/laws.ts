@@ -45,14 +45,20 @@ export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): Fitted
     )
 }
 
-/** Prefills that met an idle engine, and what they took, milliseconds. Others may have shared a step with their neighbours. */
+/**
+ * Prefills that met an idle engine, and what they took, milliseconds. Others may have shared a step with their
+ * neighbours.
+ */
 export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; readonly ownMs: number }[] {
   return seen
     .filter(({ sentAt }) => seen.every((other) => other.sentAt >= sentAt || other.firstAt <= sentAt))
     .map((prefill) => ({ prefill, ownMs: prefill.firstAt - prefill.sentAt }))
 }
 
-/** The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own. First come, first served. */
+/**
+ * The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own.
+ * First come, first served.
+ */
 export function foretell(costModel: FittedLaw, seen: readonly Prefill[]): number[] {
   return seen.map((prefill) => {
     const before = seen

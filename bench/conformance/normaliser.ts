@@ -1,4 +1,7 @@
-/** Values that differ from one recording to the next, replaced by fixed ones of the same type in the engine's own bytes. */
+/**
+ * Values that differ from one recording to the next, replaced by fixed ones of the same type in the engine's own
+ * bytes.
+ */
 interface Rule {
   readonly name: string
   readonly pattern: RegExp

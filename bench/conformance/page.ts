@@ -51,7 +51,8 @@ export function writePage(
   const says = new Map(rows.map((row) => [row.name, row.says]))
   const lines = results.map(
     ({ name, passed, seen, seconds, date }) =>
-      `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ${Math.round(seconds)} | ${date} |`,
+      `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ` +
+      `${Math.round(seconds)} | ${date} |`,
   )
   const details = results.filter(({ detail }) => detail !== '').map(({ name, detail }) => `### ${name}\n\n${detail}\n`)
   const failed = results.filter((result) => !result.passed).length

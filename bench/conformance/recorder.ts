@@ -35,7 +35,9 @@ export async function record(url: string, name: string, request: RecordedRequest
   }
 }
 
-/** Looks at a stream this often, for one in which tokens did not come several in an event because the machine was busy. */
+/**
+ * Looks at a stream this often, for one in which tokens did not come several in an event because the machine was busy.
+ */
 const STREAM_LOOKS = 6
 
 /** The stream, among several tries, that came in the most events. */

@@ -38,7 +38,10 @@ export interface Lab {
   readonly environment: Environment
   readonly processes: Processes
   note(line: string): void
-  /** No more than two run at a time: what does not belong beside this one is stopped first. One that has died is started again. */
+  /**
+   * No more than two run at a time: what does not belong beside this one is stopped first. One that has died is
+   * started again.
+   */
   engine(name: EngineName): Promise<RealEngine>
   /** Ends it and starts it again, at the same address. */
   restart(name: EngineName): Promise<RealEngine>

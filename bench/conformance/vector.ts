@@ -100,7 +100,8 @@ export function dataOf(text: string): unknown[] {
 export function writeVectors({ exchanges, ...head }: VectorFile): string {
   const rows = exchanges.map(
     ({ name, request, response }) =>
-      ` { "name": ${JSON.stringify(name)},\n   "request": ${JSON.stringify(request)},\n   "response": ${JSON.stringify(response)} }`,
+      ` { "name": ${JSON.stringify(name)},\n   "request": ${JSON.stringify(request)},\n   "response": ` +
+      `${JSON.stringify(response)} }`,
   )
   const heads = Object.entries(head).map(([key, value]) => ` ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`)
   return `{\n${heads.join('')} "exchanges": [\n${rows.join(',\n')}\n ]\n}\n`

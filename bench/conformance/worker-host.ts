@@ -1,4 +1,7 @@
-/** `node worker-host.ts SCRIPT CONFIG PORT VOCABULARY`: the built Worker under workerd, with a configuration as its variable and a vocabulary in its KV namespace. */
+/**
+ * `node worker-host.ts SCRIPT CONFIG PORT VOCABULARY`: the built Worker under workerd, with a configuration as its
+ * variable and a vocabulary in its KV namespace.
+ */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { startEdge } from '../../scripts/edge.ts'

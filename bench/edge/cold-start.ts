@@ -1,5 +1,6 @@
 /**
- * Time to the first response of a cold isolate: from the start of workerd, which compiles and evaluates the Worker, to the
+ * Time to the first response of a cold isolate: from the start of workerd, which compiles and evaluates the Worker, to
+ * the
  * end of its first completion. The same time of a Worker that only passes requests on is the baseline of the same run.
  */
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** One Worker under workerd, on a port it prints. `node host.ts SUBJECT URL…`; for `exact` VOCABULARY names a compiled file. */
+/**
+ * One Worker under workerd, on a port it prints. `node host.ts SUBJECT URL…`; for `exact` VOCABULARY names a compiled
+ * file.
+ */
 import { readFileSync } from 'node:fs'
 import { startEdge } from '../../scripts/edge.ts'
 import type { EdgeSubject } from '../edge.ts'

@@ -1,4 +1,7 @@
-/** What a prompt of 100,000 tokens costs a Worker that counts them exactly: the first one of an isolate, and later ones. */
+/**
+ * What a prompt of 100,000 tokens costs a Worker that counts them exactly: the first one of an isolate, and later
+ * ones.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,7 +44,10 @@ export async function longPrompts(
   }
 }
 
-/** CPU of the first request and, as a mean, of later ones: ms. Each prompt begins at another place of the text, so that no cache of prompts knows it. */
+/**
+ * CPU of the first request and, as a mean, of later ones: ms. Each prompt begins at another place of the text, so that
+ * no cache of prompts knows it.
+ */
 async function costs(
   { port, pid }: Started,
   text: string,

@@ -1,5 +1,7 @@
-// The least a Worker can do for a gateway: pass the request on, engines in turn. With OBJECT `yes` it asks a Durable Object
-// first, as anybody must who wants one mind to choose; with `books` it also reads the prompt, sees the first bytes come, and
+// The least a Worker can do for a gateway: pass the request on, engines in turn. With OBJECT `yes` it asks a Durable
+// Object
+// first, as anybody must who wants one mind to choose; with `books` it also reads the prompt, sees the first bytes
+// come, and
 // notices the end, as anybody must who keeps books: all else passes natively.
 import { DurableObject } from 'cloudflare:workers'
 

@@ -194,7 +194,9 @@ export const measures: readonly Mutation[] = [
   {
     name: 'reports have no bound of bytes',
     file: 'src/core/reports/report-store.ts',
-    find: '    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests && this.#bytes <= maxBytes) return',
+    find:
+      '    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests && ' +
+      'this.#bytes <= maxBytes) return',
     replace: '    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests) return',
     impact: 'long reports take more memory than the operator allows',
     tests: REPORTS,

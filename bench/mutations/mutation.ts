@@ -4,7 +4,9 @@ export interface Mutation {
   readonly name: string
   /** Source file, from the root of the repository. */
   readonly file: string
-  /** Text that occurs exactly once in the file; white space is ignored. No line numbers: those change with every edit. */
+  /**
+   * Text that occurs exactly once in the file; white space is ignored. No line numbers: those change with every edit.
+   */
   readonly find: string
   readonly replace: string
   /** What users would notice if this fault were released. */

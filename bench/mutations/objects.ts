@@ -176,9 +176,12 @@ export const objects: readonly Mutation[] = [
   {
     name: 'reports are on by default',
     file: 'src/config/schema.ts',
-    find: "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    withDefault(z.boolean(), false),",
+    find:
+      "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    " +
+      'withDefault(z.boolean(), false),',
     replace:
-      "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    withDefault(z.boolean(), true),",
+      "'Accept TTFT reports. If disabled, the routes return 404 and nothing is stored.',\n    " +
+      'withDefault(z.boolean(), true),',
     impact: 'anybody can write reports into a gateway whose operator never asked for them',
     tests: { node: ['test/node/contracts/gateway.test.ts'], workers: ['test/workers/gateway.test.ts'] },
   },

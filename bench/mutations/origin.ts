@@ -105,7 +105,9 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine headers pass under our names',
     file: 'src/origin/headers.ts',
-    find: "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
+    find:
+      "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, " +
+      'answer[i + 1]!)',
     replace: "|| name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
     impact: 'an engine can forge headers of the gateway',
     tests: { node: ['test/origin/headers.test.ts'] },
@@ -258,7 +260,9 @@ export const origin: readonly Mutation[] = [
   {
     name: 'digest is used without validation',
     file: 'src/origin/regions/client.ts',
-    find: 'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1) return null',
+    find:
+      'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > ' +
+      '1) return null',
     replace: '',
     impact: 'a broken gateway makes NaN of every comparison',
     tests: { node: ['test/origin/region'] },

@@ -76,9 +76,12 @@ export const pool: readonly Mutation[] = [
   {
     name: 'requests stay after their end',
     file: 'src/core/pool/load-stats.ts',
-    find: 'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 1',
+    find:
+      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    ' +
+      'this.#load(engine).requests -= 1',
     replace:
-      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 0',
+      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    ' +
+      'this.#load(engine).requests -= 0',
     impact: 'engines count as full though they are idle',
     tests: BOTH,
   },

@@ -6,7 +6,10 @@ import type { Runtime } from './mutation.ts'
 import type { Scratch } from './scratch.ts'
 import type { Verdict } from './verdicts.ts'
 
-/** Longer than the tests of any mutation take on a busy machine. A mutation that makes a loop endless is caught by this limit. */
+/**
+ * Longer than the tests of any mutation take on a busy machine. A mutation that makes a loop endless is caught by this
+ * limit.
+ */
 const LIMIT_MS = 240_000
 const BASELINE_LIMIT_MS = 900_000
 const UNLOADABLE = /SyntaxError|Transform failed|PARSE_ERROR|Unexpected token|does not provide an export|is not defined/

@@ -1,5 +1,6 @@
 /**
- * Closed-loop load over raw keep-alive sockets: first byte of the body and end of the message are timed, nothing else is done.
+ * Closed-loop load over raw keep-alive sockets: first byte of the body and end of the message are timed, nothing else
+ * is done.
  * `node load.ts '{"port":1,"connections":64,"bytes":1024,"ms":3000,"warmMs":1000,"pace":[0,0]}'` prints one JSON line.
  */
 import net from 'node:net'
@@ -32,7 +33,8 @@ function request(): Buffer {
     user: `pace-${plan.pace[0]}-${plan.pace[1]}`,
   })
   return Buffer.from(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${plan.head ?? ''}\r\n${body}`,
+    'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ' +
+      `application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${plan.head ?? ''}\r\n${body}`,
   )
 }
 

@@ -10,7 +10,9 @@ const HEAD = Buffer.from(
 )
 const frame = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
 const TOKEN = frame(
-  'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}]}\n\n',
+  'data: ' +
+    '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token ' +
+    '"},"finish_reason":null}]}\n\n',
 )
 const USAGE = frame(
   'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":256,"total_tokens":272,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}\n\n',
@@ -72,7 +74,8 @@ const server = net.createServer({ noDelay: true }, (socket) => {
         socket.write(rendered(body.length))
         continue
       }
-      // The pace travels in the prompt's user field, which every gateway passes on; some write the fields in another order.
+      // The pace travels in the prompt's user field, which every gateway passes on; some write the fields in another
+      // order.
       const ends =
         body.length < 8192
           ? body.toString('latin1')

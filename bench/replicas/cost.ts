@@ -1,6 +1,8 @@
 /**
- * What a booking made elsewhere costs: CPU of `resume`, `firstToken` and `release` in books that are told of it, beside that of
- * `admit`, `firstToken` and `release` in those that chose. Both have a full index and see the same requests in the same order.
+ * What a booking made elsewhere costs: CPU of `resume`, `firstToken` and `release` in books that are told of it,
+ * beside that of
+ * `admit`, `firstToken` and `release` in those that chose. Both have a full index and see the same requests in the
+ * same order.
  */
 import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
@@ -70,7 +72,8 @@ function costRow(engines: number, promptTokens: number): BenchRow {
     own_cpu_us: rounded(ownUs),
     elsewhere_cpu_us: rounded(otherUs),
     ratio: Number((otherUs / ownUs).toFixed(2)),
-    // Of the books alone, all cores that replicas have for them full: each makes its part of the choices and hears of all others.
+    // Of the books alone, all cores that replicas have for them full: each makes its part of the choices and hears of
+    // all others.
     ...Object.fromEntries(
       REPLICAS.map((count) => [
         `requests_per_s_by_${count}`,

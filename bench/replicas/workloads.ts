@@ -1,4 +1,7 @@
-/** What the replicas are given: the workloads of `policies`, and two where choices meet: many engines, and crowds that come at once. */
+/**
+ * What the replicas are given: the workloads of `policies`, and two where choices meet: many engines, and crowds that
+ * come at once.
+ */
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { engineProfile, type FleetPlan, fleetOf } from '../../src/simulator/replay/plan.ts'
 import { keysOf, spread, type Trace, type TraceRequest } from '../../src/simulator/replay/trace.ts'

@@ -1,4 +1,6 @@
-/** What the gateway under soak is configured with: always the same, or each time another way of using the same engines. */
+/**
+ * What the gateway under soak is configured with: always the same, or each time another way of using the same engines.
+ */
 
 export const ADMIN_KEY = 'soak-admin-key-of-no-use-elsewhere'
 /** What clients ask for. The pool may be called otherwise. */
@@ -52,7 +54,10 @@ export function edgeDocument(urls: readonly string[], key: string): object {
   }
 }
 
-/** Configuration number `turn`: engines are gone or back, the pool has another name, policy, limits and roles, and the keys have moved on. */
+/**
+ * Configuration number `turn`: engines are gone or back, the pool has another name, policy, limits and roles, and the
+ * keys have moved on.
+ */
 export function changedDocument(urls: readonly string[], turn: number, random: () => number): object {
   const split = random() < 0.3
   // The first engine is never taken away: it is the one without faults.

@@ -1,4 +1,7 @@
-/** The gateway on Node that does not stay as it is: threads are killed, configurations change, and new processes with others take over. */
+/**
+ * The gateway on Node that does not stay as it is: threads are killed, configurations change, and new processes with
+ * others take over.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

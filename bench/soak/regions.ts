@@ -1,4 +1,7 @@
-/** An edge, on Node or under workerd, before regional gateways that share out the engines; they are killed, end in order, fall asleep, and come back. */
+/**
+ * An edge, on Node or under workerd, before regional gateways that share out the engines; they are killed, end in
+ * order, fall asleep, and come back.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,7 @@
-/** Several gateways on Node before the same engines, which are killed, end in order, fall asleep for longer than a lease, and come back. */
+/**
+ * Several gateways on Node before the same engines, which are killed, end in order, fall asleep for longer than a
+ * lease, and come back.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

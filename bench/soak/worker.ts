@@ -1,4 +1,7 @@
-/** The Worker under soak: the product's, but its object can be put down and deceived, and configurations are looked for often. */
+/**
+ * The Worker under soak: the product's, but its object can be put down and deceived, and configurations are looked for
+ * often.
+ */
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from '../../src/platform/workers/isolate-gateway.ts'

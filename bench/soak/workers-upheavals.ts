@@ -1,4 +1,7 @@
-/** The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms and is told wrong times. */
+/**
+ * The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms
+ * and is told wrong times.
+ */
 import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { fileURLToPath } from 'node:url'

@@ -23,7 +23,8 @@ function open(): void {
   let tail = ''
   let hasBegun = false
   socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ' +
+      `application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
   )
   socket.on('error', () => socket.destroy())
   socket.on('data', (bytes) => {

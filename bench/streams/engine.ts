@@ -7,7 +7,9 @@ const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}
 const BEGIN = Buffer.from(
   HEAD +
     chunk(
-      'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}]}\n\n',
+      'data: ' +
+        '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token ' +
+        '"},"finish_reason":null}]}\n\n',
     ),
 )
 const END = Buffer.from(

@@ -1,4 +1,7 @@
-/** Text to train on and other text to measure with: what documentation and type declarations this checkout has, and made-up Unicode. */
+/**
+ * Text to train on and other text to measure with: what documentation and type declarations this checkout has, and
+ * made-up Unicode.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Corpus {
@@ -97,7 +100,10 @@ const odd = [
   '<|endoftext|>',
 ]
 
-/** Short strings of everything that pre-tokenizers and normalisers trip over. Without U+FEFF and U+017F, where the JavaScript reference departs from the Rust one. */
+/**
+ * Short strings of everything that pre-tokenizers and normalisers trip over. Without U+FEFF and U+017F, where the
+ * JavaScript reference departs from the Rust one.
+ */
 export function oddStrings(count: number): string[] {
   const random = randomOf(3)
   const anyChar = (): string => {

@@ -1,4 +1,7 @@
-/** One process, one call: what the first prompt after a start costs. Arguments: `ours|unwarmed|theirs`, vocabulary, text. Prints JSON. */
+/**
+ * One process, one call: what the first prompt after a start costs. Arguments: `ours|unwarmed|theirs`, vocabulary,
+ * text. Prints JSON.
+ */
 import { readFileSync } from 'node:fs'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { openVocabulary } from '../../src/vocabulary.ts'

@@ -1,4 +1,7 @@
-/** Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark has a vocabulary without downloading one. */
+/**
+ * Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark has a vocabulary without downloading
+ * one.
+ */
 import { pieceEnds } from '../../src/core/tokens/pre-tokenize.ts'
 import { readClasses, unicodeClasses } from '../../src/core/tokens/unicode.ts'
 

@@ -26,7 +26,8 @@ await runExample({
   questions: [
     {
       about:
-        'The image is sent to the encode engine first; `encode` in server-timing is its duration. The report below has every stage:',
+        'The image is sent to the encode engine first; `encode` in server-timing is its duration. The report ' +
+        'below has every stage:',
       body,
       requestId: 'picture-1',
     },

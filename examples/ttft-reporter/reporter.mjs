@@ -38,7 +38,9 @@ export function metricsIn(text) {
 /** Sends a report on a new connection without reading the response; failures are ignored. */
 function report(url, body) {
   const bytes = Buffer.from(JSON.stringify(body))
-  const head = `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\nConnection: close\r\n\r\n`
+  const head =
+    `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ` +
+    `${bytes.length}\r\nConnection: close\r\n\r\n`
   const socket = connect({ host: url.hostname, port: Number(url.port || 80) })
   socket.setTimeout(CONNECT_MS, () => socket.destroy())
   socket.on('error', () => socket.destroy())

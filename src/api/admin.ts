@@ -101,7 +101,8 @@ export async function decision(
   if (found !== null) return answerJson(incoming, toSnakeCase(found))
   throw new Failure(
     'not_found',
-    'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of the answer.',
+    'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of ' +
+      'the answer.',
   )
 }
 
@@ -162,7 +163,8 @@ export async function setDraining(
   if (routes.length === 0)
     throw new Failure(
       'not_found',
-      `There is no engine '${engine}'${wanted === null ? '' : ` in a cluster '${wanted}'`}. GET /v1/firstlight/fleet lists them.`,
+      `There is no engine '${engine}'${wanted === null ? '' : ` in a cluster '${wanted}'`}. GET ` +
+        '/v1/firstlight/fleet lists them.',
     )
   const clusters = [...new Set(routes.map(({ cluster }) => cluster.id))]
   if (clusters.length > 1) {

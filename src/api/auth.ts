@@ -107,7 +107,8 @@ export class Authenticator {
     if (this.trust === 'unconfigured') {
       throw new Failure(
         'not_configured',
-        'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.',
+        'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can ' +
+          'reach it.',
       )
     }
     if (this.trust !== 'keys') {
@@ -196,7 +197,8 @@ function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
   if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
   throw new Failure(
     'forbidden',
-    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or let the page in by `cors`.',
+    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or ' +
+      'let the page in by `cors`.',
   )
 }
 
@@ -209,6 +211,7 @@ function refuseForeignHost(headers: Fields, allowed: readonly string[]): void {
   if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
   throw new Failure(
     'forbidden',
-    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).`,
+    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. ` +
+      'Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).',
   )
 }

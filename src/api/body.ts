@@ -43,7 +43,10 @@ export interface ReadOptions {
   readonly memory?: HeldBytes | null
 }
 
-/** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or `bad_body`. */
+/**
+ * Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or
+ * `bad_body`.
+ */
 export async function readJson(
   request: BodySource,
   { bodyBytes, maxJsonCost = Infinity }: BodyLimits,

@@ -1,5 +1,6 @@
 /**
- * What pages of other origins may do (Fetch standard, 3.2): the one place that decides. Others only put its headers on answers.
+ * What pages of other origins may do (Fetch standard, 3.2): the one place that decides. Others only put its headers on
+ * answers.
  * Never `access-control-allow-credentials`: keys travel in `authorization`, and no cookie opens anything here.
  */
 import type { CorsConfig } from '../config.ts'
@@ -14,7 +15,10 @@ export function allowedOrigin(cors: CorsConfig | null, headers: Fields): string 
   return origin === null ? undefined : cors?.origins.find((one) => one === '*' || one === origin)
 }
 
-/** For every answer to the request, flat: what other clients may read of it, the page may read. null: nothing, as for all that is no browser. */
+/**
+ * For every answer to the request, flat: what other clients may read of it, the page may read. null: nothing, as for
+ * all that is no browser.
+ */
 export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[] | null {
   if (headers.get('origin') === null) return null
   const origin = allowedOrigin(cors, headers)
@@ -23,7 +27,8 @@ export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[
 }
 
 /**
- * The answer to a browser that asks before it sends. `methods`: what the path takes. null: the request is something else.
+ * The answer to a browser that asks before it sends. `methods`: what the path takes. null: the request is something
+ * else.
  * No key is asked for: browsers send none, and nothing is told that is not in the documents.
  */
 export function preflight(

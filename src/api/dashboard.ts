@@ -4,7 +4,8 @@ import type { RequestContext } from './request-context.ts'
 
 /** Nothing on a page comes from a request or from the configuration, and nothing runs that is not its own file. */
 const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri " +
+  "'none'; form-action 'none'; frame-ancestors 'none'"
 
 export interface PageOptions {
   readonly status?: number
@@ -52,7 +53,10 @@ const UNBUILT = `<!doctype html>
 </html>
 `
 
-/** A page of the operator's: `overview.html` at `/`, `index.html` at `/dashboard`. It holds no data; its script asks for them, with the admin key. */
+/**
+ * A page of the operator's: `overview.html` at `/`, `index.html` at `/dashboard`. It holds no data; its script asks
+ * for them, with the admin key.
+ */
 export async function dashboardPage(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const body = await files(name)
   return body === null

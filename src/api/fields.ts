@@ -12,7 +12,10 @@ const fields = z.object({
   stream_options: z.nullish(z.object({ include_usage: z.nullish(z.boolean()) })),
 })
 
-/** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. Numbers are bounded as the options of policies are. */
+/**
+ * What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON.
+ * Numbers are bounded as the options of policies are.
+ */
 const wishes = z.strictObject({
   policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
   overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(100))),

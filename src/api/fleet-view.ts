@@ -8,7 +8,9 @@ import { mapYielding } from './map-yielding.ts'
 import { VERSION } from './version.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
-/** What every cluster object says now, in the order of the routes; null: it could not be reached, and the log says why. */
+/**
+ * What every cluster object says now, in the order of the routes; null: it could not be reached, and the log says why.
+ */
 export function digestsOf({
   ports,
   catalog,
@@ -24,7 +26,10 @@ export function digestsOf({
   })
 }
 
-/** What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and say nothing of them. */
+/**
+ * What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and
+ * say nothing of them.
+ */
 export function redactRegional({ cluster }: PoolRoute, digest: ClusterDigest): ClusterDigest {
   return cluster.gateway === null ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
 }
@@ -154,7 +159,8 @@ const ANSWER_MS = 5_000
 const brief = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
 
 /**
- * The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all: the
+ * The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all:
+ * the
  * newest, and those with the latest first tokens, since more requests than that may start during one stream.
  */
 export async function dashboardSnapshot(context: Watched): Promise<unknown> {

@@ -75,7 +75,8 @@ function boundaryOf(type: string): string {
   if (/^utf-?8$/i.test(params?.get('charset') ?? 'utf8') && /^[\w'()+,./:=?-]{1,70}$/.test(boundary)) return boundary
   throw new Failure(
     'unsupported_media',
-    `content-type must be multipart/form-data with a boundary, not '${type.slice(0, 80)}'. Leave that header to your HTTP library.`,
+    `content-type must be multipart/form-data with a boundary, not '${type.slice(0, 80)}'. Leave that header ` +
+      'to your HTTP library.',
   )
 }
 

@@ -72,7 +72,8 @@ async function holdingOf(context: GatewayContext, fields: Fields, caller: Caller
   if (holding !== null) return holding
   throw new Failure(
     'not_found',
-    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
+    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, ` +
+      `or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
     { param: 'previous_response_id' },
   )
 }

@@ -4,7 +4,8 @@ import type { Ports } from '../ports.ts'
 const AT_ONCE = 25
 
 /**
- * As `Promise.all` over `work`, a few at a time, between which everything else has its turn: what an operator looks at may
+ * As `Promise.all` over `work`, a few at a time, between which everything else has its turn: what an operator looks at
+ * may
  * be large, and nobody's stream waits for it. What is worked on must not change meanwhile. `turn` as in the ports.
  */
 export async function mapYielding<Item, Result>(

@@ -23,7 +23,9 @@ const PLAIN_URL = /^https?:\/\/([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?(?:[/?
 const HEAD_BYTES = 5
 const text = new TextDecoder()
 
-/** First URL in the body whose host is not one of `hosts`; `*.example.com` stands for every host below it. null: none. */
+/**
+ * First URL in the body whose host is not one of `hosts`; `*.example.com` stands for every host below it. null: none.
+ */
 export function foreignMedia(json: Readonly<Record<string, unknown>>, hosts: readonly string[]): ForeignMedia | null {
   for (const name in json) {
     const found = name === NO_MEDIA ? null : foreignIn(json[name], name, hosts)

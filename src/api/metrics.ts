@@ -28,7 +28,10 @@ export function metricsHandler(context: GatewayContext): (incoming: RequestConte
   }
 }
 
-/** In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten megabytes. */
+/**
+ * In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten
+ * megabytes.
+ */
 function textOf(all: Exposed, turn: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
   if (turn === undefined) return exposition(all)
   const parts = expositionParts(all)
@@ -97,7 +100,8 @@ async function rollupsOf({ ports }: GatewayContext): Promise<readonly CountedGro
     const groups = await (ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))
     if (groups.length <= MANY_NAMES) return groups
     const shownSince = ports.now() - SILENT_MS
-    // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would fall.
+    // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would
+    // fall.
     const forgottenBefore = shownSince - SILENT_MS
     const silent = groups.filter(({ at }) => at! < forgottenBefore).map(groupName)
     if (silent.length > 0) await ports.ttft.forget(silent, forgottenBefore)

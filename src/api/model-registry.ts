@@ -20,7 +20,10 @@ export async function oneModel(context: GatewayContext, incoming: RequestContext
   return answerJson(incoming, modelCard(context.catalog.offer(name, caller), context.startedAt))
 }
 
-/** vLLM's card without what only an engine knows. `parent` is set on adapters, as vLLM does; an alias names its model in `root`. */
+/**
+ * vLLM's card without what only an engine knows. `parent` is set on adapters, as vLLM does; an alias names its model
+ * in `root`.
+ */
 function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknown {
   return {
     id: name,

@@ -1,4 +1,6 @@
-/** `GET /v1/firstlight/digest?model=NAME`: what a gateway before this one is told, so that it can choose among regions. */
+/**
+ * `GET /v1/firstlight/digest?model=NAME`: what a gateway before this one is told, so that it can choose among regions.
+ */
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
@@ -13,7 +15,8 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   if (!caller.edge)
     throw new Failure(
       'forbidden',
-      'This key may not read what the gateway expects. If it is that of another Firstlight, its operator sets `edge: true` on it.',
+      'This key may not read what the gateway expects. If it is that of another Firstlight, its operator sets ' +
+        '`edge: true` on it.',
     )
   incoming.logFields['tenant'] = caller.tenant
   const model = new URLSearchParams(incoming.query).get('model')
@@ -53,7 +56,8 @@ const closed = (one: RegionDigest): RegionDigest => ({ ...one, engines: 0, soone
 const WORDS_PER_BLOCK_TOKEN = 3
 
 /**
- * How a pool's prompts are cut: what a certain text becomes. Chained hashes put the vocabulary, the template, the block size
+ * How a pool's prompts are cut: what a certain text becomes. Chained hashes put the vocabulary, the template, the
+ * block size
  * and this gateway's own ways into one number.
  */
 export function blockingFingerprints(measurers: PromptMeasurers): (route: PoolRoute) => number | null {

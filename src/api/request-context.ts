@@ -38,7 +38,10 @@ export class RequestContext {
   cors: readonly string[] | null = null
   /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
   readonly logFields: Record<string, unknown> = {}
-  /** Its body, as it counts towards `limits.buffered_bytes`. Who sets `endsLater` releases it; else it goes with the response. */
+  /**
+   * Its body, as it counts towards `limits.buffered_bytes`. Who sets `endsLater` releases it; else it goes with the
+   * response.
+   */
   memory: HeldBytes | null = null
   /** Its line is written when the last byte has passed, by whoever set this. */
   logOnStreamEnd = false
@@ -76,7 +79,10 @@ export function splitUrl(url: string): { readonly path: string; readonly query: 
   return { path: url.slice(start, mark), query: url.slice(mark, end) }
 }
 
-/** Runs a handler, turns what it throws into an answer, and writes the one line of the log. `refused` hears of what no one else will count. */
+/**
+ * Runs a handler, turns what it throws into an answer, and writes the one line of the log. `refused` hears of what no
+ * one else will count.
+ */
 export async function withErrorBoundary(
   incoming: RequestContext,
   ports: Ports,

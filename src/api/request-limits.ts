@@ -35,7 +35,10 @@ const priorityFailure = (param: string): Failure =>
     { param },
   )
 
-/** Refuses what the limits of the configuration do not allow. Fails with `bad_value`, which names field, value and limit. */
+/**
+ * Refuses what the limits of the configuration do not allow. Fails with `bad_value`, which names field, value and
+ * limit.
+ */
 export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits): void {
   enforceFields(json, '', limits)
   const extra = json[EXTRA_BODY]
@@ -52,7 +55,8 @@ export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits):
   if (foreign !== null)
     throw new Failure(
       'bad_value',
-      `${foreign.field} names ${foreign.shown}, which is not allowed here (limits.media_hosts). Send the media as a data: URL${mediaHosts.length === 0 ? '' : ', or from an allowed host'}.`,
+      `${foreign.field} names ${foreign.shown}, which is not allowed here (limits.media_hosts). Send the media ` +
+        `as a data: URL${mediaHosts.length === 0 ? '' : ', or from an allowed host'}.`,
       { param: foreign.field },
     )
 }
@@ -80,7 +84,8 @@ function cap(value: unknown, param: string, most: number, limit: string): void {
 }
 
 /**
- * Is the value nested deeper than `most` levels? The value is what an engine works on. Members that a later one of the same
+ * Is the value nested deeper than `most` levels? The value is what an engine works on. Members that a later one of the
+ * same
  * name replaces are not counted: parsers of engines have limits of their own for them.
  */
 function isDeeper(value: object, most: number): boolean {

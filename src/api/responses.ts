@@ -25,7 +25,8 @@ export async function storedResponse(
   if (holding === null) {
     throw new Failure(
       'not_found',
-      `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`,
+      `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs ` +
+        'to another key. Create it again with POST /v1/responses.',
     )
   }
   const response = await context.forward(

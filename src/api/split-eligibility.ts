@@ -3,7 +3,10 @@ import { isText } from '../core/tokens/utf8-text.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried over. null: it can. */
+/**
+ * Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried
+ * over. null: it can.
+ */
 export function unsplittableReason(json: Json): string | null {
   for (const name of ['n', 'best_of']) if (Number(json[name]) > 1) return `${name} is more than 1`
   if (isOn(json['use_beam_search'])) return 'beam search'
@@ -16,7 +19,8 @@ export function unsplittableReason(json: Json): string | null {
 }
 
 /**
- * Are the prompt's own tokens to be scored? vLLM reads no cache then (`skip_reading_prefix_cache`). `echo` scores them where
+ * Are the prompt's own tokens to be scored? vLLM reads no cache then (`skip_reading_prefix_cache`). `echo` scores them
+ * where
  * tokens of the answer are; a chat's always.
  */
 export function bypassesPrefixCache(json: Json): boolean {
@@ -27,7 +31,9 @@ export function bypassesPrefixCache(json: Json): boolean {
 export const isOn = (value: unknown): boolean =>
   value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
-/** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others. */
+/**
+ * vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others.
+ */
 const MOST_SEQUENCES = 16_384
 
 /** Answers made side by side: `n` of each prompt. */
@@ -45,8 +51,10 @@ function severalPrompts(prompt: unknown): prompt is readonly unknown[] {
 }
 
 /**
- * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the prompt
- * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low. One text in
+ * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the
+ * prompt
+ * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low. One text
+ * in
  * a list, which that counts as one token, is the text.
  */
 export function estimateTokensByChars(json: Json): number {

@@ -134,7 +134,8 @@ class Reports {
 
   #refused(from: Asked): Response {
     const detail = this.#needsAdmin(from)
-      ? 'without ttft.token only the admin key opens reports of a gateway with keys; set ttft.token, or send reports to ttft.listen'
+      ? 'without ttft.token only the admin key opens reports of a gateway with keys; set ttft.token, or send ' +
+        'reports to ttft.listen'
       : 'the token is missing or wrong'
     return json({ detail }, 401)
   }

@@ -21,7 +21,8 @@ export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<str
 /**
  * The configuration with an engine for each address in place of each pattern: `ID-ADDRESS`, colons as dashes. An
  * address that the document names by itself is not taken twice. A name without addresses leaves no engine.
- * @param addressesOf a name's, without brackets; @param leftOut is told of those whose id or place another engine of the cluster has
+ * @param addressesOf a name's, without brackets; @param leftOut is told of those whose id or place another engine of
+ * the cluster has
  */
 export function withFound(
   config: Config,

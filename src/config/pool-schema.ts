@@ -96,7 +96,8 @@ export const engineShape = {
   id: describe('Name of the engine, unique in its cluster.', id),
   url: describe('Base URL, without `/v1`.', baseUrl),
   discover: describe(
-    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes with the address. Absent: the URL is one engine.',
+    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
+      'with the address. Absent: the URL is one engine.',
     z.optional(oneOf(['dns'])),
   ),
   role: describe(
@@ -133,17 +134,20 @@ export const engineShape = {
     withDefault(oneOf(['auto', 'on', 'off']), 'auto'),
   ),
   cache_blocks: describe(
-    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, or learned.',
+    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, ' +
+      'or learned.',
     z.optional(int(1, 100_000_000)),
   ),
   rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
   profile: describe(
-    'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of parameters, such as `h100-8b` or `a100x4-70b`.',
+    'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +
+      'parameters, such as `h100-8b` or `a100x4-70b`.',
     z.optional(hardware),
   ),
   lmcache_instance: describe('LMCache instance id of the engine. Absent: found by host.', z.optional(text(255))),
   kv_events: describe(
-    'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. Absent: the bridge asks the engine.',
+    'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. ' +
+      'Absent: the bridge asks the engine.',
     z.optional(kvEvents),
   ),
 }
@@ -164,7 +168,8 @@ const lmcacheSplit = strict({
   ),
   decoder: describe('Receiver of the only decode engine. Alternative to `decoders`.', z.optional(receiver)),
   ready_url: describe(
-    'Base URL of a bridge that reports which KV caches have arrived: `GET URL/REQUEST_ID?ranks=N` returns 200 when all have. Absent: the gateway does not wait.',
+    'Base URL of a bridge that reports which KV caches have arrived: `GET URL/REQUEST_ID?ranks=N` returns 200 ' +
+      'when all have. Absent: the gateway does not wait.',
     z.optional(baseUrl),
   ),
   ready_ms: describe(
@@ -172,7 +177,8 @@ const lmcacheSplit = strict({
     withDefault(milliseconds(), 5000),
   ),
   chat: describe(
-    'Also split chat requests. Disable it if engines run a reasoning or tool parser: the decode leg is a completion, which no parser reads.',
+    'Also split chat requests. Disable it if engines run a reasoning or tool parser: the decode leg is a ' +
+      'completion, which no parser reads.',
     withDefault(z.boolean(), true),
   ),
 })
@@ -191,11 +197,13 @@ export const THRESHOLD_TOKENS = 2048
 
 const split = strict({
   mode: describe(
-    'When prefill and decode run on different engines. Default: `always` if the pool has prefill engines, else `never`.',
+    'When prefill and decode run on different engines. Default: `always` if the pool has prefill engines, else ' +
+      '`never`.',
     z.optional(oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive'])),
   ),
   threshold_tokens: describe(
-    '`threshold`: prompts with at least this many tokens are split; 0 or less: all. `uncached`: the same limit for the tokens that are not cached.',
+    '`threshold`: prompts with at least this many tokens are split; 0 or less: all. `uncached`: the same limit ' +
+      'for the tokens that are not cached.',
     withDefault(int(-100_000_000, 100_000_000), THRESHOLD_TOKENS),
   ),
   estimate: describe(
@@ -248,7 +256,8 @@ const lmcache = strict({
     withDefault(int(1, 65_536), 256),
   ),
   token: describe(
-    'Registry only: token of LMCache servers, sent as `authorization: Bearer` or in the path `/lmcache/CLUSTER/TOKEN`. Absent: the admin key.',
+    'Registry only: token of LMCache servers, sent as `authorization: Bearer` or in the path ' +
+      '`/lmcache/CLUSTER/TOKEN`. Absent: the admin key.',
     z.optional(secret),
   ),
 })
@@ -260,7 +269,9 @@ const poolLimits = strict({
     withDefault(milliseconds(), 600_000),
   ),
   answer_ms: describe(
-    'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of the engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s SDKs.',
+    'Timeout for a complete response that does not stream. It is neither retried nor counted as a failure of ' +
+      'the engine, because the client chooses how long a response takes. The default is the timeout of OpenAI’s ' +
+      'SDKs.',
     withDefault(milliseconds(), 600_000),
   ),
   prefill_ms: describe('Timeout for the prefill leg of a split request.', withDefault(milliseconds(), 300_000)),
@@ -269,7 +280,8 @@ const poolLimits = strict({
     withDefault(milliseconds(), 60_000),
   ),
   native_ms: describe(
-    'Maximum time that a natively relayed stream (Workers) keeps its booking, because the gateway does not read it. The stream itself continues.',
+    'Maximum time that a natively relayed stream (Workers) keeps its booking, because the gateway does not ' +
+      'read it. The stream itself continues.',
     withDefault(milliseconds(), 3_600_000),
   ),
 })
@@ -294,11 +306,13 @@ const circuit = strict({
   failures: describe('Consecutive failures that open the circuit.', withDefault(int(1, 1000), 3)),
   open_ms: describe('Time before a half-open circuit allows one trial request.', withDefault(milliseconds(), 4_000)),
   max_ejected_share: describe(
-    'Maximum share of engines whose circuits are open at once, rounded up; at least one. Engines that refuse connections are ejected beyond it.',
+    'Maximum share of engines whose circuits are open at once, rounded up; at least one. Engines that refuse ' +
+      'connections are ejected beyond it.',
     withDefault(number(0, 1), 0.5),
   ),
   panic_share: describe(
-    'Panic threshold: circuits are ignored while a smaller share of the engines is available and no other cluster can serve the request. 0: never.',
+    'Panic threshold: circuits are ignored while a smaller share of the engines is available and no other ' +
+      'cluster can serve the request. 0: never.',
     withDefault(number(0, 1), 0.1),
   ),
 })
@@ -317,7 +331,8 @@ export const poolShape = {
     withDefault(int(1, 4096), 64),
   ),
   tokenizer: describe(
-    'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a learned ratio.',
+    'Compiled vocabulary: a file on Node, a key on Workers. Absent: tokens are estimated from bytes by a ' +
+      'learned ratio.',
     z.optional(text(1024)),
   ),
   split: describe('Disaggregated prefill: see disaggregation.md.', z.prefault(split, {})),
@@ -328,7 +343,8 @@ export const poolShape = {
     withDefault(milliseconds(100), 10_000),
   ),
   discover_interval_ms: describe(
-    'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three answers in a row lack it.',
+    'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three ' +
+      'answers in a row lack it.',
     withDefault(milliseconds(100), 5_000),
   ),
   observe_share: describe(

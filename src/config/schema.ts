@@ -38,7 +38,8 @@ const key = strict({
     withDefault(z.boolean(), false),
   ),
   edge: describe(
-    'The key belongs to another Firstlight in front of this one, which may read the digests of `/v1/firstlight/digest`.',
+    'The key belongs to another Firstlight in front of this one, which may read the digests of ' +
+      '`/v1/firstlight/digest`.',
     withDefault(z.boolean(), false),
   ),
   cache_salt: describe(
@@ -46,7 +47,9 @@ const key = strict({
     z.optional(secretText),
   ),
   priority: describe(
-    '`priority` of all requests with this key at the engines, instead of the client’s value (vLLM with `--scheduling-policy priority`: lower values are served first). Absent: none is set, and clients may send one only with `allow_overrides`.',
+    '`priority` of all requests with this key at the engines, instead of the client’s value (vLLM with ' +
+      '`--scheduling-policy priority`: lower values are served first). Absent: none is set, and clients may send ' +
+      'one only with `allow_overrides`.',
     z.optional(int(-1_000_000, 1_000_000)),
   ),
 })
@@ -106,7 +109,8 @@ const cluster = strict({
     z.optional(z.array(pool).check(z.minLength(1))),
   ),
   gateway: describe(
-    'Another Firstlight next to the engines. It chooses among them, and this gateway chooses among clusters (docs/regions.md). Alternative to `pools`.',
+    'Another Firstlight next to the engines. It chooses among them, and this gateway chooses among clusters ' +
+      '(docs/regions.md). Alternative to `pools`.',
     z.optional(regional),
   ),
 })
@@ -141,11 +145,16 @@ const DENIED_FIELDS = [
 const gatewayLimits = strict({
   body_bytes: describe('Maximum size of a request body.', withDefault(int(1024, 1_073_741_824), 33_554_432)),
   buffered_bytes: describe(
-    'Maximum total size of request bodies buffered until their engines answer, per process, or per isolate on Workers. Beyond it, requests get 503 `request_buffers_full`. Bodies over 1 MiB may not use the last quarter. At least `body_bytes`. Default: 256 MiB on Node, 64 MiB on Workers, or `body_bytes` if that is larger.',
+    'Maximum total size of request bodies buffered until their engines answer, per process, or per isolate on ' +
+      'Workers. Beyond it, requests get 503 `request_buffers_full`. Bodies over 1 MiB may not use the last ' +
+      'quarter. At least `body_bytes`. Default: 256 MiB on Node, 64 MiB on Workers, or `body_bytes` if that is ' +
+      'larger.',
     z.optional(int(1024, 1_099_511_627_776)),
   ),
   max_json_cost: describe(
-    'Maximum parse cost of a request body, in units of about 0.1 µs: a string or a known key costs 3, a new key 12, an object 6 besides its keys, a list 2, a token id about a third. The length of strings does not count. A more expensive body would delay other requests.',
+    'Maximum parse cost of a request body, in units of about 0.1 µs: a string or a known key costs 3, a new ' +
+      'key 12, an object 6 besides its keys, a list 2, a token id about a third. The length of strings does not ' +
+      'count. A more expensive body would delay other requests.',
     withDefault(int(1024, 1_073_741_824), 500_000),
   ),
   max_json_depth: describe(
@@ -157,15 +166,22 @@ const gatewayLimits = strict({
     withDefault(int(1, 1_000_000), 128),
   ),
   max_output_tokens: describe(
-    'Maximum number of output tokens of a request: `max_tokens`, `max_completion_tokens`, `max_output_tokens`. Beyond it 400. A request that names none has the engine’s own limit. Absent: no limit.',
+    'Maximum number of output tokens of a request: `max_tokens`, `max_completion_tokens`, `max_output_tokens`. ' +
+      'Beyond it 400. A request that names none has the engine’s own limit. Absent: no limit.',
     z.optional(int(1, 1_000_000_000)),
   ),
   media_hosts: describe(
-    'Hosts that URLs of images, audio, videos and files in a body may name, such as `images.example.com` or `*.cdn.example.com`. `data:` URLs are always allowed; `[]`: only they are. Engines resolve and fetch these URLs themselves, and may follow redirects. Absent: any URL.',
+    'Hosts that URLs of images, audio, videos and files in a body may name, such as `images.example.com` or ' +
+      '`*.cdn.example.com`. `data:` URLs are always allowed; `[]`: only they are. Engines resolve and fetch ' +
+      'these URLs themselves, and may follow redirects. Absent: any URL.',
     z.optional(z.array(hostName)),
   ),
   denied_fields: describe(
-    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang that name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, `bootstrap_port`, `bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, `disagg_prefill_dp_rank`, `lora_path`, `session_params`, `custom_logit_processor`. A list replaces the default; `[]`: none.',
+    'Fields of a body that no client may send, at its top or in `extra_body`: 400. By default those of SGLang ' +
+      'that name transfer servers, data-parallel ranks, files, sessions or code: `bootstrap_host`, ' +
+      '`bootstrap_port`, `bootstrap_room`, `bootstrap_pair_key`, `data_parallel_rank`, `routed_dp_rank`, ' +
+      '`disagg_prefill_dp_rank`, `lora_path`, `session_params`, `custom_logit_processor`. A list replaces the ' +
+      'default; `[]`: none.',
     withDefault(z.array(text(128)), DENIED_FIELDS),
   ),
   heartbeat_ms: describe(
@@ -174,11 +190,15 @@ const gatewayLimits = strict({
   ),
   drain_ms: describe('How long running streams may continue after SIGTERM.', withDefault(int(0, 3_600_000), 25_000)),
   write_ms: describe(
-    'Timeout for a client that reads nothing of its response. After it, the request ends, its engine is free, and `firstlight_rejected_requests_total` counts `write_timeout`. On Workers it applies only to observed streams (`observe_share`). 0: no limit.',
+    'Timeout for a client that reads nothing of its response. After it, the request ends, its engine is free, ' +
+      'and `firstlight_rejected_requests_total` counts `write_timeout`. On Workers it applies only to observed ' +
+      'streams (`observe_share`). 0: no limit.',
     withDefault(int(0, 3_600_000), 60_000),
   ),
   connections: describe(
-    'Node only: maximum number of client connections served concurrently by the process. Further ones get 503 `connections_full`. Default: half of what the limit of open files (`ulimit -n`) leaves, so that each client connection can have one to an engine.',
+    'Node only: maximum number of client connections served concurrently by the process. Further ones get 503 ' +
+      '`connections_full`. Default: half of what the limit of open files (`ulimit -n`) leaves, so that each ' +
+      'client connection can have one to an engine.',
     z.optional(int(1, 10_000_000)),
   ),
   response_ids: describe(
@@ -193,11 +213,13 @@ const log = strict({
     withDefault(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info'),
   ),
   stats_interval_s: describe(
-    'Node only: interval of one log line per engine (requests per second, running requests, queued work, hit rate, TTFT). 0: none.',
+    'Node only: interval of one log line per engine (requests per second, running requests, queued work, hit ' +
+      'rate, TTFT). 0: none.',
     withDefault(int(0, 86_400), 0),
   ),
   routing: describe(
-    'Log the line `Routing request … with session id … to …` that tests of production-stack read. It contains engines’ URLs.',
+    'Log the line `Routing request … with session id … to …` that tests of production-stack read. It contains ' +
+      'engines’ URLs.',
     withDefault(z.boolean(), false),
   ),
 })
@@ -214,7 +236,9 @@ const ttft = strict({
   ),
   listen: describe('Node only: additional HOST:PORT for reports, plain HTTP without keys.', z.optional(address)),
   token: describe(
-    'Token of reporters, sent as `authorization: Bearer` or in the path, `/ttft_report/TOKEN`. Absent: no authentication at `ttft.listen` and on gateways without keys; with `keys`, the admin key is required elsewhere.',
+    'Token of reporters, sent as `authorization: Bearer` or in the path, `/ttft_report/TOKEN`. Absent: no ' +
+      'authentication at `ttft.listen` and on gateways without keys; with `keys`, the admin key is required ' +
+      'elsewhere.',
     z.optional(secret),
   ),
   ttl_s: describe('How long a report is stored.', withDefault(int(1, 86_400), 600)),
@@ -268,14 +292,16 @@ const record = strict({
   max_bytes: describe('Maximum size of a file before rotation.', withDefault(int(65_536, 17_179_869_184), 67_108_864)),
   files: describe('Number of files kept, including the newest.', withDefault(int(1, 1000), 4)),
   salt: describe(
-    'Salt of every hash. Recordings with the same salt share their blocks across gateways and restarts. Absent: a new salt at each start.',
+    'Salt of every hash. Recordings with the same salt share their blocks across gateways and restarts. ' +
+      'Absent: a new salt at each start.',
     z.optional(secretText),
   ),
 })
 
 const replicas = strict({
   url: describe(
-    'URL of a Valkey or Redis server, version 7 or later: `redis://USER:PASSWORD@HOST:PORT`, or `rediss://` for TLS. Use `{ env: NAME }` if it has a password.',
+    'URL of a Valkey or Redis server, version 7 or later: `redis://USER:PASSWORD@HOST:PORT`, or `rediss://` ' +
+      'for TLS. Use `{ env: NAME }` if it has a password.',
     secret,
   ),
   cluster: describe(
@@ -287,19 +313,22 @@ const replicas = strict({
     withDefault(id, 'firstlight'),
   ),
   lease_ms: describe(
-    'If a replica sends no heartbeat for so long, the other replicas remove it and its bookings. Heartbeats are sent five times as often.',
+    'If a replica sends no heartbeat for so long, the other replicas remove it and its bookings. Heartbeats ' +
+      'are sent five times as often.',
     withDefault(int(1_000, 600_000), 15_000),
   ),
 })
 
 const document = strict({
   version: describe(
-    'Version of the document. Raise it with every change: cluster objects adopt only newer versions. Default: the modification time of the file on Node, the time of deployment on Workers.',
+    'Version of the document. Raise it with every change: cluster objects adopt only newer versions. Default: ' +
+      'the modification time of the file on Node, the time of deployment on Workers.',
     z.optional(int(1, Number.MAX_SAFE_INTEGER)),
   ),
   listen: describe('Node only: HOST:PORT.', z.prefault(address, '127.0.0.1:8080')),
   workers: describe(
-    'Node only: number of I/O threads, or `auto`: the number of cores less one. From 2 on, a separate thread does the bookkeeping of the pools (docs/scale.md).',
+    'Node only: number of I/O threads, or `auto`: the number of cores less one. From 2 on, a separate thread ' +
+      'does the bookkeeping of the pools (docs/scale.md).',
     withDefault(threads, 1),
   ),
   open: describe('Accept requests without keys from anyone who can connect.', withDefault(z.boolean(), false)),
@@ -308,7 +337,9 @@ const document = strict({
     z.optional(z.array(key).check(z.minLength(1))),
   ),
   allowed_hosts: describe(
-    'Node only: further `Host` names of a gateway on loopback without keys, such as `host.docker.internal` or `*.example.internal`. Loopback names are always allowed; others get 403, so that no web page reaches the gateway by DNS rebinding. Without effect with `keys` or `open: true`.',
+    'Node only: further `Host` names of a gateway on loopback without keys, such as `host.docker.internal` or ' +
+      '`*.example.internal`. Loopback names are always allowed; others get 403, so that no web page reaches the ' +
+      'gateway by DNS rebinding. Without effect with `keys` or `open: true`.',
     withDefault(z.array(hostName), []),
   ),
   admin: describe('Access to `/v1/firstlight/*`.', z.optional(admin)),
@@ -324,11 +355,13 @@ const document = strict({
   metrics: describe('Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
   traces: describe('Tracing: spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
   record: describe(
-    'Node only: record the traffic as a trace for `firstlight replay`: times, lengths and salted hashes, no text. Absent: nothing is recorded.',
+    'Node only: record the traffic as a trace for `firstlight replay`: times, lengths and salted hashes, no ' +
+      'text. Absent: nothing is recorded.',
     z.optional(record),
   ),
   replicas: describe(
-    'Node only: Valkey or Redis server over which gateways in front of the same engines exchange their bookings (docs/replicas.md). Absent: this gateway is the only one.',
+    'Node only: Valkey or Redis server over which gateways in front of the same engines exchange their ' +
+      'bookings (docs/replicas.md). Absent: this gateway is the only one.',
     z.optional(replicas),
   ),
 })

@@ -121,7 +121,9 @@ function gatewaySettings({
 }: Config): Record<string, string> {
   return {
     ...(workers !== 1 && { workers: String(workers) }),
-    limits: `body ${limits.bodyBytes} bytes in ${limits.maxJsonCost} pieces, bodies together ${limits.bufferedBytes} bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
+    limits:
+      `body ${limits.bodyBytes} bytes in ${limits.maxJsonCost} pieces, bodies together ${limits.bufferedBytes} ` +
+      `bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
     log: [
       log.level,
       log.statsIntervalS > 0 && `statistics every ${log.statsIntervalS} s`,
@@ -138,7 +140,9 @@ function gatewaySettings({
       replicas: `over ${serverText(replicas.url)}${replicas.cluster ? ', a cluster' : ''}`,
     }),
     ...(record !== null && {
-      record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}`,
+      record:
+        `${record.file}, ${record.files} files of ${record.maxBytes} ` +
+        `bytes${record.salt === null ? '' : ', salted'}`,
     }),
   }
 }
@@ -199,9 +203,13 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
       ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
       ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
-      limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, whole answer ${pool.limits.answerMs} ms, silence ${pool.limits.idleMs} ms`,
+      limits:
+        `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, whole answer ` +
+        `${pool.limits.answerMs} ms, silence ${pool.limits.idleMs} ms`,
       probes: `every ${pool.statsIntervalMs} ms`,
-      retries: `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ${pool.circuit.failures} failures, for ${pool.circuit.openMs} ms`,
+      retries:
+        `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
+        `${pool.circuit.failures} failures, for ${pool.circuit.openMs} ms`,
       sessions: `header ${pool.session.header}${pool.session.body === null ? '' : `, else ${pool.session.body} in the body`}`,
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },
@@ -297,7 +305,8 @@ function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings)
     found.push('`split.mode` is never: prefill engines get nothing.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
     found.push(
-      `\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` or \`uncached\`.`,
+      `\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` ` +
+        `or \`uncached\`.`,
     )
   }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {

@@ -287,7 +287,9 @@ function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: 
     if (pattern !== undefined && host !== hostOf(pattern.url))
       found.push({
         path: [...at, 'decoders', id, 'host'],
-        rule: `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a receiver`,
+        rule:
+          `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a ` +
+          'receiver',
       })
   }
 }

@@ -135,7 +135,10 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           pairs={ttfts}
           format={ms}
           empty="No request with a predicted and a measured TTFT yet. Streamed requests have both."
-          text={`error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
+          text={
+            `error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ` +
+            `${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`
+          }
         />
         <Figure
           title="Cached tokens"
@@ -147,7 +150,10 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
               <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
             </>
           }
-          text={`error ${count(quantile(missed, 0.5))} tokens median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
+          text={
+            `error ${count(quantile(missed, 0.5))} tokens median (${count(quantile(missed, 0.9))} at p90), ` +
+            `${plural(tokens.length, 'request')}`
+          }
         />
       </div>
     </section>

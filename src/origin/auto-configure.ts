@@ -80,7 +80,8 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
       }
     },
     async observe(signals) {
-      // What is said of engines would be lost on an object that does not know them; an operator's word is said only once.
+      // What is said of engines would be lost on an object that does not know them; an operator's word is said only
+      // once.
       if (told !== source()?.version || signals.some(({ kind }) => kind === 'drain')) await configure()
       await cluster.observe(signals)
     },

@@ -32,7 +32,8 @@ const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
 
 /**
  * A stream that begins with the engine's failure. vLLM sends its head before it finds itself full, so "busy" may come
- * as the one event of a 200. Nothing of an answer has been seen: another engine may try. Errors of the request (4xx) pass.
+ * as the one event of a 200. Nothing of an answer has been seen: another engine may try. Errors of the request (4xx)
+ * pass.
  */
 export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
   if (!answer.sse) return null
@@ -77,7 +78,10 @@ function statusOf(event: string): number | null {
 /** vLLM's admission limit: "The engine is currently busy and cannot accept new requests." */
 const BUSY_WORDS = 'currently busy'
 
-/** For the client, whatever it says. 501 is about the request; 401 and 407 are about the gateway, whose key the engine does not take. */
+/**
+ * For the client, whatever it says. 501 is about the request; 401 and 407 are about the gateway, whose key the engine
+ * does not take.
+ */
 export function isClientAnswer(status: number, { isGateway = false }: Pick<EngineTarget, 'isGateway'> = {}): boolean {
   if (isGateway && status === failures.engines_full.status) return false
   return (

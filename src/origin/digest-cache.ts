@@ -109,7 +109,10 @@ export class DigestCache implements Digests {
     )
   }
 
-  /** What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked again. */
+  /**
+   * What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked
+   * again.
+   */
   regionDigests(route: PoolRoute, scope: RequestScope): readonly RegionDigest[] {
     this.#refresh(route, scope, true)
     const { expectations } = this.#entry(route)
@@ -123,7 +126,10 @@ export class DigestCache implements Digests {
     }))
   }
 
-  /** For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits may what is stale be asked for first? */
+  /**
+   * For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits
+   * may what is stale be asked for first?
+   */
   async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
     const { gateway } = route.cluster
     if (gateway === null) return null
@@ -251,7 +257,9 @@ export class DigestCache implements Digests {
       this.#ports.log.warn('region_blocking_mismatch', {
         cluster: cluster.id,
         pool: pool.model,
-        next: 'Prompts known there are not known again here: give the model the same name, block_tokens and tokenizer in both gateways.',
+        next:
+          'Prompts known there are not known again here: give the model the same name, block_tokens and ' +
+          'tokenizer in both gateways.',
       })
     }
     entry.isCutTold = true

@@ -1,4 +1,7 @@
-/** The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with lower-case names. */
+/**
+ * The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with
+ * lower-case names.
+ */
 import type { EngineTarget } from '../ports.ts'
 import { withVia } from './via.ts'
 
@@ -119,7 +122,8 @@ function goesToEngines(name: string): boolean {
 
 /**
  * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
- * no condition and no override of path or method, no compression (a compressed stream cannot be watched); the request id added, and `own` behind those the request has passed.
+ * no condition and no override of path or method, no compression (a compressed stream cannot be watched); the request
+ * id added, and `own` behind those the request has passed.
  */
 export function headersForEngine(incoming: HeaderSource, requestId: string, own: string): string[] {
   const named = namedByConnection(incoming.get('connection'))
@@ -158,7 +162,10 @@ export function headersOfAnswer(raw: readonly string[]): string[] {
   return out
 }
 
-/** An engine's answer as a client may see it: nothing that speaks for the gateway, says who may read it (`cors` does) or names the engine's host. */
+/**
+ * An engine's answer as a client may see it: nothing that speaks for the gateway, says who may read it (`cors` does)
+ * or names the engine's host.
+ */
 export function headersForClient(answer: readonly string[]): string[] {
   const out: string[] = []
   for (let i = 0; i < answer.length; i += 2) {
@@ -187,7 +194,8 @@ export function headerOf(flat: readonly string[], name: string): string | null {
 }
 
 /**
- * For `fetch` and `Response`, which make `Headers` of their own of it: others made before would only be copied. workerd reads a
+ * For `fetch` and `Response`, which make `Headers` of their own of it: others made before would only be copied.
+ * workerd reads a
  * record in a third of the time that pairs take it.
  */
 export function headersInit(flat: readonly string[]): Record<string, string> | [string, string][] {

@@ -23,7 +23,10 @@ const READ: ReadonlySet<string> = new Set([
   'vllm:lora_requests_info',
 ])
 
-/** null: the text names no queue, so it is not an engine's. Several data-parallel ranks behind one address count as one engine. */
+/**
+ * null: the text names no queue, so it is not an engine's. Several data-parallel ranks behind one address count as one
+ * engine.
+ */
 export function readEngineMetrics(text: string): ScrapedEngine | null {
   const samples = samplesOf(text, READ)
   const running = samples.get('vllm:num_requests_running')
@@ -91,7 +94,10 @@ function sum(samples: readonly Sample[]): number {
   return samples.reduce((total, { value }) => total + value, 0)
 }
 
-/** Models that mix kinds of attention hold fewer tokens than their blocks would: where the engine counts tokens, that is it. */
+/**
+ * Models that mix kinds of attention hold fewer tokens than their blocks would: where the engine counts tokens, that
+ * is it.
+ */
 function cacheBlocksOf(configs: readonly Sample[]): number | null {
   const blocks = configs
     .map(({ labels }) => {

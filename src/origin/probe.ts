@@ -52,10 +52,16 @@ const SICK_EVERY_MS = 1_000
 /** Rounds come by a timer: what is due within this is due. */
 const EARLY_MS = 50
 
-/** Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up everybody else. */
+/**
+ * Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up
+ * everybody else.
+ */
 const AT_ONCE = 10
 
-/** A gateway that does not say so many times in a row what it expects is given no requests: there may be nobody else, and it may be well. */
+/**
+ * A gateway that does not say so many times in a row what it expects is given no requests: there may be nobody else,
+ * and it may be well.
+ */
 const MISSES = 3
 
 interface Probed {
@@ -119,7 +125,10 @@ export class FleetProbe {
     return due
   }
 
-  /** A gateway says of its engines what it expects of them; of itself, that it answers. Empty: it did not, which says nothing yet. */
+  /**
+   * A gateway says of its engines what it expects of them; of itself, that it answers. Empty: it did not, which says
+   * nothing yet.
+   */
   async #signalsOf({ key, route, target }: Probed): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
     if (target.isGateway !== true) {
@@ -165,7 +174,8 @@ const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string =>
   JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
 
 /**
- * What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless.
+ * What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves
+ * nonetheless.
  * null: the gateway had no descriptor to ask with.
  */
 async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean | null> {
@@ -191,7 +201,8 @@ async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<S
 }
 
 /**
- * vLLM's development mode has `/pause`. A paused engine looks well in its health and its metrics and lets requests hang;
+ * vLLM's development mode has `/pause`. A paused engine looks well in its health and its metrics and lets requests
+ * hang;
  * only this tells. Elsewhere the route is missing, and is not asked for again.
  */
 async function isPaused(origin: Origin, target: EngineTarget, unpausable: Set<string>): Promise<boolean> {

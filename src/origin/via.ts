@@ -1,5 +1,6 @@
 /**
- * `via` (RFC 9110, 7.6.3): what this deployment is called on the requests it forwards, so that it knows one that comes back.
+ * `via` (RFC 9110, 7.6.3): what this deployment is called on the requests it forwards, so that it knows one that comes
+ * back.
  * `cdn-loop` (RFC 8586) is for CDNs: theirs pass, and we are none.
  */
 import type { ClusterConfig } from '../config.ts'
@@ -10,12 +11,17 @@ import { Failure } from '../failure.ts'
 const LONGEST = 1_000
 const VERSION = '1.1 '
 
-/** What the name is made of. A list of what is told, not of what is kept: a secret that is added some day stays out of it. */
+/**
+ * What the name is made of. A list of what is told, not of what is kept: a secret that is added some day stays out of
+ * it.
+ */
 const TOLD = ['id', 'region', 'pools', 'model', 'engines', 'url', 'binding']
 
 /**
- * The same for all who run one document, replicas and isolates, and another for one whose engines are others: an edge before
- * regional gateways. Of the clusters as they are written, since what is found by name comes and goes, and differs for a moment
+ * The same for all who run one document, replicas and isolates, and another for one whose engines are others: an edge
+ * before
+ * regional gateways. Of the clusters as they are written, since what is found by name comes and goes, and differs for
+ * a moment
  * from one replica to the next. A loop through several names ends at the first that comes twice.
  */
 export const viaOf = (clusters: readonly ClusterConfig[]): string =>
@@ -24,7 +30,10 @@ export const viaOf = (clusters: readonly ClusterConfig[]): string =>
 /** Innermost ones. */
 const COMMENT = /\([^()]*\)/g
 
-/** Is `own` among those a request has passed? Comments name nobody, and one that never closes is none: it would hide what was written behind it. */
+/**
+ * Is `own` among those a request has passed? Comments name nobody, and one that never closes is none: it would hide
+ * what was written behind it.
+ */
 export function hasPassed(via: string | null, own: string): boolean {
   if (via === null) return false
   let said = via.toLowerCase()
@@ -43,5 +52,6 @@ export const passedOthers = (via: string | null): boolean => via !== null && /fi
 export const loopFailure = (): Failure =>
   new Failure(
     'loop',
-    "This request has come round: an address that should be an engine's leads back to a gateway that it has passed. The log says which.",
+    "This request has come round: an address that should be an engine's leads back to a gateway that it has " +
+      'passed. The log says which.',
   )

@@ -170,7 +170,8 @@ export class EngineModel {
     const sequence = new Sequence(spec, now, this.limits.blockTokens)
     if (sequence.table.length > this.pool.size) {
       throw new RangeError(
-        `a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, the cache has ${this.pool.size}`,
+        `a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, ` +
+          `the cache has ${this.pool.size}`,
       )
     }
     this.counters.submitted += 1

@@ -79,7 +79,8 @@ const instant: Profile = {
 const cpuSmall: Profile = {
   name: 'cpu_small_f32',
   description:
-    'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms per token + 4.75e-4 ms per pair (fitted, 4 % median error); decode estimated.',
+    'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms per token + ' +
+    '4.75e-4 ms per pair (fitted, 4 % median error); decode estimated.',
   costModel: {
     stepMs: 10,
     prefillStepMs: 28,
@@ -103,7 +104,8 @@ const cpuSmallBf16: Profile = {
 const agentic: Profile = {
   name: 'agentic',
   description:
-    'One server of the program-scheduling study: prefill 66 ms + 57 us per token + 4.4e-9 s per token squared; decode step 10.6 ms + 0.42 ms per sequence + 0.14 us per context token.',
+    'One server of the program-scheduling study: prefill 66 ms + 57 us per token + 4.4e-9 s per token squared; ' +
+    'decode step 10.6 ms + 0.42 ms per sequence + 0.14 us per context token.',
   costModel: {
     stepMs: 10.635,
     prefillStepMs: 55.365,

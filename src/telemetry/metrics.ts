@@ -143,7 +143,11 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway_counts',
     type: 'counter',
     name: 'firstlight_rejected_requests_total',
-    help: 'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies; on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, `transfer_encoding`), connections beyond `limits.connections` (`connections_full`) and clients that stopped reading their response (`write_timeout`).',
+    help:
+      'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies; on Node also ' +
+      'malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, ' +
+      '`transfer_encoding`), connections beyond `limits.connections` (`connections_full`) and clients that ' +
+      'stopped reading their response (`write_timeout`).',
     label: 'reason',
     counts: (g) => g.own?.refusals,
     panel: 'Requests',
@@ -152,7 +156,9 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway',
     type: 'gauge',
     name: 'firstlight_buffered_bytes',
-    help: 'Bytes of request bodies buffered until their engines answer. Beyond `limits.buffered_bytes` requests are rejected: `firstlight_rejected_requests_total{reason="buffers_full"}`.',
+    help:
+      'Bytes of request bodies buffered until their engines answer. Beyond `limits.buffered_bytes` requests are ' +
+      'rejected: `firstlight_rejected_requests_total{reason="buffers_full"}`.',
     value: (g) => g.own?.bufferedBytes,
     panel: 'Health',
   },
@@ -181,7 +187,12 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway_counts',
     type: 'counter',
     name: 'firstlight_lmcache_lookups_skipped_total',
-    help: 'LMCache lookups of the policy that were skipped, by reason: `circuit_open` (LMCache failed or was late five times in a row), `tokenize_paused` (no engine may be asked for token ids: `/tokenize` failed or was late five times in a row, or does not exist), `tokenize_late` (the budget ran out during `/tokenize`), `tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, pictures or sound, several prompts in one request).',
+    help:
+      'LMCache lookups of the policy that were skipped, by reason: `circuit_open` (LMCache failed or was late ' +
+      'five times in a row), `tokenize_paused` (no engine may be asked for token ids: `/tokenize` failed or was ' +
+      'late five times in a row, or does not exist), `tokenize_late` (the budget ran out during `/tokenize`), ' +
+      '`tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, pictures or ' +
+      'sound, several prompts in one request).',
     label: 'reason',
     counts: (g) => g.own?.lookups.skipped,
   },
@@ -245,7 +256,8 @@ const region = (name: string, help: string, value: RegionMetric['value'], panel?
 const REGION_METRICS: readonly RegionMetric[] = [
   region(
     'engines',
-    'Available engines behind the gateway of a cluster. No sample of the region metrics: no digest yet, or the engines are this gateway’s own.',
+    'Available engines behind the gateway of a cluster. No sample of the region metrics: no digest yet, or the ' +
+      'engines are this gateway’s own.',
     (r) => r.engines,
     'Regions',
   ),
@@ -380,7 +392,8 @@ export const METRICS: readonly Metric[] = [
   ),
   total(
     'ejections_withheld_total',
-    'Failures that did not open the circuit because of a limit of ejection: `circuit.max_ejected_share`, or the last available engine and failures of one client only.',
+    'Failures that did not open the circuit because of a limit of ejection: `circuit.max_ejected_share`, or ' +
+      'the last available engine and failures of one client only.',
     (e) => e.ejectionsWithheld,
     'Health',
   ),
@@ -415,7 +428,9 @@ export const METRICS: readonly Metric[] = [
     from: 'decision',
     type: 'counter',
     name: 'firstlight_panic_decisions_total',
-    help: 'Routing decisions in panic mode: circuits were ignored, because a smaller share of engines than `circuit.panic_share` was available.',
+    help:
+      'Routing decisions in panic mode: circuits were ignored, because a smaller share of engines than ' +
+      '`circuit.panic_share` was available.',
     labels: [],
     counts: (d) => d.panic === true,
     panel: 'Health',
@@ -478,7 +493,9 @@ export const METRICS: readonly Metric[] = [
     from: 'count',
     type: 'counter',
     name: 'firstlight_notes_total',
-    help: 'Exceptional events of completed requests, as in x-firstlight-decision: failovers to other clusters, decisions without the cluster object, skipped KV transfers.',
+    help:
+      'Exceptional events of completed requests, as in x-firstlight-decision: failovers to other clusters, ' +
+      'decisions without the cluster object, skipped KV transfers.',
     count: 'notes',
     label: 'note',
     panel: 'Health',

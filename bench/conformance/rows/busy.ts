@@ -18,7 +18,9 @@ export function busyRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-busy-burst`,
-      says: `In a burst of streams (${kind}) no client gets one engine's busy error, not even inside a 200, while the other has capacity.`,
+      says:
+        `In a burst of streams (${kind}) no client gets one engine's busy error, not even inside a 200, while ` +
+        'the other has capacity.',
       run: async (lab) => busyBurst(lab, kind),
     },
     {
@@ -60,7 +62,9 @@ async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; w
     const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
     const rejected = (await a!.metric('vllm:admission_rejections_total')) - rejectedBefore
     const wasFull = await refuses(a!)
-    const seen = `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; engine a refused ${rejected}`
+    const seen =
+      `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; ` +
+      `engine a refused ${rejected}`
     check(!answers.some(({ status }) => status !== 200), seen)
     check(!wasFull || answers.every(({ headers }) => headers['x-firstlight-engine'] === 'b'), seen)
     return { told: wasFull ? `6 of 6 by b; engine a refused ${rejected} of them` : seen, wasFull }
@@ -70,7 +74,10 @@ async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; w
   }
 }
 
-/** Engine a has room for two; of eight streams at once half go there. It says 200 to some before it finds that it is full. */
+/**
+ * Engine a has room for two; of eight streams at once half go there. It says 200 to some before it finds that it is
+ * full.
+ */
 async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
   const [a] = await engines(lab)
   const before = await a!.metric('vllm:admission_rejections_total')
@@ -103,7 +110,10 @@ async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
   }
 }
 
-/** How long the gateway may take to see an engine's state: it looks every 500 ms, an object on Workers first 5 s after traffic began. */
+/**
+ * How long the gateway may take to see an engine's state: it looks every 500 ms, an object on Workers first 5 s after
+ * traffic began.
+ */
 const seenWithinMs: Record<GatewayKind, number> = { node: 1600, worker: 8000 }
 
 /** Lets that time pass with some traffic: nobody looks at engines that nobody uses. */

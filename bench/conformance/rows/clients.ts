@@ -88,7 +88,8 @@ async function openaiConversation(client: OpenAI): Promise<string> {
   }
   check(
     text === whole.choices[0]!.message.content,
-    `the stream said ${JSON.stringify(text)}, the answer in one piece ${JSON.stringify(whole.choices[0]!.message.content)}`,
+    `the stream said ${JSON.stringify(text)}, the answer in one piece ` +
+      `${JSON.stringify(whole.choices[0]!.message.content)}`,
   )
   check(completionTokens === 8, `the stream's usage said ${completionTokens} tokens`)
   const called = await client.chat.completions.create({
@@ -108,7 +109,10 @@ async function openaiConversation(client: OpenAI): Promise<string> {
   check(listed.includes(model), `models: ${listed.join(' ')}`)
   const response = await client.responses.create({ model, input: 'Hello', max_output_tokens: 16, temperature: 0 })
   check(response.output_text.length > 0, 'the responses API gave no text')
-  return `3 turns to ${prompt} prompt tokens; stream = whole answer; tool ${call.function.name}; responses ${response.usage?.total_tokens} tokens`
+  return (
+    `3 turns to ${prompt} prompt tokens; stream = whole answer; tool ${call.function.name}; responses ` +
+    `${response.usage?.total_tokens} tokens`
+  )
 }
 
 async function openaiErrors(gateway: RunningGateway): Promise<string> {
@@ -186,7 +190,10 @@ async function aiSdk(lab: Lab, gateway: RunningGateway): Promise<string> {
   })
   let pieces = 0
   for await (const _ of endless.textStream) if (++pieces === 5) controller.abort()
-  return `stream = whole answer; ${usage.outputTokens} tokens out; tool ${calls[0]}; 404 as APICallError; abort: ${await freed(lab)}`
+  return (
+    `stream = whole answer; ${usage.outputTokens} tokens out; tool ${calls[0]}; 404 as APICallError; abort: ` +
+    `${await freed(lab)}`
+  )
 }
 
 /** Both engines idle again, by their own word. */

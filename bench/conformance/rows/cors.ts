@@ -76,5 +76,8 @@ async function cors(lab: Lab, kind: GatewayKind): Promise<string> {
       )
     }
   }
-  return `${Object.keys(questions).join(', ')}: the engine says *, the gateway nothing, and ${page} to that page where cors names it`
+  return (
+    `${Object.keys(questions).join(', ')}: the engine says *, the gateway nothing, and ${page} to that page ` +
+    'where cors names it'
+  )
 }

@@ -20,7 +20,10 @@ export interface ToldDecision {
   readonly split?: { readonly taken: boolean; readonly why: string }
 }
 
-/** By the header of an answer that has ended. Decisions are kept by the object that made them, and hear of the end a moment later. */
+/**
+ * By the header of an answer that has ended. Decisions are kept by the object that made them, and hear of the end a
+ * moment later.
+ */
 export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
   const id = String(header).split(';')[0]!
   let decision: ToldDecision | null = null

@@ -25,7 +25,9 @@ export function splitFaultRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-decode-dies`,
-      says: `When the decode engine dies (${kind}), its stream ends with an error, requests get 503 at once, and are served again within 10 s of its first good health check.`,
+      says:
+        `When the decode engine dies (${kind}), its stream ends with an error, requests get 503 at once, and are ` +
+        'served again within 10 s of its first good health check.',
       run: async (lab) => decodeDies(lab, kind),
     },
   ]
@@ -53,7 +55,8 @@ async function threshold(lab: Lab, kind: GatewayKind): Promise<string> {
     )
     check(status === 200, `${size} tokens: ${status}`)
     seen.push(
-      `${size} tokens ${headers['x-firstlight-prefill'] === undefined ? 'whole' : 'split'} on ${headers['x-firstlight-engine']}`,
+      `${size} tokens ${headers['x-firstlight-prefill'] === undefined ? 'whole' : 'split'} on ` +
+        `${headers['x-firstlight-engine']}`,
     )
   }
   await sleep(500)
@@ -94,7 +97,10 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
   }
   const { status, headers, body: text } = await answer
   const said = status === 200 ? textOf(JSON.parse(text.toString('utf8'))) : text.toString('utf8').slice(0, 200)
-  const told = `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'} after ${((performance.now() - began) / 1000).toFixed(1)} s (${headers['x-firstlight-decision']?.split(';').slice(1).join(';') || 'first try'}): ${JSON.stringify(said)}`
+  const told =
+    `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'} after ` +
+    `${((performance.now() - began) / 1000).toFixed(1)} s ` +
+    `(${headers['x-firstlight-decision']?.split(';').slice(1).join(';') || 'first try'}): ${JSON.stringify(said)}`
   check(status === 200 && said === expected, `${told}, not ${JSON.stringify(expected)}`)
   const alive = await send({ url: decode.url, method: 'GET', path: '/health' }).then(
     ({ status: health }) => health === 200,
@@ -152,5 +158,8 @@ async function decodeDies(lab: Lab, kind: GatewayKind): Promise<string> {
     { everyMs: 250, limitMs: BACK_WITHIN_MS },
   )
   check(back <= BACK_WITHIN_MS, `served only ${(back / 1000).toFixed(1)} s after the decode engine was back`)
-  return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n').at(-1)!.slice(0, 140))}; then ${refused.join(', ')}; served ${(back / 1000).toFixed(1)} s after it was back`
+  return (
+    `the stream ended in ${JSON.stringify(text.trimEnd().split('\n').at(-1)!.slice(0, 140))}; then ` +
+    `${refused.join(', ')}; served ${(back / 1000).toFixed(1)} s after it was back`
+  )
 }

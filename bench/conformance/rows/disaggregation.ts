@@ -22,7 +22,9 @@ const hold = {
 
 export const nixlRecording: Row = {
   name: 'record-nixl',
-  says: 'A prefill response names its blocks. Forwarded unchanged to a decode engine, once or twice, they give the text of a single engine; blocks of an unknown engine give a 500 without a crash.',
+  says:
+    'A prefill response names its blocks. Forwarded unchanged to a decode engine, once or twice, they give the ' +
+    'text of a single engine; blocks of an unknown engine give a 500 without a crash.',
   run: async (lab) => {
     const [prefill, decode] = [await lab.engine('prefill'), await lab.engine('decode')]
     const ask = { model: servedModel, prompt: prompt(0), temperature: 0, ignore_eos: true }
@@ -76,8 +78,13 @@ export const nixlRecording: Row = {
       'an unknown remote ended the decode engine',
     )
     const about =
-      'The two legs of a split request, the same request whole, the second leg once more, and one that names an engine that is not there. Engine ids and ports are made those of all runs.'
-    return `twice: the same text; an unknown remote: 500 after ${waitedS.toFixed(1)} s, and the engine lives; ${Object.keys(params).join(' ')}; ${lab.writeVector('nixl.json', steady(writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', ['--kv-transfer-config'], [first, second, whole, again, unknown]))))}`
+      'The two legs of a split request, the same request whole, the second leg once more, and one that names ' +
+      'an engine that is not there. Engine ids and ports are made those of all runs.'
+    return (
+      `twice: the same text; an unknown remote: 500 after ${waitedS.toFixed(1)} s, and the engine lives; ` +
+      `${Object.keys(params).join(' ')}; ` +
+      `${lab.writeVector('nixl.json', steady(writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', ['--kv-transfer-config'], [first, second, whole, again, unknown]))))}`
+    )
   },
 }
 
@@ -85,7 +92,9 @@ export function splitRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-split`,
-      says: `A request split by the gateway (${kind}) returns the text of a single engine, and the decode engine does not compute the prompt again, by its own count.`,
+      says:
+        `A request split by the gateway (${kind}) returns the text of a single engine, and the decode engine ` +
+        'does not compute the prompt again, by its own count.',
       run: async (lab) => split(lab, kind),
     },
     {

@@ -18,7 +18,10 @@ export function eventsFeedback(kind: GatewayKind): Row {
   const asks = conversations * turns * (kind === 'node' ? 2 : 1)
   return {
     name: `${kind}-events-feedback`,
-    says: `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small for them.`,
+    says:
+      `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as ` +
+      `token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small ` +
+      'for them.',
     run: async (lab) => {
       await lab.engine('little')
       const gateway = await lab.gateway(kind, 'little')
@@ -71,7 +74,11 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
   const { cached_blocks: believed } = await bookOf(gateway, 'little')
   const wrong = seen.filter(({ predicted, cached }) => predicted !== cached)
   const hits = seen.filter(({ cached }) => cached > 0).length
-  const told = `${seen.length - wrong.length} of ${seen.length} exact, ${hits} with a hit, ${seen.reduce((sum, { cached }) => sum + cached, 0)} tokens reported; ${events - before.events} events, ${gaps} gaps, ${losses} losses, ${blocks} blocks held and ${believed} believed${wrong.length === 0 ? '' : `; predicted/reported: ${wrong.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')}`}`
+  const told =
+    `${seen.length - wrong.length} of ${seen.length} exact, ${hits} with a hit, ` +
+    `${seen.reduce((sum, { cached }) => sum + cached, 0)} tokens reported; ${events - before.events} events, ` +
+    `${gaps} gaps, ${losses} losses, ${blocks} blocks held and ${believed} ` +
+    `believed${wrong.length === 0 ? '' : `; predicted/reported: ${wrong.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')}`}`
   check(wrong.length === 0 && losses === 0 && hits >= seen.length / 4, told)
   return told
 }

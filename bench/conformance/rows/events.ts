@@ -37,7 +37,9 @@ const prompts = [
 export const eventRows: readonly Row[] = [
   {
     name: 'record-kv-events',
-    says: 'KV events name each new full block by the hash that the gateway computes from its tokens, its parent and the salt.',
+    says:
+      'KV events name each new full block by the hash that the gateway computes from its tokens, its parent and ' +
+      'the salt.',
     run: async (lab) => {
       const engine = await lab.engine('a')
       // A reset is told with the next request: have the resets of other rows told first.
@@ -55,7 +57,10 @@ export const eventRows: readonly Row[] = [
       check(missing.length === 0, `of our ${ours.flat().length} hashes ${missing.length} are in no event`)
       check(told.size === new Set(ours.flat()).size, `${told.size} hashes told, ${new Set(ours.flat()).size} computed`)
       check(batches[0]?.payload[1][0]?.type === 'AllBlocksCleared', 'the reset was not told first')
-      return `${told.size} blocks, all hashes equal; the reset came with the next request; ${lab.writeVector('kv-events.json', write(batches, ours))}`
+      return (
+        `${told.size} blocks, all hashes equal; the reset came with the next request; ` +
+        `${lab.writeVector('kv-events.json', write(batches, ours))}`
+      )
     },
   },
 ]
@@ -95,7 +100,8 @@ async function post({ url }: RealEngine, path: string, body: unknown): Promise<u
 function write(batches: readonly Batch[], hashes: readonly (readonly string[])[]): string {
   return writeLists({
     about:
-      "vLLM's KV events with sha256_cbor, PYTHONHASHSEED=0, blocks of 32; hashes are unsigned 64-bit, as decimal text. payload_hex is msgpack, its time set to 0.",
+      "vLLM's KV events with sha256_cbor, PYTHONHASHSEED=0, blocks of 32; hashes are unsigned 64-bit, as " +
+      'decimal text. payload_hex is msgpack, its time set to 0.',
     prompts: prompts.map(({ prompt, cacheSalt }, at) => ({ prompt, cache_salt: cacheSalt, block_hashes: hashes[at] })),
     batches: batches.map(({ payload_hex, payload }) => ({
       payload_hex: payload_hex.replace(/^93cb.{16}/, `93cb${'0'.repeat(16)}`),

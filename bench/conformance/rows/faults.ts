@@ -22,11 +22,15 @@ export function faultRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-abort`,
-      says: `A client disconnect from ${kind === 'node' ? 'a stream or a whole answer' : 'a stream'} (${kind}) frees the engine at most ${limit} ms later than a disconnect from the engine itself (its num_requests_running, best of 5 each).`,
+      says:
+        `A client disconnect from ${kind === 'node' ? 'a stream or a whole answer' : 'a stream'} (${kind}) frees ` +
+        `the engine at most ${limit} ms later than a disconnect from the engine itself (its ` +
+        'num_requests_running, best of 5 each).',
       run: async (lab) => {
         const seen: string[] = []
         let late = 0
-        // workerd on this machine sees that a client has left only when it writes to it: an answer in one piece runs to its end.
+        // workerd on this machine sees that a client has left only when it writes to it: an answer in one piece runs
+        // to its end.
         const asks =
           kind === 'node'
             ? ([
@@ -46,7 +50,9 @@ export function faultRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-abort-whole`,
-      says: `A client disconnect from a whole answer (${kind}) frees the engine at the latest after answer_ms (${boundedAnswerMs} ms here).`,
+      says:
+        `A client disconnect from a whole answer (${kind}) frees the engine at the latest after answer_ms ` +
+        `(${boundedAnswerMs} ms here).`,
       run: async (lab) => abortWhole(lab, kind),
     },
     {
@@ -61,7 +67,9 @@ export function faultRows(kind: GatewayKind): Row[] {
 export function hostileRow(kind: GatewayKind): Row {
   return {
     name: `${kind}-hostile`,
-    says: `kv_transfer_params of a client (${kind}), in any spelling, are removed: an engine with NIXL, which they would crash, survives.`,
+    says:
+      `kv_transfer_params of a client (${kind}), in any spelling, are removed: an engine with NIXL, which they ` +
+      'would crash, survives.',
     run: async (lab) => hostile(lab, kind),
   }
 }
@@ -70,7 +78,9 @@ export function hostileRow(kind: GatewayKind): Row {
 export function engineDies(kind: GatewayKind): Row {
   return {
     name: `${kind}-engine-dies`,
-    says: `When an engine dies, its stream (${kind}) ends with an error event, and the other engine serves all later requests.`,
+    says:
+      `When an engine dies, its stream (${kind}) ends with an error event, and the other engine serves all later ` +
+      'requests.',
     run: async (lab) => die(lab, kind),
   }
 }
@@ -218,7 +228,10 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
     answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'),
     seen,
   )
-  return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then 6 of 6 by a`
+  return (
+    `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then ` +
+    '6 of 6 by a'
+  )
 }
 
 function ms(value: number): string {

@@ -18,12 +18,17 @@ const promptTokens = 16 * blockTokens + 8
 export const feedbackRows: readonly Row[] = [
   {
     name: 'node-little-cache',
-    says: `For an engine with ${roomBlocks} blocks, the gateway knows the size and predicts evictions: 9 of 10 prompts within one block.`,
+    says:
+      `For an engine with ${roomBlocks} blocks, the gateway knows the size and predicts evictions: 9 of 10 ` +
+      'prompts within one block.',
     run: async (lab) => knownSize(lab),
   },
   {
     name: 'node-little-cache-learned',
-    says: `With a configured size ten times too large, the gateway corrects it from responses: after 80 prompts, half of them evicted, its estimate is at most 1.5 times the real size, and 3 of 4 predictions are right within one block.`,
+    says:
+      'With a configured size ten times too large, the gateway corrects it from responses: after 80 prompts, ' +
+      'half of them evicted, its estimate is at most 1.5 times the real size, and 3 of 4 predictions are right ' +
+      'within one block.',
     run: async (lab) => learnedSize(lab),
   },
   {
@@ -72,7 +77,9 @@ async function knownSize(lab: Lab): Promise<string> {
   for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9])
     seen.push(await ask(gateway, list[at]!))
   const right = seen.filter(within).length
-  const told = `size known: ${cache_blocks}; ${right} of ${seen.length} within ${blockTokens} tokens (predicted/reported: ${show(seen)})`
+  const told =
+    `size known: ${cache_blocks}; ${right} of ${seen.length} within ${blockTokens} tokens (predicted/reported: ` +
+    `${show(seen)})`
   check(cache_blocks === roomBlocks && right >= 0.9 * seen.length, told)
   return told
 }
@@ -91,7 +98,9 @@ async function learnedSize(lab: Lab): Promise<string> {
   }
   const { learned } = await bookOf(gateway, 'little')
   const wrong = rounds.map((seen) => seen.filter((one) => !within(one)).length)
-  const told = `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; wrong by more than a block: ${wrong.map((count) => `${count} of 16`).join(', ')}; taken for a restart ${learned.restarts} times`
+  const told =
+    `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; wrong by more than a block: ` +
+    `${wrong.map((count) => `${count} of 16`).join(', ')}; taken for a restart ${learned.restarts} times`
   check(wrong[0]! > 0, `nothing was believed too much: ${told}`)
   check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 4, told)
   return told
@@ -120,7 +129,9 @@ async function restart(lab: Lab): Promise<string> {
   for (const prompt of list) after.push(await ask(gateway, prompt))
   const wrong = after.filter((one) => !within(one)).length
   const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
-  const told = `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ${found}; found again after ${Math.round(back)} ms`
+  const told =
+    `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ` +
+    `${found}; found again after ${Math.round(back)} ms`
   check(
     before.every(({ cached }) => cached >= promptTokens - blockTokens),
     `the prompts were not cached before: ${told}`,

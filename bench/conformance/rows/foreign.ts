@@ -17,12 +17,16 @@ export function foreignRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-vllm-bench`,
-      says: `vllm bench serve runs against the gateway (${kind}): all ${prompts} requests complete with the requested tokens, on both engines.`,
+      says:
+        `vllm bench serve runs against the gateway (${kind}): all ${prompts} requests complete with the ` +
+        'requested tokens, on both engines.',
       run: async (lab) => vllmBench(lab, kind),
     },
     ...(['langchain', 'litellm'] as const).map((client) => ({
       name: `${kind}-${client}`,
-      says: `${client === 'langchain' ? 'LangChain' : 'LiteLLM'} works through the gateway (${kind}): turns, streams with usage, tools, its error class.`,
+      says:
+        `${client === 'langchain' ? 'LangChain' : 'LiteLLM'} works through the gateway (${kind}): turns, streams ` +
+        'with usage, tools, its error class.',
       run: async (lab: Lab) => library(lab, kind, client),
     })),
   ]
@@ -87,7 +91,10 @@ async function vllmBench(lab: Lab, kind: GatewayKind): Promise<string> {
   const seen = JSON.parse(readFileSync(join(lab.environment.folder, result), 'utf8')) as BenchResult
   const after = await served()
   const counts = after.map((count, at) => count - before[at]!)
-  const told = `${seen.completed} of ${prompts} completed, ${seen.total_input_tokens} tokens in, ${seen.total_output_tokens} out, engines served ${counts.join(' and ')}; mean TTFT ${Math.round(seen.mean_ttft_ms)} ms, ${seen.request_throughput.toFixed(1)} requests/s`
+  const told =
+    `${seen.completed} of ${prompts} completed, ${seen.total_input_tokens} tokens in, ` +
+    `${seen.total_output_tokens} out, engines served ${counts.join(' and ')}; mean TTFT ` +
+    `${Math.round(seen.mean_ttft_ms)} ms, ${seen.request_throughput.toFixed(1)} requests/s`
   check(seen.completed === prompts && (seen.failed ?? 0) === 0 && seen.total_output_tokens === prompts * 16, told)
   check(
     counts.every((count) => count >= prompts / 3),
@@ -119,5 +126,8 @@ async function library(lab: Lab, kind: GatewayKind, client: 'langchain' | 'litel
   check(told.tool === 'get_weather', `tool calls: ${told.tool}`)
   check(told.unknown_model.endsWith('NotFoundError'), `unknown model: ${told.unknown_model}`)
   check(told.batch === 1, `four equal requests at once got ${told.batch} different answers`)
-  return `${client} ${told.version}: stream = whole answer; ${told.output_tokens} tokens out; tool ${told.tool}; unknown model: ${told.unknown_model}`
+  return (
+    `${client} ${told.version}: stream = whole answer; ${told.output_tokens} tokens out; tool ${told.tool}; ` +
+    `unknown model: ${told.unknown_model}`
+  )
 }

@@ -78,7 +78,9 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-closed`,
-      says: `Only the model endpoints of an engine can be reached through the gateway (${kind}), and no header shows its address.`,
+      says:
+        `Only the model endpoints of an engine can be reached through the gateway (${kind}), and no header shows ` +
+        'its address.',
       run: async (lab) => {
         const gateway = await lab.gateway(kind)
         const leaks: string[] = []
@@ -122,7 +124,9 @@ export function forwardingRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-usage`,
-      says: `A stream through the gateway (${kind}) ends in [DONE] and has usage only if requested; the engine counts the same tokens.`,
+      says:
+        `A stream through the gateway (${kind}) ends in [DONE] and has usage only if requested; the engine ` +
+        'counts the same tokens.',
       run: async (lab) => streamUsage(lab, kind),
     },
     {

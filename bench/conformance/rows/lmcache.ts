@@ -1,4 +1,7 @@
-/** LMCache as it is deployed, before the gateway: lookups at its coordinator, or the gateway in the coordinator's place. */
+/**
+ * LMCache as it is deployed, before the gateway: lookups at its coordinator, or the gateway in the coordinator's
+ * place.
+ */
 import { servedModel } from '../engine.ts'
 import { registryToken } from '../fleets.ts'
 import type { EngineName, FleetName } from '../fleets.ts'
@@ -21,22 +24,30 @@ export function lmcacheRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-lmcache-lookup`,
-      says: `With lookups at LMCache's coordinator (${kind}), kv_aware and ttft send each prompt to the engine whose LMCache has it, matched by host.`,
+      says:
+        `With lookups at LMCache's coordinator (${kind}), kv_aware and ttft send each prompt to the engine whose ` +
+        'LMCache has it, matched by host.',
       run: async (lab) => lookup(lab, kind),
     },
     {
       name: `${kind}-lmcache-down`,
-      says: `While the coordinator is down (${kind}), the fallback serves every request and the decision names it; lookups resume when it is back.`,
+      says:
+        `While the coordinator is down (${kind}), the fallback serves every request and the decision names it; ` +
+        'lookups resume when it is back.',
       run: async (lab) => down(lab, kind),
     },
     {
       name: `${kind}-lmcache-slow`,
-      says: `With a coordinator that takes 2 s (${kind}), no request waits longer than the budget of 250 ms, by the gateway's stages.`,
+      says:
+        `With a coordinator that takes 2 s (${kind}), no request waits longer than the budget of 250 ms, by the ` +
+        `gateway's stages.`,
       run: async (lab) => slow(lab, kind),
     },
     {
       name: `${kind}-lmcache-registry`,
-      says: `If the gateway replaces the coordinator (${kind}), LMCache servers register there, and their events give the same decisions as lookups.`,
+      says:
+        `If the gateway replaces the coordinator (${kind}), LMCache servers register there, and their events ` +
+        'give the same decisions as lookups.',
       run: async (lab) => registry(lab, kind),
     },
   ]
@@ -190,7 +201,10 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
     again.engine === 'right' && again.decision.fallback === null,
     `after it was back, a prompt held by right went to ${again.engine}`,
   )
-  return `8 of 8 served by ${[...new Set(reasons)].join(', ')}; ${refused} lookups tried; ${(back / 1000).toFixed(1)} s after it was back kv_aware decides again`
+  return (
+    `8 of 8 served by ${[...new Set(reasons)].join(', ')}; ${refused} lookups tried; ${(back / 1000).toFixed(1)} ` +
+    's after it was back kv_aware decides again'
+  )
 }
 
 async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
@@ -213,7 +227,9 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
     asked.delayMs = 0
   }
   const waits = during.map(({ decision }) => Math.round(decision.actual?.stages?.['lookup'] ?? NaN))
-  const told = `lookup stages ${waits.join(' ')} ms; ${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
+  const told =
+    `lookup stages ${waits.join(' ')} ms; ` +
+    `${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
   // Timers are late on a busy machine; two seconds they are not.
   check(
     waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
@@ -259,7 +275,11 @@ async function registry(lab: Lab, kind: GatewayKind): Promise<string> {
     }
     const lines = reports.passed.slice(from)
     const count = (line: string) => lines.filter((one) => one === line).length
-    return `registered after ${(registered / 1000).toFixed(1)} s; ${count('POST /events 200')} event posts accepted, ${lines.filter((line) => line.startsWith('POST /events') && !line.endsWith(' 200')).length} refused; ${seen.join('; ')}`
+    return (
+      `registered after ${(registered / 1000).toFixed(1)} s; ${count('POST /events 200')} event posts accepted, ` +
+      `${lines.filter((line) => line.startsWith('POST /events') && !line.endsWith(' 200')).length} refused; ` +
+      `${seen.join('; ')}`
+    )
   } finally {
     reports.target = coordinatorUrl
   }

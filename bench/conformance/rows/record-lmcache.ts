@@ -63,7 +63,8 @@ async function recording(lab: Lab): Promise<string> {
     'leave-unknown': { method: 'DELETE', path: '/instances/nobody' },
   })
   const about =
-    'What two LMCache servers said to their coordinator and were told, then what it answers about them. Two engines, prompts of 1100 tokens.'
+    'What two LMCache servers said to their coordinator and were told, then what it answers about them. Two ' +
+    'engines, prompts of 1100 tokens.'
   const file: VectorFile = {
     engine: {
       name: 'lmcache',
@@ -74,7 +75,11 @@ async function recording(lab: Lab): Promise<string> {
     normalised: ['ports and times are those of one run'],
     exchanges: [...named, ...asked],
   }
-  return `${named.map(({ name }) => name).join(' ')}; ${asked.map(({ name, response }) => `${name} ${response.status}`).join(', ')}; ${lab.writeVector('lmcache.json', steady(writeVectors(file)))}`
+  return (
+    `${named.map(({ name }) => name).join(' ')}; ` +
+    `${asked.map(({ name, response }) => `${name} ${response.status}`).join(', ')}; ` +
+    `${lab.writeVector('lmcache.json', steady(writeVectors(file)))}`
+  )
 }
 
 /** Ports and times of one run, made those of all. */

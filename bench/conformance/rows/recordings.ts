@@ -45,7 +45,9 @@ export const recordings: readonly Row[] = [
   },
   {
     name: 'record-busy',
-    says: 'Beyond --max-num-queued-reqs the engine returns 503 at once, or, for streams in a burst, 200 and one error event.',
+    says:
+      'Beyond --max-num-queued-reqs the engine returns 503 at once, or, for streams in a burst, 200 and one ' +
+      'error event.',
     run: async (lab) => {
       const engine = await lab.engine('a')
       const exchanges = await recordBusy(engine)
@@ -55,7 +57,10 @@ export const recordings: readonly Row[] = [
         `answered ${exchanges.map(({ response }) => response.status).join(', ')}`,
       )
       const burst = await burstOfStreams(engine, lab)
-      return `${save(lab, 'busy.json', 'The 503 of an engine with as many requests as it takes.', exchanges)}; admission_rejections_total ${rejected}; of a burst of 24 streams ${burst}`
+      return (
+        `${save(lab, 'busy.json', 'The 503 of an engine with as many requests as it takes.', exchanges)}; ` +
+        `admission_rejections_total ${rejected}; of a burst of 24 streams ${burst}`
+      )
     },
   },
   {
@@ -64,7 +69,10 @@ export const recordings: readonly Row[] = [
     run: async (lab) => {
       const exchanges = await recordAll((await lab.engine('a')).url, cacheSteps)
       const seen = exchanges.map(({ response }) => cachedTokens(response.json)).filter((count) => count !== null)
-      return `${await save(lab, 'cache.json', 'Prompts in this order on an empty cache with blocks of 32 tokens.', exchanges)}; cached ${seen.join(' ')}`
+      return (
+        `${await save(lab, 'cache.json', 'Prompts in this order on an empty cache with blocks of 32 tokens.', exchanges)}; ` +
+        `cached ${seen.join(' ')}`
+      )
     },
   },
   {
@@ -146,7 +154,10 @@ async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
   }
 }
 
-/** More streams at once than the engine takes: those it finds too many only after it has said 200 end in an error event. */
+/**
+ * More streams at once than the engine takes: those it finds too many only after it has said 200 end in an error
+ * event.
+ */
 async function burstOfStreams({ url }: RealEngine, lab: Lab): Promise<string> {
   const messages = [{ role: 'user', content: 'hello' }]
   const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, stream: true }

@@ -1,4 +1,7 @@
-/** An edge before two gateways on Node, each before one engine: what crosses both, what it is sent for, and one that dies. */
+/**
+ * An edge before two gateways on Node, each before one engine: what crosses both, what it is sent for, and one that
+ * dies.
+ */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { generator } from '../fuzz.ts'
@@ -17,14 +20,19 @@ import { words } from './routing.ts'
 import { readAll } from '../read-all.ts'
 
 const talks = 10
-/** Of about four tokens. Where they are not cached the model of 8 layers takes seconds: a tiny one is done before a stall of this machine is over, and either region is as good. */
+/**
+ * Of about four tokens. Where they are not cached the model of 8 layers takes seconds: a tiny one is done before a
+ * stall of this machine is over, and either region is as good.
+ */
 const historyWords = 600
 const blockTokens = 32
 
 export function regionAnswers(kind: GatewayKind): Row {
   return {
     name: `${kind}-regions-answers`,
-    says: `Through an edge (${kind}) and the gateway of a region on Node every endpoint returns the engine's response, streamed and not, with its errors byte for byte; a chat's usage is the engine's.`,
+    says:
+      `Through an edge (${kind}) and the gateway of a region on Node every endpoint returns the engine's ` +
+      `response, streamed and not, with its errors byte for byte; a chat's usage is the engine's.`,
     run: async (lab) => within({ lab, kind, pair: ['a', 'b'] }, (regions) => answers(lab, regions)),
   }
 }
@@ -34,12 +42,17 @@ export function regionRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-regions-cache`,
-      says: `After ${talks} long chats that one of two regions served without the edge (${kind}), the edge sends every next turn there, from the regions' digests, and the engine has the whole first turn cached, by its own count.`,
+      says:
+        `After ${talks} long chats that one of two regions served without the edge (${kind}), the edge sends ` +
+        `every next turn there, from the regions' digests, and the engine has the whole first turn cached, by ` +
+        'its own count.',
       run: async (lab) => within({ lab, kind, pair: ['slow-a', 'slow-b'] }, cache),
     },
     {
       name: `${kind}-region-dies`,
-      says: `When a region's gateway is killed, a stream through it (${kind}) ends with an error event, and the other region serves its chats without an error; once it is back it gets requests again.`,
+      says:
+        `When a region's gateway is killed, a stream through it (${kind}) ends with an error event, and the ` +
+        'other region serves its chats without an error; once it is back it gets requests again.',
       run: async (lab) => within({ lab, kind, pair: ['slow-a', 'slow-b'] }, dies),
     },
   ]
@@ -162,7 +175,9 @@ async function cache(regions: Regions): Promise<string> {
   const seen = []
   for (const talk of begun) seen.push({ talk, ...(await chat(regions.edge, talk.messages)) })
   const home = seen.filter(({ talk, cluster }) => cluster === talk.region)
-  const told = `${home.length} of ${seen.length} to the region that knew them; cached/first turn ${seen.map(({ talk, cached }) => `${cached}/${talk.prompt}`).join(' ')}`
+  const told =
+    `${home.length} of ${seen.length} to the region that knew them; cached/first turn ` +
+    `${seen.map(({ talk, cached }) => `${cached}/${talk.prompt}`).join(' ')}`
   // A block that is not full is not kept.
   check(home.length === talks && home.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), told)
   return told
@@ -201,7 +216,11 @@ async function dies(regions: Regions): Promise<string> {
     'oregon to be sent something again',
     { limitMs: 60_000 },
   )
-  return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').at(-1)!.slice(0, 90))}; ${after.length} of ${after.length} by paris, in ${Math.round(Math.max(...after.map(({ ms }) => ms)))} ms at most; sent to oregon ${(back / 1000).toFixed(1)} s after it was back`
+  return (
+    `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').at(-1)!.slice(0, 90))}; ${after.length} ` +
+    `of ${after.length} by paris, in ${Math.round(Math.max(...after.map(({ ms }) => ms)))} ms at most; sent to ` +
+    `oregon ${(back / 1000).toFixed(1)} s after it was back`
+  )
 }
 
 interface Seen {

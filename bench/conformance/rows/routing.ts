@@ -40,11 +40,17 @@ export const routingRows: readonly Row[] = [
 
 export const policyRow: Row = {
   name: 'node-routing',
-  says: `Over the same ${conversations} conversations of ${turns} turns under each policy, in turns, predicted has more cached tokens on two engines, by their own counters, than policies that ignore caches. If another policy has more, the median TTFT of predicted is the lowest, or at most 10 % higher.`,
+  says:
+    `Over the same ${conversations} conversations of ${turns} turns under each policy, in turns, predicted has ` +
+    'more cached tokens on two engines, by their own counters, than policies that ignore caches. If another ' +
+    'policy has more, the median TTFT of predicted is the lowest, or at most 10 % higher.',
   run: async (lab) => comparePolicies(lab),
 }
 
-/** One policy's own copy of the conversations: under a salt of its own and of this run, so that it finds nothing that another left. */
+/**
+ * One policy's own copy of the conversations: under a salt of its own and of this run, so that it finds nothing that
+ * another left.
+ */
 interface Talk {
   readonly policy: string
   /** Whose books know of no other policy's choices. */
@@ -104,7 +110,8 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
       '| --- | ---: | ---: | ---: | ---: | ---: |',
       ...talks.map(
         (talk) =>
-          `| ${talk.policy} | ${percent(share(talk))} | ${talk.moves} | ${ttftOf(talk, 0.5)} | ${ttftOf(talk, 0.25)} to ${ttftOf(talk, 0.75)} | ${ttftOf(talk, 0.9)} |`,
+          `| ${talk.policy} | ${percent(share(talk))} | ${talk.moves} | ${ttftOf(talk, 0.5)} | ` +
+          `${ttftOf(talk, 0.25)} to ${ttftOf(talk, 0.75)} | ${ttftOf(talk, 0.9)} |`,
       ),
     ].join('\n'),
   }
@@ -126,7 +133,8 @@ async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void
   ]
   const random = generator(1000 + turn)
   for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
-  // Who speaks next is chance, the same for all policies: in a fixed order even round robin would come back to the same engine.
+  // Who speaks next is chance, the same for all policies: in a fixed order even round robin would come back to the
+  // same engine.
   const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
     for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
@@ -148,7 +156,9 @@ function shuffled<T>(list: readonly T[], random: () => number): T[] {
     .map(({ item }) => item)
 }
 
-/** Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate. */
+/**
+ * Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate.
+ */
 async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): Promise<void> {
   const random = generator(42)
   for (let round = 0; round < 6 * engines.length; round++) {
@@ -199,7 +209,9 @@ async function cachedTokens(lab: Lab): Promise<string> {
   }
   const off = list.map(({ cached, decision }) => Math.abs(cached - (decision.predicted_cached_tokens ?? NaN)))
   const close = off.filter((distance) => distance <= blockTokens).length
-  const seen = `${close} of ${off.length} within ${blockTokens} tokens, ${off.filter((distance) => distance === 0).length} exact, worst ${Math.max(...off)}; ${sum(list, 'cached')} of ${sum(list, 'prompt')} tokens were cached`
+  const seen =
+    `${close} of ${off.length} within ${blockTokens} tokens, ${off.filter((distance) => distance === 0).length} ` +
+    `exact, worst ${Math.max(...off)}; ${sum(list, 'cached')} of ${sum(list, 'prompt')} tokens were cached`
   check(close >= 0.95 * off.length, seen)
   return seen
 }

@@ -11,7 +11,9 @@ import { moved } from './disaggregation.ts'
 export function splitEndpointRow(kind: GatewayKind): Row {
   return {
     name: `${kind}-split-endpoints`,
-    says: `Chats, responses and messages, in one piece and streamed, are split by the gateway (${kind}) and return the text of a single engine; the prefill engine computes their prompts.`,
+    says:
+      `Chats, responses and messages, in one piece and streamed, are split by the gateway (${kind}) and return ` +
+      'the text of a single engine; the prefill engine computes their prompts.',
     run: async (lab) => everywhere(lab, kind),
   }
 }

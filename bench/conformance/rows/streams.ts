@@ -52,7 +52,10 @@ export function writeCorpus(lab: Lab): string {
     readdirSync(lab.vectorPath('sse')).map((file) => [file, readFileSync(lab.vectorPath(`sse/${file}`), 'utf8')]),
   )
   const cases = describeStreams(files, new Set(Object.keys(variants(''))))
-  return `${cases.length} streams, list ${lab.writeVector('sse/corpus.json', writeLists({ about: 'What a correct reader finds in each stream.', streams: cases }))}`
+  return (
+    `${cases.length} streams, list ` +
+    `${lab.writeVector('sse/corpus.json', writeLists({ about: 'What a correct reader finds in each stream.', streams: cases }))}`
+  )
 }
 
 /** A long answer while the engine is paused and goes on: its head, its first two and its last events. */

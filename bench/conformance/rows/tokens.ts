@@ -45,7 +45,11 @@ export const tokenRows: readonly Row[] = [
         check(back === text.normalize('NFC'), `${JSON.stringify(text)} came back as ${JSON.stringify(back)}`)
       }
       const written = lab.writeVector('tokens.json', writeLists({ about, texts, chats }))
-      return `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} and ${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ${keepTokenizer(lab)}`
+      return (
+        `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} ` +
+        `and ${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ` +
+        `${keepTokenizer(lab)}`
+      )
     },
   },
   {

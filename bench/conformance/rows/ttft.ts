@@ -23,7 +23,9 @@ const vocabulary = 2000
 export const ttftRows: readonly Row[] = [
   {
     name: 'node-ttft-model',
-    says: `After ${learning} requests to a new server, the time to first token of ${judged} mixed ones, up to ${mostQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
+    says:
+      `After ${learning} requests to a new server, the time to first token of ${judged} mixed ones, up to ` +
+      `${mostQueued} queued, is predicted with a median error of 15 % at most, and 40 % at the 90th percentile.`,
     run: async (lab) => ttftModel(lab),
   },
 ]
@@ -57,9 +59,13 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   })
   const [median, p90] = [quantile(gatewayErrors, 0.5), quantile(gatewayErrors, 0.9)]
   const found = {
-    seen: `median ${percent(median)}, p90 ${percent(p90)}; learned from ${samples} samples: ${(1000 * costModel.fixed_s).toFixed(0)} ms + ${(1e6 * costModel.per_token_s).toFixed(0)} us a token + ${(1e9 * costModel.per_pair_s).toFixed(0)} ns a pair, confidence ${confidence.toFixed(2)}`,
+    seen:
+      `median ${percent(median)}, p90 ${percent(p90)}; learned from ${samples} samples: ` +
+      `${(1000 * costModel.fixed_s).toFixed(0)} ms + ${(1e6 * costModel.per_token_s).toFixed(0)} us a token + ` +
+      `${(1e9 * costModel.per_pair_s).toFixed(0)} ns a pair, confidence ${confidence.toFixed(2)}`,
     detail: [
-      `Model of 8 layers, one thread; prompts of ${shortest} to ${longest} tokens, half of them continuations of earlier ones. Error: of the time to first token at the client.`,
+      `Model of 8 layers, one thread; prompts of ${shortest} to ${longest} tokens, half of them continuations ` +
+        'of earlier ones. Error: of the time to first token at the client.',
       '',
       '| law | median error | p90 | largest |',
       '| --- | ---: | ---: | ---: |',
@@ -136,7 +142,10 @@ function errorsOf(seen: readonly Seen[], predicted: readonly number[]): number[]
 
 function line(costModel: string, errors: readonly number[]): string {
   check(errors.every(Number.isFinite), `${costModel}: an error is no number`)
-  return `| ${costModel} | ${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} | ${percent(Math.max(...errors))} |`
+  return (
+    `| ${costModel} | ${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} | ` +
+    `${percent(Math.max(...errors))} |`
+  )
 }
 
 function summaryOf(seen: readonly Seen[]): string {
@@ -144,7 +153,10 @@ function summaryOf(seen: readonly Seen[]): string {
   const own = alone(seen).map(({ ownMs }) => ownMs)
   const cached =
     seen.reduce((sum, prompt) => sum + prompt.cached, 0) / seen.reduce((sum, prompt) => sum + prompt.total, 0)
-  return `Times to first token from ${Math.round(Math.min(...times))} to ${Math.round(Math.max(...times))} ms, own prefills up to ${Math.round(Math.max(...own))} ms; ${percent(cached)} of the prompt tokens were cached.`
+  return (
+    `Times to first token from ${Math.round(Math.min(...times))} to ${Math.round(Math.max(...times))} ms, own ` +
+    `prefills up to ${Math.round(Math.max(...own))} ms; ${percent(cached)} of the prompt tokens were cached.`
+  )
 }
 
 function percent(share: number): string {

@@ -29,7 +29,9 @@ const firstlight = fileURLToPath(new URL('../../../bin/firstlight.mjs', import.m
 
 export const uploadRecording: Row = {
   name: 'record-uploads',
-  says: 'Speech is transcribed and translated, streamed and not; invalid forms get a status and a body that name the error.',
+  says:
+    'Speech is transcribed and translated, streamed and not; invalid forms get a status and a body that name the ' +
+    'error.',
   run: async (lab) => {
     const { url } = await lab.engine('ear')
     const right = await recordAll(url, speech)
@@ -46,7 +48,10 @@ export const uploadRecording: Row = {
         [...right, ...wrong],
       ),
     )
-    return `${right.length + wrong.length} exchanges, ${lab.writeVector('uploads.json', text)}; ${wrong.filter(({ response }) => response.status >= 400).length} of ${wrong.length} mistakes refused`
+    return (
+      `${right.length + wrong.length} exchanges, ${lab.writeVector('uploads.json', text)}; ` +
+      `${wrong.filter(({ response }) => response.status >= 400).length} of ${wrong.length} mistakes refused`
+    )
   },
 }
 
@@ -68,12 +73,16 @@ export function uploadRows(kind: GatewayKind): Row[] {
   return [
     {
       name: `${kind}-uploads`,
-      says: `Speech through the gateway (${kind}) gets the engine's response, streamed and not, under model name and alias, with its errors byte for byte, also for a file of 27 MB.`,
+      says:
+        `Speech through the gateway (${kind}) gets the engine's response, streamed and not, under model name and ` +
+        'alias, with its errors byte for byte, also for a file of 27 MB.',
       run: async (lab) => sameAnswers(lab, kind),
     },
     {
       name: `${kind}-uploads-refused`,
-      says: `Forms without a model, for another one, with two, or with transfer parameters are rejected by the gateway (${kind}) and reach no engine.`,
+      says:
+        'Forms without a model, for another one, with two, or with transfer parameters are rejected by the ' +
+        `gateway (${kind}) and reach no engine.`,
       run: async (lab) => refusals(lab, kind),
     },
     {
@@ -83,7 +92,9 @@ export function uploadRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-uploads-sdk`,
-      says: `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own errors.`,
+      says:
+        `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own ` +
+        'errors.',
       run: async (lab) => sdk(lab, kind),
     },
   ]
@@ -204,5 +215,8 @@ async function sdk(lab: Lab, kind: GatewayKind): Promise<string> {
     )
     check(error instanceof Class, `${what}: ${String(error)}`)
   }
-  return `stream = whole answer; ${verbose.segments?.length ?? 0} segments of ${verbose.duration} s; translated; ${mistakes.map(([what, Class]) => `${what}: ${Class.name}`).join(', ')}`
+  return (
+    `stream = whole answer; ${verbose.segments?.length ?? 0} segments of ${verbose.duration} s; translated; ` +
+    `${mistakes.map(([what, Class]) => `${what}: ${Class.name}`).join(', ')}`
+  )
 }

@@ -131,7 +131,9 @@ export class EngineListener {
     if (this.#wasComplete && !this.stream.isComplete)
       log.warn('events_lost', {
         engine: id,
-        next: 'the cache contents are incomplete until the cache is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more batches for replays',
+        next:
+          'the cache contents are incomplete until the cache is cleared or the engine restarts; a larger ' +
+          'buffer_steps in --kv-events-config keeps more batches for replays',
       })
     this.#wasComplete = this.stream.isComplete
     this.#parts.changed()

@@ -24,7 +24,8 @@ function bridgeEngines(cluster: string, { model, blockTokens }: PoolSettings, co
 const NEXT = {
   none: 'start the engine with --kv-events-config, or set kv_events in the configuration',
   ranks:
-    'configure each rank as an engine with the same url and `headers: { X-data-parallel-rank: "0" }`, so that requests reach the rank that has the blocks',
+    'configure each rank as an engine with the same url and `headers: { X-data-parallel-rank: "0" }`, so that ' +
+    'requests reach the rank that has the blocks',
 } as const
 
 const ANSWER_MS = 5_000

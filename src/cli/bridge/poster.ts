@@ -43,7 +43,8 @@ const REFUSED_MS = 15_000
 const NEXT: Readonly<Record<Exclude<KvEventDeltaState, 'ok' | 'resync'>, string>> = {
   stale: 'another bridge sends events of this engine; stop one of the two',
   unknown:
-    'the gateway has no such engine in this cluster and model. Compare the two configurations. If the engine is discovered by DNS, the gateway may not have resolved it yet',
+    'the gateway has no such engine in this cluster and model. Compare the two configurations. If the engine ' +
+    'is discovered by DNS, the gateway may not have resolved it yet',
   block_tokens: 'the gateway’s pool has a different block_tokens; start the bridge with the gateway’s configuration',
 }
 
@@ -213,7 +214,8 @@ export class Poster {
     if (this.#warnedAboutBytes) return
     this.#warnedAboutBytes = true
     const next =
-      'set `tokenizer` of the pool (firstlight vocab compile). Without it, prompts are measured in bytes and do not match the engine’s blocks; only prompts sent as token ids do'
+      'set `tokenizer` of the pool (firstlight vocab compile). Without it, prompts are measured in bytes and ' +
+      'do not match the engine’s blocks; only prompts sent as token ids do'
     this.#options.log.warn('prompts_measured_in_bytes', { model: line.listener.engine.pool.model, next })
   }
 

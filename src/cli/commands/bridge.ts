@@ -57,7 +57,8 @@ export const bridge: Command = {
   summary: 'Forward the KV events of vLLM engines to a gateway.',
   examples: [
     'firstlight bridge --config firstlight.yaml --gateway http://127.0.0.1:8080',
-    'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 --engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
+    'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 ' +
+      '--engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
   ],
   positionals: null,
   instead: { events: ['config'] },
@@ -101,7 +102,8 @@ export const bridge: Command = {
       type: 'string',
       value: 'N',
       about:
-        'Heartbeat interval for an idle engine. After three missing heartbeats the gateway uses its own estimates. Default: 5000.',
+        'Heartbeat interval for an idle engine. After three missing heartbeats the gateway uses its own ' +
+        'estimates. Default: 5000.',
     },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent. Default: info.' },
   },

@@ -33,7 +33,8 @@ export const calibrate: Command = {
       type: 'string',
       value: 'FILE',
       about:
-        'A measured run, one JSON object per line: input_toks, output_toks, queued_ts, first_token_ts, last_token_ts (seconds).',
+        'A measured run, one JSON object per line: input_toks, output_toks, queued_ts, first_token_ts, ' +
+        'last_token_ts (seconds).',
     },
     'fit-share': {
       type: 'string',
@@ -46,7 +47,8 @@ export const calibrate: Command = {
       type: 'string',
       value: 'K/N',
       about:
-        'Mixture of experts: experts per token of all experts, as in 8/128 (num_experts_per_tok and num_experts in config.json).',
+        'Mixture of experts: experts per token of all experts, as in 8/128 (num_experts_per_tok and ' +
+        'num_experts in config.json).',
     },
     metrics: { type: 'string', value: 'URL', about: 'The /metrics URL of a busy engine, instead of a measured run.' },
     seconds: { type: 'string', value: 'N', about: 'Observation time. Default: 60.' },

@@ -102,7 +102,8 @@ export const doctor: Command = {
       short: 'c',
       value: 'FILE',
       about:
-        'Check all engines, caches and vocabularies of this configuration. Default, without URLs: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+        'Check all engines, caches and vocabularies of this configuration. Default, without URLs: ' +
+        'FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
     },
     key: {
       type: 'string',

@@ -13,7 +13,9 @@ export function rawReports(url: URL): ReportSink {
   const port = Number(url.port || 80)
   return (report) => {
     const body = Buffer.from(JSON.stringify(report))
-    const head = `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`
+    const head =
+      `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ` +
+      `${body.length}\r\nConnection: close\r\n\r\n`
     const socket = connect({ host: url.hostname, port })
     socket.setTimeout(CONNECT_MS, () => socket.destroy())
     socket.on('error', () => socket.destroy())
@@ -26,8 +28,10 @@ export const fleet: Command = {
   summary: 'Run simulated vLLM engines without a gateway.',
   examples: [
     'firstlight fleet --engines 2 --port 8001',
-    `curl -N http://127.0.0.1:8001/v1/chat/completions -H 'content-type: application/json' -d '{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hello"}]}'`,
-    `curl -X PUT http://127.0.0.1:8003/_sim/engines/engine-0/fault -H 'content-type: application/json' -d '{"kind":"refuse"}'`,
+    `curl -N http://127.0.0.1:8001/v1/chat/completions -H 'content-type: application/json' -d ` +
+      `'{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hello"}]}'`,
+    `curl -X PUT http://127.0.0.1:8003/_sim/engines/engine-0/fault -H 'content-type: application/json' -d ` +
+      `'{"kind":"refuse"}'`,
   ],
   positionals: null,
   flags: {
@@ -62,7 +66,8 @@ export const fleet: Command = {
     'kv-events': {
       type: 'boolean',
       about:
-        'Publish KV events on separate ports, as vLLM does; GET /kv_event_sources lists them. Needs the package zeromq.',
+        'Publish KV events on separate ports, as vLLM does; GET /kv_event_sources lists them. Needs the ' +
+        'package zeromq.',
     },
     'max-num-queued-reqs': {
       type: 'string',

@@ -16,7 +16,8 @@ export const load: Command = {
     'Send load to a running gateway or engine from a trace or as multi-round conversations, and measure latency.',
   examples: [
     'firstlight load --url http://127.0.0.1:8080 --model sim --num-users 8 --num-rounds 5 --qps 4',
-    'firstlight load --url http://127.0.0.1:8080 --model sim --trace conversation.jsonl --limit 500 --speed 2 --json out.json',
+    'firstlight load --url http://127.0.0.1:8080 --model sim --trace conversation.jsonl --limit 500 --speed 2 ' +
+      '--json out.json',
   ],
   positionals: null,
   instead: { trace: ['num-users', 'num-rounds', 'qps', 'shared-system-prompt', 'user-history-prompt', 'answer-len'] },
@@ -81,7 +82,8 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   if (answered !== 0) io.out(`${engineTable(rows).join('\n')}\n`)
   const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
   io.out(
-    `${answered} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`,
+    `${answered} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ` +
+      `${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`,
   )
   for (const [problem, count] of driven.problems)
     io.out([`${count} x ${problem}`, driven.details.get(problem) ?? []].flat().join(': '))

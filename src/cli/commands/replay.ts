@@ -22,7 +22,8 @@ export const replay: Command = {
   examples: [
     'firstlight replay --preset burst',
     'firstlight replay --trace conversation.jsonl --engines 8 --policies predicted,prefix,round_robin --load 0.7',
-    'firstlight replay --trace conversation.jsonl --config firstlight.yaml --policies all --json out.json --html out.html',
+    'firstlight replay --trace conversation.jsonl --config firstlight.yaml --policies all --json out.json ' +
+      '--html out.html',
   ],
   positionals: null,
   instead: {
@@ -52,12 +53,15 @@ export const replay: Command = {
       type: 'string',
       value: 'FILE',
       about:
-        'Mooncake schema, one JSON object per line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.',
+        'Mooncake schema, one JSON object per line: timestamp, input_length, output_length, hash_ids; ' +
+        'session_id and think_ms if there are sessions.',
     },
     preset: {
       type: 'string',
       value: 'NAME',
-      about: `Instead of a trace, a published experiment with its own fleet and policies: ${presets.map(({ name }) => name).join(', ')}.`,
+      about:
+        'Instead of a trace, a published experiment with its own fleet and policies: ' +
+        `${presets.map(({ name }) => name).join(', ')}.`,
     },
     config: {
       type: 'string',
@@ -71,7 +75,8 @@ export const replay: Command = {
       type: 'string',
       value: 'NAME',
       about:
-        'Hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or `serial`. Default: agentic.',
+        'Hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or ' +
+        '`serial`. Default: agentic.',
     },
     'cache-tokens': {
       type: 'string',
@@ -82,14 +87,16 @@ export const replay: Command = {
       type: 'string',
       value: 'SIZES',
       about:
-        'LMCache at every engine: capacity in tokens by tier, as in host=400000,disk=4000000,remote=0; report_ms (delay of its directory), host_us, disk_us, remote_us (load time of a token).',
+        'LMCache at every engine: capacity in tokens by tier, as in host=400000,disk=4000000,remote=0; ' +
+        'report_ms (delay of its directory), host_us, disk_us, remote_us (load time of a token).',
     },
     'rtt-ms': { type: 'string', value: 'N', about: 'Network round trip between gateway and engines. Default: 0.' },
     policies: {
       type: 'string',
       value: 'LIST',
       about:
-        'all, shipped, or names separated by commas; options after colons, as in predicted:work_weight=2. Default: shipped and exact.',
+        'all, shipped, or names separated by commas; options after colons, as in predicted:work_weight=2. ' +
+        'Default: shipped and exact.',
     },
     load: {
       type: 'string',
@@ -186,7 +193,8 @@ async function runPace(
     const fixed = { closedLoop, concurrency, holdAt, seed, clockMs: null }
     const speed = pace.load === null ? pace.speed : speedAt(pace.load, trace, fixed)
     io.err(
-      `${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ${rateAt(speed, trace).toPrecision(3)} requests/s, seed ${seed}`,
+      `${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ` +
+        `${rateAt(speed, trace).toPrecision(3)} requests/s, seed ${seed}`,
     )
     for (const kind of plan.kinds) {
       await setImmediate()

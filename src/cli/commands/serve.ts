@@ -138,19 +138,22 @@ export const serve: Command = {
       type: 'string',
       value: 'N|auto',
       about:
-        'Number of I/O threads; overrides the configuration. With 2 or more, one additional thread makes the routing decisions. auto: number of cores minus one. See docs/scale.md.',
+        'Number of I/O threads; overrides the configuration. With 2 or more, one additional thread makes the ' +
+        'routing decisions. auto: number of cores minus one. See docs/scale.md.',
     },
     replicas: {
       type: 'string',
       value: 'URL',
       about:
-        'Valkey or Redis server over which gateways exchange their bookings, such as redis://127.0.0.1:6379; overrides `replicas.url`. See docs/replicas.md.',
+        'Valkey or Redis server over which gateways exchange their bookings, such as redis://127.0.0.1:6379; ' +
+        'overrides `replicas.url`. See docs/replicas.md.',
     },
     record: {
       type: 'string',
       value: 'FILE',
       about:
-        'Record the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Overrides the configuration, whose `record` sets size, number and salt.',
+        'Record the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. ' +
+        'Overrides the configuration, whose `record` sets size, number and salt.',
     },
     watch: {
       type: 'boolean',

@@ -69,7 +69,8 @@ function describe({ header, size }: OpenVocabulary, io: Io): void {
   io.out(`  ids            ${size}, ${header.added.length} of them added tokens`)
   io.out(`  pre-tokenizer  ${header.preTokenizer}${header.nfc ? ', after NFC' : ''}`)
   io.out(
-    `  chat template  ${header.template === null ? 'none: chats are measured in bytes' : `${header.template.length} characters`}`,
+    '  chat template  ' +
+      `${header.template === null ? 'none: chats are measured in bytes' : `${header.template.length} characters`}`,
   )
 }
 
@@ -84,9 +85,11 @@ function warnOfReplacedSplitting(source: string, { header: { preTokenizer } }: O
   if (replaced === null) return
   const { tokenizerClass, splitting } = replaced
   io.err(
-    `warning: tokenizer.json splits words as ${preTokenizer}, but transformers 5 loads this folder with ${tokenizerClass}, ` +
+    `warning: tokenizer.json splits words as ${preTokenizer}, but transformers 5 loads this folder with ` +
+      `${tokenizerClass}, ` +
       `which splits as ${splitting}. The token ids of the engines differ then. ` +
-      'Save the tokenizer that the engines load (AutoTokenizer.from_pretrained(SRC).save_pretrained(COPY)), compile COPY, ' +
+      'Save the tokenizer that the engines load (AutoTokenizer.from_pretrained(SRC).save_pretrained(COPY)), ' +
+      'compile COPY, ' +
       'and compare with `firstlight doctor`.',
   )
 }

@@ -161,8 +161,11 @@ async function checkVocabulary(
     if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
     return found.note('vocabulary', 'none: prompts are measured in bytes', {
       costs:
-        'Counts are off by some percent, and block boundaries differ from the engines’: fewer cache hits are predicted.',
-      next: `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ${pool.model}.`,
+        'Counts are off by some percent, and block boundaries differ from the engines’: fewer cache hits are ' +
+        'predicted.',
+      next:
+        `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ` +
+        `${pool.model}.`,
     })
   }
   try {

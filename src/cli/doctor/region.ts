@@ -223,7 +223,8 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
   if (engines > 0)
     found.ok(
       'digest',
-      `${engines} engine${engines === 1 ? '' : 's'}${clusters}${of}, ${requests} request${requests === 1 ? '' : 's'} running`,
+      `${engines} engine${engines === 1 ? '' : 's'}${clusters}${of}, ${requests} ` +
+        `request${requests === 1 ? '' : 's'} running`,
     )
   else
     found.warn('digest', `no engine is available${of}`, {

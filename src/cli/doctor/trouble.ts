@@ -123,7 +123,9 @@ function ofTls(code: string, message: string, url: string): Words | null {
   if (UNKNOWN_AUTHORITY.has(code)) {
     return {
       message: `the certificate is not trusted (${code})`,
-      next: 'Set NODE_EXTRA_CA_CERTS=ca.pem, also for the gateway. Workers accept only public certificates: use a tunnel there.',
+      next:
+        'Set NODE_EXTRA_CA_CERTS=ca.pem, also for the gateway. Workers accept only public certificates: use a ' +
+        'tunnel there.',
     }
   }
   if (code === 'CERT_HAS_EXPIRED')

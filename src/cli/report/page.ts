@@ -54,7 +54,12 @@ export function reportPage({ title, rows, series, from = 'replay' }: Report): st
       series: series.filter((one) => one.load === load),
     }),
   )
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${escapeHtml(title)} · Firstlight ${from}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1><p>${ABOUT[from]} Times to first token are what clients see; lower is better.</p>${sections.join('')}</html>\n`
+  return (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" ' +
+    `content="width=device-width,initial-scale=1"><title>${escapeHtml(title)} · Firstlight ` +
+    `${from}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1><p>${ABOUT[from]} Times to first token ` +
+    `are what clients see; lower is better.</p>${sections.join('')}</html>\n`
+  )
 }
 
 const ABOUT: Readonly<Record<ReportSource, string>> = {
@@ -80,7 +85,10 @@ function section({ load, from, rows, series }: Section): string {
     ([policy, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(policy)}</span>`,
   )
   const heading = load === null ? '' : `<h2>Load ${load}</h2>`
-  return `${heading}${tableOf(rows, from)}<p class="key">${key.join('')}</p><div class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`
+  return (
+    `${heading}${tableOf(rows, from)}<p class="key">${key.join('')}</p><div ` +
+    `class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`
+  )
 }
 
 function plots(series: readonly Series[], colourOf: (policy: string) => string): string[] {

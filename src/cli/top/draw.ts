@@ -122,7 +122,9 @@ function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Fr
       tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isSevere(state)) ? 'bad' : 'warn',
     },
     {
-      text: ` · ${count(fleet.running)} running · ${rate(fleet.requestsPerS)} requests/s · longest queue ${seconds(fleet.longestS)}`,
+      text:
+        ` · ${count(fleet.running)} running · ${rate(fleet.requestsPerS)} requests/s · longest queue ` +
+        `${seconds(fleet.longestS)}`,
     },
     { text: selection.only === '' ? '' : ` · only: ${selection.only}`, tone: 'warn' },
   ]

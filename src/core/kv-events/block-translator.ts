@@ -64,7 +64,8 @@ export class BlockTranslator {
   }
 
   /**
-   * Of models with several kinds of attention the first dense group stands for all: no engine finds more of a prompt than
+   * Of models with several kinds of attention the first dense group stands for all: no engine finds more of a prompt
+   * than
    * there, while what has left a window is missing in the others. The first of any kind stands in till one is heard of.
    */
   #follows({ group, attention }: BlocksStored): boolean {

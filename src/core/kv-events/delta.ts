@@ -23,7 +23,8 @@ export interface KvEventDelta {
 }
 
 /**
- * `resync`: steps are missing; send the whole picture. `stale`: a later bridge feeds this engine. `unknown`: the pool has
+ * `resync`: steps are missing; send the whole picture. `stale`: a later bridge feeds this engine. `unknown`: the pool
+ * has
  * no such engine. `block_tokens`: the pool's blocks have another size.
  */
 export type KvEventDeltaState = 'ok' | 'resync' | 'stale' | 'unknown' | 'block_tokens'

@@ -35,7 +35,8 @@ const show = (value: unknown): string => (JSON.stringify(value) ?? String(value)
 
 function refuse(what: string): never {
   throw new VocabularyError(
-    `${what}. Only byte-level BPE can be followed exactly: leave \`tokenizer\` out for this pool, and prompts are measured in bytes`,
+    `${what}. Only byte-level BPE can be followed exactly: leave \`tokenizer\` out for this pool, and prompts ` +
+      'are measured in bytes',
   )
 }
 

@@ -119,13 +119,16 @@ type Measured = Omit<PromptProfile, 'stages'>
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
 const DEFAULT_BYTES_PER_TOKEN = 4
 /**
- * Bytes that get blocks when measuring in bytes, all texts of a batch together: some 2 million tokens, more than engines
+ * Bytes that get blocks when measuring in bytes, all texts of a batch together: some 2 million tokens, more than
+ * engines
  * have room for. What follows counts by its length alone. 31 MB would take 65 ms to hash and half of a usual index.
  */
 const MAX_HASHED_BYTES = 8 * 1024 * 1024
 /**
- * Encoders of speech read windows of 30 seconds, the last one filled up, 1500 positions each. How long an upload is nobody
- * knows without decoding it: these are 16 kB a second, MP3 at 128 kbit/s, or half of what plain 16-bit sound at 16 kHz takes.
+ * Encoders of speech read windows of 30 seconds, the last one filled up, 1500 positions each. How long an upload is
+ * nobody
+ * knows without decoding it: these are 16 kB a second, MP3 at 128 kbit/s, or half of what plain 16-bit sound at 16 kHz
+ * takes.
  */
 const WINDOW_TOKENS = 1500
 const WINDOW_BYTES = 480_000

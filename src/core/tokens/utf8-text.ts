@@ -10,8 +10,10 @@ const TEXTS: ReadonlySet<string> = new Set(['content', 'text', 'output'])
 const NONE: ReadonlySet<string> = new Set()
 
 /**
- * Replaces the marks in a parsed request, in place: by the text as it is where the readers of prompts look for one, and by
- * a string everywhere else. Returns how many it found: a mark that became a name, or whose member a later one of the same
+ * Replaces the marks in a parsed request, in place: by the text as it is where the readers of prompts look for one,
+ * and by
+ * a string everywhere else. Returns how many it found: a mark that became a name, or whose member a later one of the
+ * same
  * name has replaced, is not among them.
  */
 export function restoreTexts(request: object, textOf: TextOfMark): number {

@@ -7,8 +7,10 @@ import type { AttemptFailed, AttemptContext } from '../classify.ts'
 const ANSWER_MS = 1_000
 
 /**
- * The failure of a last leg, or that of the engine it was to fetch from, where that one is gone: a decode engine that gets
- * nothing from there answers 500 (vLLM with NIXL) and is well. Without this a prefill engine's death opens the circuits of
+ * The failure of a last leg, or that of the engine it was to fetch from, where that one is gone: a decode engine that
+ * gets
+ * nothing from there answers 500 (vLLM with NIXL) and is well. Without this a prefill engine's death opens the
+ * circuits of
  * all that were to fetch from it. Never rejects.
  */
 export async function attributeFailure(

@@ -1,4 +1,7 @@
-/** The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when the prefill asks for it. */
+/**
+ * The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when
+ * the prefill asks for it.
+ */
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
@@ -20,7 +23,10 @@ export interface EncodeItem {
 /** Parts of chats that an encoder reads, by the field that holds their content. */
 const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
 
-/** In the order of the request; an item that stands there twice is one. Never throws: what is no item is left to the engine. */
+/**
+ * In the order of the request; an item that stands there twice is one. Never throws: what is no item is left to the
+ * engine.
+ */
 export function itemsOf(json: Json): readonly EncodeItem[] {
   const found = new Map<string, EncodeItem>()
   for (const list of [json['messages'], json['input']]) {
@@ -113,7 +119,10 @@ export function itemsToEncode(exchange: Exchange, route: PoolRoute): number {
 
 type Broken = Exclude<LegOutcome, { readonly answer: unknown }>
 
-/** One request an item, some at a time. null: all is encoded; else the first thing that went wrong, and the rest is called off. */
+/**
+ * One request an item, some at a time. null: all is encoded; else the first thing that went wrong, and the rest is
+ * called off.
+ */
 export async function encodeStage(attempt: AttemptContext, encoders: readonly string[]): Promise<Broken | null> {
   const { exchange, ports, placed, stages } = attempt
   const { route } = placed
@@ -161,7 +170,10 @@ interface Work {
   readonly signal: AbortSignal
 }
 
-/** As vLLM's `disagg_epd_proxy.py` asks: a chat of the item alone, one token, under an id of its own that names its parent. */
+/**
+ * As vLLM's `disagg_epd_proxy.py` asks: a chat of the item alone, one token, under an id of its own that names its
+ * parent.
+ */
 function encode(attempt: AttemptContext, { item, at, target, signal }: Work): Promise<LegOutcome> {
   const { exchange, placed } = attempt
   const { model } = exchange.admission(placed.route)

@@ -1,4 +1,7 @@
-/** Puts a first token that was made elsewhere in front of a completion, and makes a chat's answer of it where that was asked for. */
+/**
+ * Puts a first token that was made elsewhere in front of a completion, and makes a chat's answer of it where that was
+ * asked for.
+ */
 import type { AnswerTransform } from '../relay/transform.ts'
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,6 +1,8 @@
 /**
- * LMCache's prefill/decode protocol (`disagg_proxy_server.py`, production-stack#890): the prefill engine pushes its KV cache
- * to the decode engine that the request names, and its first token is part of the answer. Both legs are completions of ids.
+ * LMCache's prefill/decode protocol (`disagg_proxy_server.py`, production-stack#890): the prefill engine pushes its KV
+ * cache
+ * to the decode engine that the request names, and its first token is part of the answer. Both legs are completions of
+ * ids.
  */
 import type { LmcacheReceiver } from '../../config.ts'
 import { OriginError, type EngineTarget } from '../../ports.ts'
@@ -10,7 +12,9 @@ import { hasBackslashKey } from '../backslash-keys.ts'
 import { changeOf } from './first-token.ts'
 import { callLeg, type LegOutcome, wholeLeg, type LegResult } from './legs.ts'
 
-/** Mean the same on `/v1/completions` and change nothing of where an answer is cut: carried to both legs as they are. */
+/**
+ * Mean the same on `/v1/completions` and change nothing of where an answer is cut: carried to both legs as they are.
+ */
 const CARRIED: ReadonlySet<string> = new Set([
   'model',
   'temperature',
@@ -149,7 +153,8 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   const receiver = placed.route.pool.split.lmcache.receivers[placed.engine.id]
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
   const json = edited(attempt)
-  // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no salt; the bytes are right.
+  // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no
+  // salt; the bytes are right.
   if (hasBackslashKey(json)) return { last: wholeLeg(attempt, ['handover=misread']) }
   const split: Split = { attempt, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
@@ -241,7 +246,10 @@ function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readon
   }
 }
 
-/** One token less than the client asked for: that one is made. `null` says what absence says of a chat: up to the context's end. */
+/**
+ * One token less than the client asked for: that one is made. `null` says what absence says of a chat: up to the
+ * context's end.
+ */
 function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
   const limit = tokenLimit(attempt.exchange.path, json)
   const least = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}

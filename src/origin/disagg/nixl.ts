@@ -18,7 +18,8 @@ type Json = Readonly<Record<string, unknown>>
 const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
 
 /**
- * The parameters for the decode leg as JSON text, as the prefill engine gave them but for a host that cannot be reached;
+ * The parameters for the decode leg as JSON text, as the prefill engine gave them but for a host that cannot be
+ * reached;
  * null: it holds nothing (an older engine, another connector), and the decode engine computes the prompt itself.
  */
 export function decodeParams(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {

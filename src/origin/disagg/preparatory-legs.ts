@@ -1,4 +1,7 @@
-/** Prefill on one engine, then the client's own request with what the prefill engine handed over (connectors `nixl` and `response`). */
+/**
+ * Prefill on one engine, then the client's own request with what the prefill engine handed over (connectors `nixl` and
+ * `response`).
+ */
 import type { EngineTarget } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
 import { callLeg, type LegAnswer, type LegResult, wholeLeg } from './legs.ts'
@@ -27,7 +30,8 @@ const DROPPED = [
 ] as const
 
 /**
- * What a prefill leg has otherwise than the client's request: one token, in one piece, and nothing that delays it. Whatever
+ * What a prefill leg has otherwise than the client's request: one token, in one piece, and nothing that delays it.
+ * Whatever
  * makes the prompt (messages, tools, template arguments, salt) stays, or the decode engine would be given other blocks.
  */
 export function prefillEdit(path: string, json: Json, params: Readonly<Record<string, string>>): BodyEdit {
@@ -80,7 +84,10 @@ function carried({ json }: LegAnswer, { placed }: AttemptContext, prefill: Engin
   }
 }
 
-/** Runs the legs before the answer of a split or staged placement, in order. Rejects only with what is nobody's failure: the client is gone. */
+/**
+ * Runs the legs before the answer of a split or staged placement, in order. Rejects only with what is nobody's
+ * failure: the client is gone.
+ */
 export async function runPreparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
   const { placement, route } = attempt.placed
   if (placement.kind === 'staged') {

@@ -6,7 +6,10 @@ import type { EngineTarget, Origin } from '../../ports.ts'
 import { requestJson, readAs } from './client.ts'
 import type { CachedPrompt, CacheSource, Call } from './source.ts'
 
-/** Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
+/**
+ * Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once
+ * LMCache#4471 is in.
+ */
 const lookupAnswer = z.object({
   layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))),
 })

@@ -151,7 +151,10 @@ export class CacheLookups {
     }
   }
 
-  /** How lookups ended so far; null: none are made for this pool. A registry answers lookups itself and counts skips only. */
+  /**
+   * How lookups ended so far; null: none are made for this pool. A registry answers lookups itself and counts skips
+   * only.
+   */
   counts(route: PoolRoute): PoolLookupCounts | null {
     const way = this.#pools.get(route) ?? null
     return way && { ...way.lookup?.counts, skipped: way.skips.counts }

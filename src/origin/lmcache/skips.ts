@@ -1,6 +1,7 @@
 /**
  * Why no lookup was made where the policy reads one. `circuit_open`: LMCache failed too often. `tokenize_paused`: no
- * engine may be asked for token ids now. `tokenize_late`: the budget ran out while an engine was asked. `tokenize_failed`:
+ * engine may be asked for token ids now. `tokenize_late`: the budget ran out while an engine was asked.
+ * `tokenize_failed`:
  * the engine gave no ids. `unsupported`: an adapter, pictures or sound, or several prompts in one request.
  */
 export type SkipReason = 'circuit_open' | 'tokenize_paused' | 'tokenize_late' | 'tokenize_failed' | 'unsupported'

@@ -110,7 +110,10 @@ export async function fetchRegionDigests(
   return others
 }
 
-/** Without what was told by us: two gateways that name each other would tell each other more and more of themselves. null: there is nothing else. */
+/**
+ * Without what was told by us: two gateways that name each other would tell each other more and more of themselves.
+ * null: there is nothing else.
+ */
 export function othersIn(told: RegionDigestReply, own: string): RegionDigestReply | null {
   const regionDigests = told.regionDigests.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
   return regionDigests.length === 0 && told.regionDigests.length > 0 ? null : { ...told, regionDigests }

@@ -10,7 +10,10 @@ const WAYS_KEPT = 8
 
 /** Beyond a queue of two stands a burst, which ends, and not a load that stays. */
 const MOST_PRESSURE = 8
-/** News are seconds old, and all edges have the same: asked in full, the price sends everybody from one region to the next. */
+/**
+ * News are seconds old, and all edges have the same: asked in full, the price sends everybody from one region to the
+ * next.
+ */
 const PRESSURE_SHARE = 0.25
 
 type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
@@ -112,7 +115,10 @@ export class RegionEstimator {
     }
   }
 
-  /** The prompt goes there: until its first token comes, or more is heard, those who come later wait for it. null: nothing is known. */
+  /**
+   * The prompt goes there: until its first token comes, or more is heard, those who come later wait for it. null:
+   * nothing is known.
+   */
   sent(prompt: Prompt, blockTokens: number, rttMs: number | null): InFlightPrompt | null {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null

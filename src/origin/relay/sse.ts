@@ -89,7 +89,10 @@ function messageOf(failure: AttemptFailure): string {
 
 /** Where server-sent events begin and end (WHATWG HTML, 9.2.6), over bytes that arrive cut anywhere. */
 
-/** Did a stream say that it is complete? OpenAI's streams end in `data: [DONE]`; an engine that broke may end cleanly without it. */
+/**
+ * Did a stream say that it is complete? OpenAI's streams end in `data: [DONE]`; an engine that broke may end cleanly
+ * without it.
+ */
 
 /** The mark, the blank line, and room for a comment or two behind it. */
 const KEPT_BYTES = 128

@@ -18,7 +18,8 @@ export interface Tap {
   readonly done: boolean
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
   /**
-   * Does this range hold one `data` line or comment, no more and no less? It is counted then, and passes as it is; the caller
+   * Does this range hold one `data` line or comment, no more and no less? It is counted then, and passes as it is; the
+   * caller
    * has made sure that it does not speak of usage. false: `take` it.
    */
   takesWhole(bytes: Uint8Array, from: number, to: number): boolean
@@ -238,7 +239,9 @@ class UsageStrippingTap implements Tap {
 
 const utf8 = new TextDecoder()
 
-/** The usage in the record that closes a stream asked with `include_usage`: usage, and no choice. null: another event. */
+/**
+ * The usage in the record that closes a stream asked with `include_usage`: usage, and no choice. null: another event.
+ */
 function usageRecord(event: Uint8Array): Readonly<Record<string, unknown>> | null {
   const text = utf8.decode(event)
   const from = text.indexOf('{')

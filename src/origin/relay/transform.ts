@@ -12,7 +12,10 @@ export interface AnswerTransform {
   usage(counted: Usage): Usage
 }
 
-/** Passes an answer like any other, then changes it event by event: the same tap, limits and error event as without a change. */
+/**
+ * Passes an answer like any other, then changes it event by event: the same tap, limits and error event as without a
+ * change.
+ */
 export function relayTransformed(answer: OriginAnswer, reply: RelayOptions, change: AnswerTransform): Response {
   // Without the client's socket the platform gives a stream to read; with it, it would write past us.
   const passed = answer.pass({ ...reply, scope: { ...reply.scope, client: null } })

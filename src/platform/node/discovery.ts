@@ -96,7 +96,9 @@ export class Discovery {
     if (String(left) !== this.#left && left.length > 0)
       this.#parts.log.warn('engines_left_out', {
         engines: left,
-        next: 'They get no requests, having the id or the address of another engine of their cluster: give each pattern an id and a name of its own.',
+        next:
+          'They get no requests, having the id or the address of another engine of their cluster: give each ' +
+          'pattern an id and a name of its own.',
       })
     this.#left = String(left)
     return this.#withoutSelf(written, config)
@@ -115,7 +117,9 @@ export class Discovery {
     if (String(own) !== this.#own && own.length > 0)
       this.#parts.log.warn('peer_is_self', {
         engines: own,
-        next: 'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of their own.',
+        next:
+          'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of ' +
+          'their own.',
       })
     this.#own = String(own)
     if (own.length === 0) return config

@@ -92,10 +92,10 @@ const BETWEEN = [
   "'T ",
   "' ",
 ] as const
-const SYLLABLES =
-  'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness al ic ous est st ch sh th qu ar el om ur y a e i o u'.split(
-    ' ',
-  )
+const SYLLABLES = (
+  'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness ' +
+  'al ic ous est st ch sh th qu ar el om ur y a e i o u'
+).split(' ')
 /** Longer than any word that is cached or merged by scanning. */
 const LONG_CHARS = 150
 

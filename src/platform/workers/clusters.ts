@@ -77,7 +77,8 @@ class IsolateCluster extends LocalCluster {
     if (drain !== undefined) {
       throw new Failure(
         'bad_value',
-        `'${drain.engine}' is another gateway, and on Workers a gateway cannot be drained. Set \`weight: 0\` on its cluster, or drain it there.`,
+        `'${drain.engine}' is another gateway, and on Workers a gateway cannot be drained. Set \`weight: 0\` ` +
+          'on its cluster, or drain it there.',
         { param: 'engine' },
       )
     }

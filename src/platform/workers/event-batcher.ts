@@ -17,8 +17,10 @@ const MAX_BATCH = 1_000
 const MAX_QUEUED = 10_000
 
 /**
- * Booking events of all requests of one isolate for one object, until a call carries them. Plain data: on Workers no promise
- * and no stub may pass from one request to another. A call that failed returns its batch, and a batch without an answer is
+ * Booking events of all requests of one isolate for one object, until a call carries them. Plain data: on Workers no
+ * promise
+ * and no stub may pass from one request to another. A call that failed returns its batch, and a batch without an
+ * answer is
  * sent again: events are harmless when repeated.
  */
 export class EventBatcher {
@@ -49,7 +51,8 @@ export class EventBatcher {
   }
 
   /**
-   * Time that the carrier may still wait, ms: another call carried the queue, so its events are younger than `withinMs`. The
+   * Time that the carrier may still wait, ms: another call carried the queue, so its events are younger than
+   * `withinMs`. The
    * carrier promises to come back by then. 0: the carrier must make its call.
    */
   lingerMs(withinMs: number): number {

@@ -70,7 +70,10 @@ export class ReaderSource implements ByteSource {
   }
 }
 
-/** A lock that is released rejects its `closed` with an error. Nobody reads it, and to write down its stack is most of what it costs. */
+/**
+ * A lock that is released rejects its `closed` with an error. Nobody reads it, and to write down its stack is most of
+ * what it costs.
+ */
 export function unlock(lock: { releaseLock(): void }): void {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
@@ -124,7 +127,10 @@ function mayFollow(held: readonly Uint8Array[]): boolean {
 
 /** A blank line: ends an incomplete event, and has no effect between two events. */
 const BLANK = new Uint8Array([10, 10])
-/** Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the booking. */
+/**
+ * Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the
+ * booking.
+ */
 const LAST_WRITE_MS = 2_000
 
 /** workerd copies the bytes; JavaScript runs again when the body has ended or broken. */

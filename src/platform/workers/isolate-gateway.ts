@@ -16,7 +16,8 @@ interface Waiting extends Timer {
 }
 
 /**
- * All alarms of one request on as few timers as can be: five set and cleared are a twentieth of what a small request costs
+ * All alarms of one request on as few timers as can be: five set and cleared are a twentieth of what a small request
+ * costs
  * workerd, and hardly any rings. A clock for several requests is not to be had: on Workers a
  * timer belongs to the request that set it.
  */
@@ -111,7 +112,9 @@ export class IsolateGateway {
     }
   }
 
-  /** A configuration whose vocabularies cannot be had does not start; one that runs goes on. null: none ever started. */
+  /**
+   * A configuration whose vocabularies cannot be had does not start; one that runs goes on. null: none ever started.
+   */
   async #gatewayOf(config: Config, env: GatewayEnv): Promise<Gateway | null> {
     if (this.#built?.config === config) return this.#built.gateway
     const vocabularies = await this.#vocabularies(config, env)
@@ -145,7 +148,8 @@ const NO_VOCABULARY = new Failure(
 )
 const MISSING = new Failure(
   'not_configured',
-  `This gateway has no configuration: set the variable or secret FIRSTLIGHT_CONFIG, or put the key ${CONFIG_KEY} into a KV namespace bound as CONFIG.`,
+  'This gateway has no configuration: set the variable or secret FIRSTLIGHT_CONFIG, or put the key ' +
+    `${CONFIG_KEY} into a KV namespace bound as CONFIG.`,
 )
 const INVALID = new Failure(
   'not_configured',

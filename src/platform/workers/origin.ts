@@ -87,7 +87,10 @@ function bodyOf({ method, body }: OriginRequest): BodyInit | null {
   return body.length === 1 ? (body[0] as Uint8Array<ArrayBuffer>) : new Blob(body as Uint8Array<ArrayBuffer>[])
 }
 
-/** workerd has one error for nearly every way a connection can fail, refused ones too; only a name it cannot resolve differs. */
+/**
+ * workerd has one error for nearly every way a connection can fail, refused ones too; only a name it cannot resolve
+ * differs.
+ */
 function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
   const text = String(cause)
   const failure = /internal error|resolve|DNS/i.test(text) ? 'connect' : 'reset'

@@ -1,5 +1,6 @@
 /**
- * Reads request bodies. workerd gives each chunk as an object of its own, in memory for the largest: 300,000 chunks of one
+ * Reads request bodies. workerd gives each chunk as an object of its own, in memory for the largest: 300,000 chunks of
+ * one
  * byte took 1.8 GB. Reads into a buffer of the caller's that wait until it is full cost by the byte.
  */
 import type { HeldBytes } from '../../api/body-memory.ts'

@@ -9,7 +9,10 @@ interface Answered {
   gone(reason: unknown): void
 }
 
-/** What may break off a request to an engine: the client, and the limit for the first byte. One listener and one alarm, from its start to its end. */
+/**
+ * What may break off a request to an engine: the client, and the limit for the first byte. One listener and one alarm,
+ * from its start to its end.
+ */
 export class UpstreamGuard {
   /** Breaks off the fetch. */
   readonly controller = new AbortController()

@@ -67,7 +67,8 @@ export function lawFromTotals(totals: readonly Totals[]): StepLaw {
   }
   if (prefill.length < LEAST_STRETCHES || decode.length < LEAST_STRETCHES)
     throw new RangeError(
-      `only ${prefill.length} intervals with finished prefills and ${decode.length} with tokens; at least ${LEAST_STRETCHES} of each are needed`,
+      `only ${prefill.length} intervals with finished prefills and ${decode.length} with tokens; at least ` +
+        `${LEAST_STRETCHES} of each are needed`,
     )
   const first = straight(prefill)
   const next = straight(decode)

@@ -109,7 +109,8 @@ export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: nu
   const { maxModelLen } = serving.settings.limits
   if (maxTokens !== null && maxTokens > maxModelLen) {
     throw badRequest(
-      `max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLen}. Please request fewer output tokens.`,
+      `max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLen}. Please request fewer ` +
+        'output tokens.',
       'max_tokens',
       maxTokens,
     )
@@ -117,7 +118,8 @@ export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: nu
   const context = `This model's maximum context length is ${maxModelLen} tokens. However, `
   if (prompt.length >= maxModelLen) {
     throw badRequest(
-      `${context}your prompt contains at least ${maxModelLen + 1} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.`,
+      `${context}your prompt contains at least ${maxModelLen + 1} input tokens, which exceeds this limit even ` +
+        'without any output tokens. Please reduce the length of the input prompt.',
       'input_tokens',
       maxModelLen + 1,
     )
@@ -125,7 +127,9 @@ export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: nu
   if (maxTokens !== null && prompt.length + maxTokens > maxModelLen) {
     const least = maxModelLen - maxTokens + 1
     throw badRequest(
-      `${context}you requested ${maxTokens} output tokens and your prompt contains at least ${least} input tokens, for a total of at least ${maxModelLen + 1} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`,
+      `${context}you requested ${maxTokens} output tokens and your prompt contains at least ${least} input ` +
+        `tokens, for a total of at least ${maxModelLen + 1} tokens. Please reduce the length of the input prompt ` +
+        'or the number of requested output tokens.',
       'input_tokens',
       least,
     )

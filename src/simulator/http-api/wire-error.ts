@@ -92,8 +92,10 @@ export const busy = (kind: 'requests' | 'tokens'): WireError =>
     503,
     'Service Unavailable',
     kind === 'requests'
-      ? 'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.'
-      : 'The engine currently has a large prefill backlog and cannot accept new requests. Please try again later or on a different instance.',
+      ? 'The engine is currently busy and cannot accept new requests. Please try again later or on a different ' +
+          'instance.'
+      : 'The engine currently has a large prefill backlog and cannot accept new requests. Please try again later ' +
+          'or on a different instance.',
   )
 
 export const internalError = (): WireError => new WireError(500, 'InternalServerError', 'Internal server error')

@@ -73,9 +73,12 @@ const qps = kvawareWith('qps_fallback', 0)
 
 const experiment1: PresetKind = {
   name: 'experiment-1',
-  doc: 'production-stack#670, experiment 1: multi-round QA on 2 x RTX 3090 with Qwen2-7B, 10 rounds a user, at most 20 unfinished, answers of 65 tokens (as its output rate implies).',
+  doc:
+    'production-stack#670, experiment 1: multi-round QA on 2 x RTX 3090 with Qwen2-7B, 10 rounds a user, at most ' +
+    '20 unfinished, answers of 65 tokens (as its output rate implies).',
   notes: [
-    'Published means of TTFT: ttft 0.3968 s, kvaware 0.4788 s, qps 0.5119 s. With as much LMCache as its page has; all fits the GPUs, so nothing is ever loaded from it.',
+    'Published means of TTFT: ttft 0.3968 s, kvaware 0.4788 s, qps 0.5119 s. With as much LMCache as its page ' +
+      'has; all fits the GPUs, so nothing is ever loaded from it.',
   ],
   parts: () => [
     {
@@ -146,9 +149,12 @@ export function publishedMean(result: RunResult): Readonly<Record<string, number
 
 const experiment2: PresetKind = {
   name: 'experiment-2',
-  doc: 'production-stack#670, experiment 2: 100 prompts of one fixed prefix and 20,000 random words, 5 in flight, one token of output, 2 x RTX 3090 with Qwen2-7B.',
+  doc:
+    'production-stack#670, experiment 2: 100 prompts of one fixed prefix and 20,000 random words, 5 in flight, ' +
+    'one token of output, 2 x RTX 3090 with Qwen2-7B.',
   notes: [
-    'Published: ttft 2498 ms, qps 3067 ms, kvaware 5314 ms: means over 100 slots of which its script wrote 19. `as_published_ms` repeats that; ttft_mean is the true mean.',
+    'Published: ttft 2498 ms, qps 3067 ms, kvaware 5314 ms: means over 100 slots of which its script wrote 19. ' +
+      '`as_published_ms` repeats that; ttft_mean is the true mean.',
   ],
   parts: () => [
     {
@@ -184,7 +190,8 @@ function blocks(name: string, doc: string, vary: { readonly prompt: number; read
     name,
     doc: `ai-dynamo/dynamo#1731: 8 x L40S with an 8B model, ISL 7000, OSL 100, 10 prefixes of half the ISL; ${doc}`,
     notes: [
-      'Its authors publish plots only. Rows `booked_after` separate choosing from booking: what one atomic step is worth.',
+      'Its authors publish plots only. Rows `booked_after` separate choosing from booking: what one atomic ' +
+        'step is worth.',
     ],
     parts: () =>
       [10, 20].map((concurrency) => ({
@@ -211,7 +218,9 @@ function blocks(name: string, doc: string, vary: { readonly prompt: number; read
 
 const burst: PresetKind = {
   name: 'burst',
-  doc: 'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S; does a router see what it has just done?',
+  doc:
+    'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S; does a router see what it has just ' +
+    'done?',
   notes: ['Overlap weight 0 balances blocks alone, as its authors advise for bursts.'],
   parts: () => [
     {

@@ -42,7 +42,9 @@ export function checkExposure(
     if (wide.length === 0) continue
     found.warn('event_sockets', `reachable from other hosts: ${wide.join(', ')}`, {
       costs: 'They have no authentication and expose the token ids of every prompt.',
-      next: 'Bind them to 127.0.0.1 in --kv-events-config and run firstlight bridge beside the engine, or block their ports by firewall.',
+      next:
+        'Bind them to 127.0.0.1 in --kv-events-config and run firstlight bridge beside the engine, or block ' +
+        'their ports by firewall.',
     })
   }
 }
@@ -51,8 +53,11 @@ const WORDS = {
   dev_mode: {
     message: 'development endpoints are open',
     costs:
-      'Anyone who reaches the port can stop the engine (/sleep, /pause), empty its cache (/reset_prefix_cache) and call its workers (/collective_rpc), without a key.',
-    next: 'Start it without VLLM_SERVER_DEV_MODE=1, or restrict the port to the gateway. The gateway uses only GET /is_paused.',
+      'Anyone who reaches the port can stop the engine (/sleep, /pause), empty its cache (/reset_prefix_cache) ' +
+      'and call its workers (/collective_rpc), without a key.',
+    next:
+      'Start it without VLLM_SERVER_DEV_MODE=1, or restrict the port to the gateway. The gateway uses only GET ' +
+      '/is_paused.',
   },
   adapter_loading: {
     message: 'adapters can be loaded over HTTP',

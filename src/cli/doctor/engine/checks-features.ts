@@ -169,7 +169,9 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   if (on.length === 0) {
     return found.note('kv_events', 'not published', {
       costs: 'Its cached prefixes are estimated and corrected by responses, not known.',
-      next: `vllm serve … --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557","replay_endpoint":"tcp://127.0.0.1:5558"}'`,
+      next:
+        'vllm serve … --kv-events-config ' +
+        `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557","replay_endpoint":"tcp://127.0.0.1:5558"}'`,
     })
   }
   const missing = on.filter(({ replayEndpoint }) => replayEndpoint === null)
@@ -251,7 +253,9 @@ export function checkRole({ info, metrics }: EngineFacts, expected: Expected | n
   if (connectors.length > 0) return found.ok('kv_transfer', `${connectors.join(', ')}, role ${role}`)
   const remedy = {
     costs: 'The decode engine computes the prompt again.',
-    next: `vllm serve … --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"${role === 'prefill' ? 'kv_producer' : 'kv_consumer'}"}'`,
+    next:
+      'vllm serve … --kv-transfer-config ' +
+      `'{"kv_connector":"NixlConnector","kv_role":"${role === 'prefill' ? 'kv_producer' : 'kv_consumer'}"}'`,
   }
   if (info === null) found.note('kv_transfer', `no connector is visible, but the configured role is ${role}`, remedy)
   else found.problem('kv_transfer', `no connector, but the configured role is ${role}`, remedy)
@@ -263,7 +267,8 @@ export function checkKeepAlive({ idle }: EngineFacts, found: Findings): void {
   if ('openAfterMs' in idle)
     return found.ok(
       'keep_alive',
-      `idle connections stay open for more than ${(idle.openAfterMs / 1000).toFixed(0)} s; the gateway closes them after ${ours}`,
+      `idle connections stay open for more than ${(idle.openAfterMs / 1000).toFixed(0)} s; the gateway closes ` +
+        `them after ${ours}`,
     )
   const { closedAfterMs } = idle
   const seconds = `${(closedAfterMs / 1000).toFixed(1)} s`

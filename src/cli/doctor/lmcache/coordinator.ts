@@ -208,7 +208,9 @@ function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheEx
   if (model === null || models.includes(model)) return
   found.warn('lmcache_model', `no key of ${model} among the first ${keys.length}`, {
     costs: 'If none appears, every lookup is empty.',
-    next: 'LMCache uses vLLM’s --model (`root` of /v1/models) as the model name, not --served-model-name: see lmcache.model.',
+    next:
+      'LMCache uses vLLM’s --model (`root` of /v1/models) as the model name, not --served-model-name: see ' +
+      'lmcache.model.',
   })
 }
 
@@ -238,7 +240,9 @@ async function checkLookup(
   if (budgetMs !== undefined && asked.tookMs > budgetMs) {
     found.warn('lookup', `takes ${took}, the budget is ${budgetMs} ms`, {
       costs: 'Late lookups are not used.',
-      next: `Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than later ones.`,
+      next:
+        'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than later ' +
+        'ones.',
     })
   } else found.ok('lookup', `answered in ${took}`)
 }

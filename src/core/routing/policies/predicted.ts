@@ -22,7 +22,9 @@ const options = {
     default: 1,
     min: 0,
     max: 10,
-    doc: 'Weight of the delay that new prefill work causes for other requests. The delay grows with the queues, so that a full fleet saves work.',
+    doc:
+      'Weight of the delay that new prefill work causes for other requests. The delay grows with the queues, so ' +
+      'that a full fleet saves work.',
   },
   barrierS: {
     default: 0.1,
@@ -71,7 +73,9 @@ const options = {
     default: 0.005,
     min: 0,
     max: 10,
-    doc: 'Engines within this cost of the best, and with as much of the prompt cached, are used in rotation. An imperceptible difference must not starve one of them.',
+    doc:
+      'Engines within this cost of the best, and with as much of the prompt cached, are used in rotation. An ' +
+      'imperceptible difference must not starve one of them.',
   },
   temperature: {
     default: 0,
@@ -139,7 +143,9 @@ const costTable = new CostTable([
  */
 export const predicted: PolicyKind = {
   name: 'predicted',
-  doc: 'Lowest expected seconds: network, queued and new prefill work by the engine’s learned cost model, loads from slower tiers, decode interference, memory pressure.',
+  doc:
+    'Lowest expected seconds: network, queued and new prefill work by the engine’s learned cost model, loads ' +
+    'from slower tiers, decode interference, memory pressure.',
   source: 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
   options,
   create(given) {
@@ -208,7 +214,8 @@ function meanQueued(candidates: readonly Seen[]): number {
 }
 
 /**
- * Largest number of leading tokens of the prompt that live requests hold on any engine. Computing them on another engine
+ * Largest number of leading tokens of the prompt that live requests hold on any engine. Computing them on another
+ * engine
  * is no wasted work, because the next request with the same prefix finds a copy there.
  */
 function maxLiveTokens(candidates: readonly Seen[]): number {

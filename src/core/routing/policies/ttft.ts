@@ -8,7 +8,9 @@ const options = {
   cache: {
     default: 'any',
     values: ['any', 'lookup'],
-    doc: 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).',
+    doc:
+      'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the ' +
+      'fallback decides).',
   },
 } as const
 

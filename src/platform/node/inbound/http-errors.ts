@@ -51,7 +51,10 @@ export const CONNECTIONS_FULL = ((): string => {
   const { status, type, code } = failures.connections_full
   const message = 'The gateway has as many client connections as it can serve. Try again shortly.'
   const body = JSON.stringify({ error: { message, type, param: null, code } })
-  return `HTTP/1.1 ${status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nretry-after: 1\r\nx-should-retry: true\r\nconnection: close\r\n\r\n${body}`
+  return (
+    `HTTP/1.1 ${status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: ` +
+    `${body.length}\r\nretry-after: 1\r\nx-should-retry: true\r\nconnection: close\r\n\r\n${body}`
+  )
 })()
 
 interface Exchange {
@@ -126,7 +129,8 @@ export class HttpErrors {
     if (!socket.writable || broken?.outgoing.headersSent) return void socket.destroy()
     const body = errorBody(reason)
     socket.end(
-      `HTTP/1.1 ${STATUS_LINES[failures[reason].status]!}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+      `HTTP/1.1 ${STATUS_LINES[failures[reason].status]!}\r\ncontent-type: application/json\r\ncontent-length: ` +
+        `${body.length}\r\nconnection: close\r\n\r\n${body}`,
     )
   }
 

@@ -112,7 +112,8 @@ export class NodeBody {
     this.#stop?.(
       new Failure(
         'body_too_large',
-        `The request body has more than ${FREE_CHUNKS} chunks of less than ${BYTES_PER_CHUNK} bytes. Send larger chunks.`,
+        `The request body has more than ${FREE_CHUNKS} chunks of less than ${BYTES_PER_CHUNK} bytes. Send ` +
+          'larger chunks.',
       ),
     )
     this.giveBack()

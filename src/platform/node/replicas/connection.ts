@@ -69,7 +69,8 @@ export class Link {
   }
 
   /**
-   * Runs a script. Rejects if the connection fails or the server answers with an error. `pool` names the slot of the keys,
+   * Runs a script. Rejects if the connection fails or the server answers with an error. `pool` names the slot of the
+   * keys,
    * because each node of a cluster loads scripts of its own; null: sends the script in full.
    */
   async run(name: ScriptName, pool: string | null, script: Script): Promise<unknown> {
@@ -171,7 +172,8 @@ const ADVICE: readonly (readonly [start: string, next: string])[] = [
   ['OOM', 'Raise `maxmemory` of the server.'],
 ]
 const UNREACHABLE =
-  'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check `replicas.url`.'
+  'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
+  '`replicas.url`.'
 
 /** Logs each change of the server's state once. */
 export class ServerLog {

@@ -110,7 +110,10 @@ export class Following {
     if (kept.includes(false) && this.isCurrent) this.resync()
   }
 
-  /** Forgets replicas that could not be followed for longer than their bookings live. The next snapshot adds them again. */
+  /**
+   * Forgets replicas that could not be followed for longer than their bookings live. The next snapshot adds them
+   * again.
+   */
   expire(awayMs: number): void {
     const { size } = this.#peers
     for (const [replica, { bookings }] of this.#peers)

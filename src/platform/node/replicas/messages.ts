@@ -227,7 +227,9 @@ export function readHeader(message: string): Header | null {
   return { number, replica: message.slice(end + 1, next), events: message.slice(next + 1) }
 }
 
-/** Valid events of a list. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped. */
+/**
+ * Valid events of a list. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped.
+ */
 export function readEvents(json: string, invalid: (error: Error) => void): readonly PoolEvent[] {
   const events = parsed(json)
   if (Array.isArray(events)) return events.filter((event) => isEvent(event, invalid))

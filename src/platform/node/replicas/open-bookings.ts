@@ -132,7 +132,9 @@ export class OpenBookings {
     }
   }
 
-  /** Everything open, in its state when it is read: what ends meanwhile is left out, what begins is published anyway. */
+  /**
+   * Everything open, in its state when it is read: what ends meanwhile is left out, what begins is published anyway.
+   */
   *all(): Generator<readonly [operation: Operation, field: string, event: PoolEvent]> {
     // Copied: a booking that begins meanwhile is published by itself.
     const [drains, keys] = [Array.from(this.#drains), Array.from(this.#open.keys())]

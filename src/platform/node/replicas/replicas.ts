@@ -1,4 +1,7 @@
-/** Other gateways in front of the same engines, which exchange their bookings over a Valkey or Redis server. See docs/replicas.md. */
+/**
+ * Other gateways in front of the same engines, which exchange their bookings over a Valkey or Redis server. See
+ * docs/replicas.md.
+ */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { ResponseAffinity } from '../../../api/response-affinity.ts'

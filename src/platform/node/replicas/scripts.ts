@@ -1,8 +1,10 @@
 /**
- * Lua scripts that change the state of one pool on the server. Each is atomic: readers see the bookings of a replica and
+ * Lua scripts that change the state of one pool on the server. Each is atomic: readers see the bookings of a replica
+ * and
  * the number of the last message at one instant.
  *
- * KEYS: 1 number of the last message, 2 hash of the open bookings of this replica, 3 sorted set of replicas with the time
+ * KEYS: 1 number of the last message, 2 hash of the open bookings of this replica, 3 sorted set of replicas with the
+ * time
  * at which their presence expires. ARGV: 1 replica id, 2 generation, 3 channel, 4 lease in ms or last number seen.
  */
 
@@ -84,7 +86,9 @@ redis.call('ZREM', KEYS[3], ARGV[1])
 return send(0, '["leave"]')
 `
 
-/** Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant. */
+/**
+ * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
+ */
 const KEEP = `
 local known = redis.call('GET', KEYS[1])
 if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
