@@ -13,7 +13,7 @@ it('evicts the entry that was set longest ago', () => {
   ])
 })
 
-it('holds nothing with a limit of 0', () => {
+it('stores no entries if the limit is 0', () => {
   const map = new BoundedMap<string, number>(0)
   map.set('a', 1)
   expect(map.get('a')).toBeUndefined()

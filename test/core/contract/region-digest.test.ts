@@ -12,14 +12,14 @@ const engineEstimate = (changes: Partial<EngineEstimate> = {}): EngineEstimate =
   ...changes,
 })
 
-describe('what a pool lets expect', () => {
-  it('is nothing where nobody may be given a prompt', () => {
+describe('regionDigestOf', () => {
+  it('has no estimates if no engine accepts prompts', () => {
     const told = regionDigestOf([], facts)
     expect(told).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
     expect(estimateTtft(told, 1000, 0)).toBeNull()
   })
 
-  it('is the engine that is done first, and the one in the middle', () => {
+  it('reports the engine with the shortest wait and the median engine', () => {
     const told = regionDigestOf(
       [engineEstimate({ waitS: 3, queued: 2 }), engineEstimate({ waitS: 1, queued: 1 }), engineEstimate()],
       facts,
@@ -27,12 +27,12 @@ describe('what a pool lets expect', () => {
     expect(told).toMatchObject({ engines: 3, queued: 1, soonest: { waitS: 0 }, usual: { waitS: 1 } })
   })
 
-  it('counts a faster engine with a queue before a slow one without', () => {
+  it('prefers a fast engine with a queue to an idle slow engine', () => {
     const told = regionDigestOf([engineEstimate({ costModel: costModel(1e-3) }), engineEstimate({ waitS: 0.2 })], facts)
     expect(told.soonest?.waitS).toBe(0.2)
   })
 
-  it('takes no engine for the fastest that seemed so once', () => {
+  it('does not report an engine with low confidence as the fastest', () => {
     const told = regionDigestOf(
       [
         engineEstimate({ costModel: costModel(1e-6), confidence: 0.1 }),
@@ -43,7 +43,7 @@ describe('what a pool lets expect', () => {
     expect(told.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
   })
 
-  it('believes who has shown how fast it is', () => {
+  it('reports the fastest engine if its confidence is high', () => {
     expect(
       regionDigestOf(
         [engineEstimate({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => engineEstimate())],
@@ -53,10 +53,10 @@ describe('what a pool lets expect', () => {
   })
 })
 
-describe('what a prompt may hope for', () => {
+describe('estimateTtft', () => {
   const idle = regionDigestOf([engineEstimate(), engineEstimate()], facts)
 
-  it('is to compute what is not cached, and at least one token', () => {
+  it('charges uncached tokens, at least one', () => {
     expect(estimateTtft(idle, 1000, 600)).toMatchObject({
       prefillS: expect.closeTo(0.01 + 0.04),
       coldS: expect.closeTo(0.11),
@@ -65,12 +65,12 @@ describe('what a prompt may hope for', () => {
     expect(estimateTtft(idle, 1000, 5000)?.cachedTokens).toBe(999)
   })
 
-  it('is to be computed anew where the holder may be long in coming', () => {
+  it('assumes a cold prompt if the engines with the cache might all be busy', () => {
     const busy = regionDigestOf([engineEstimate({ waitS: 9 }), engineEstimate({ waitS: 9 }), engineEstimate()], facts)
     expect(estimateTtft(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
   })
 
-  it('never gets worse by what is cached', () => {
+  it('is never higher because of cached tokens', () => {
     const some = (most: number) => fc.integer({ min: 0, max: 1000 }).map((part) => (part * most) / 1000)
     const any = fc.record({
       waitS: some(100),

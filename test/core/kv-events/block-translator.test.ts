@@ -49,14 +49,14 @@ function measured(
   return Array.from({ length: blocks.length / 2 }, (_, at) => name(blocks[at * 2]!, blocks[at * 2 + 1]!))
 }
 
-describe('translating an engine’s blocks', () => {
-  it('names them as the gateway names the blocks of the same prompt', () => {
+describe('BlockTranslator', () => {
+  it('computes the same hashes as the gateway for the same prompt', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 50), blockTokens: 16 }))
     expect([...held.keys()]).toEqual(measured(span(5, 50)))
   })
 
-  it('goes on where another event ended, whatever the batch', () => {
+  it('continues a prompt from an earlier event, in any batch', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 96), blockTokens: 16 }
     tell(stored({ ...prompt, prompt: span(5, 48) }))
@@ -64,7 +64,7 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 96)))
   })
 
-  it('keeps salts and adapters apart as the gateway does', () => {
+  it('separates salts and adapters as the gateway does', () => {
     const { held, tell } = translator()
     const base = { prompt: span(5, 48), blockTokens: 16 }
     tell(
@@ -79,14 +79,14 @@ describe('translating an engine’s blocks', () => {
     expect(new Set(expected).size).toBe(9)
   })
 
-  it('reads a salt that carries its tag', () => {
+  it('reads a salt given as a tagged pair', () => {
     const { held, tell } = translator()
     const event = stored({ prompt: span(5, 16), blockTokens: 16 })
     tell({ ...event, extra_keys: [[['cache_salt', 'pepper']]] } as WireEvent)
     expect([...held.keys()]).toEqual(measured(span(5, 16), { salt: 'pepper' }))
   })
 
-  it('does not name what pictures or embeddings make, nor what follows', () => {
+  it('does not translate blocks with multimodal keys, nor their successors', () => {
     const { own, held, tell } = translator()
     const event = stored({ prompt: span(5, 64), blockTokens: 16 })
     tell({ ...event, extra_keys: [null, [['picture', 3]], null, null] } as WireEvent)
@@ -96,14 +96,14 @@ describe('translating an engine’s blocks', () => {
     expect(own.unnamed).toBe(5)
   })
 
-  it('leaves out what it cannot follow back to the beginning of a prompt', () => {
+  it('does not translate blocks whose ancestors are unknown', () => {
     const { own, held, tell } = translator()
     tell(stored({ prompt: span(5, 64), from: 2, blockTokens: 16 }))
     expect(held.size).toBe(0)
     expect(own.unnamed).toBe(2)
   })
 
-  it('keeps a block of which one of two copies is gone', () => {
+  it('keeps a block until its last copy is removed', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 16), blockTokens: 16 }
     tell(stored(prompt), stored(prompt), removed(prompt, 0))
@@ -112,7 +112,7 @@ describe('translating an engine’s blocks', () => {
     expect(held.size).toBe(0)
   })
 
-  it('takes blocks in main memory or on disk for no blocks of the device', () => {
+  it('ignores blocks in CPU memory or on disk', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 32), blockTokens: 16 }
     tell(stored({ ...prompt, medium: 'CPU' }))
@@ -121,14 +121,14 @@ describe('translating an engine’s blocks', () => {
     expect(held.size).toBe(2)
   })
 
-  it('follows one group of a model with several kinds of attention', () => {
+  it('follows one KV cache group if a model has several', () => {
     const { held, tell } = translator()
     const prompt = { prompt: span(5, 32), blockTokens: 16 }
     tell(stored(prompt), stored({ ...prompt, prompt: span(800, 32), group: 1 }), removed({ ...prompt, group: 1 }, 0))
     expect([...held.keys()]).toEqual(measured(span(5, 32)))
   })
 
-  it('follows the group with full attention, though one with a window and smaller blocks was heard of first', () => {
+  it('follows the group with full attention even if a sliding-window group with smaller blocks was reported first', () => {
     const { own, held, tell } = translator(32)
     tell(
       stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }),
@@ -138,7 +138,7 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
   })
 
-  it('holds of several groups what the first with full attention holds', () => {
+  it('follows the first group with full attention among several groups', () => {
     for (const kinds of [
       ['sliding_window', 'full_attention'],
       ['full_attention', 'sliding_window'],
@@ -155,13 +155,13 @@ describe('translating an engine’s blocks', () => {
     }
   })
 
-  it('follows the only group there is, whatever its attention', () => {
+  it('follows the only group, whatever its attention', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 32), blockTokens: 16, attention: 'sliding_window' }))
     expect(held.size).toBe(2)
   })
 
-  it('holds a block of its own only while all of the engine’s in it are there', () => {
+  it('reports a pool block only while every engine block in it is cached', () => {
     const { held, tell } = translator(64)
     const prompt = { prompt: span(5, 128), blockTokens: 16 }
     tell(stored(prompt))
@@ -173,20 +173,20 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 64 }))
   })
 
-  it('makes one block of several of the engine’s', () => {
+  it('combines several engine blocks into one pool block', () => {
     const { held, tell } = translator(64)
     tell(stored({ prompt: span(5, 100), blockTokens: 16 }))
     tell(stored({ prompt: span(5, 150), from: 6, blockTokens: 16 }))
     expect([...held.keys()]).toEqual(measured(span(5, 150), { blockTokens: 64 }))
   })
 
-  it('says when the engine’s blocks do not fill the pool’s', () => {
+  it('reports that the engine’s block size does not divide the pool’s', () => {
     const { own, held, tell } = translator(64)
     tell(stored({ prompt: span(5, 96), blockTokens: 48 }))
     expect([own.fits, own.engineBlockTokens, held.size]).toEqual([false, 48, 0])
   })
 
-  it('does not take the filled part of a block, which engines tell of where hashes are finer, for a block', () => {
+  it('ignores partly filled blocks, which engines with finer hashes report', () => {
     const { own, held, tell } = translator(32)
     tell(stored({ prompt: span(5, 16), blockTokens: 16 }))
     tell(stored({ prompt: span(5, 64), blockTokens: 32 }))
@@ -195,7 +195,7 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
   })
 
-  it('holds nothing once all was cleared, and begins anew', () => {
+  it('is empty after a clear event and accepts new blocks', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 64), blockTokens: 16 }), cleared)
     expect(held.size).toBe(0)
@@ -223,7 +223,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: 'clear' as const }) },
 )
 
-describe('translating against a naive cache', () => {
+describe('BlockTranslator against a naive cache', () => {
   it.each([1, 2, 3])(
     'holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included',
     (ratio) => {

@@ -28,13 +28,13 @@ function sendAll(log: DeltaLog, mirror: Mirror): void {
 }
 
 describe('DeltaLog', () => {
-  it('begins with the whole picture, even of nothing', () => {
+  it('starts with a full snapshot, even if it is empty', () => {
     const log = new DeltaLog(limits)
     expect(log.isDue).toBe(true)
     expect(log.next(true, 0)).toMatchObject({ seq: 1, reset: true, complete: true, stored: new Uint32Array(0) })
   })
 
-  it('sends nothing of what was undone before it was sent', () => {
+  it('sends no change that was undone before it was sent', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -42,7 +42,7 @@ describe('DeltaLog', () => {
     expect(log.isDue).toBe(false)
   })
 
-  it('tells of a block once, however many copies there are', () => {
+  it('sends one change per block, whatever the number of copies', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -55,7 +55,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 0).removed).toEqual(Uint32Array.of(7, 1))
   })
 
-  it('repeats a step as it is until it is taken', () => {
+  it('repeats a step unchanged until it is acknowledged', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -66,7 +66,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 5).stored).toEqual(Uint32Array.of(8, 1))
   })
 
-  it('says a picture is complete with its last piece only', () => {
+  it('marks only the last part of a snapshot as complete', () => {
     const log = new DeltaLog(limits)
     for (let block = 1; block <= 10; block++) log.hold(block, 0)
     const steps: Delta[] = []
@@ -78,7 +78,7 @@ describe('DeltaLog', () => {
     ])
   })
 
-  it('tells how long its oldest change has waited', () => {
+  it('reports the age of the oldest pending change', () => {
     const log = new DeltaLog(limits)
     sendAll(log, new Mirror())
     log.hold(7, 1)
@@ -89,7 +89,7 @@ describe('DeltaLog', () => {
     expect(log.next(true, 1800).lagMs).toBe(0)
   })
 
-  it('keeps no more changes than it may for a gateway that takes none', () => {
+  it('limits pending changes for a gateway that acknowledges none', () => {
     const log = new DeltaLog(limits)
     const mirror = new Mirror()
     sendAll(log, mirror)
@@ -102,7 +102,7 @@ describe('DeltaLog', () => {
     expect([...mirror.blocks].sort()).toEqual(Array.from({ length: 10 }, (_, at) => 490 + at).sort())
   })
 
-  it('brings any gateway to the same picture, whatever is lost, repeated or begun anew', () => {
+  it('gives every gateway the same state after any losses, repeats and restarts', () => {
     const block = fc.integer({ min: 1, max: 30 })
     const step = fc.oneof(
       { weight: 5, arbitrary: fc.record({ do: fc.constant('hold' as const), block }) },

@@ -26,7 +26,7 @@ const oldLives: readonly (readonly Step[])[] = [
   ],
 ]
 
-describe('EventStream on a bad line', () => {
+describe('EventStream on an unreliable connection', () => {
   const number = fc.integer({ min: 1, max: 8 })
   const step: fc.Arbitrary<Step> = fc.record({
     do: fc.oneof(
@@ -45,7 +45,7 @@ describe('EventStream on a bad line', () => {
     ),
   })
 
-  it('holds what the engine holds after any losses, delays, repeats and restarts, and when it cannot, does not claim to', () => {
+  it('equals the engine’s cache after any losses, delays, repeats and restarts, or reports that it is incomplete', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), fc.integer({ min: 1, max: 12 }), (steps, keep) => {
         const [stream, engine] = [open(), new Engine(keep)]

@@ -3,7 +3,7 @@ import { span, stored } from './events.ts'
 import { catchUp, Engine, receive, heldBy, listenerOf, open } from './stream-engine.ts'
 
 describe('EventStream', () => {
-  it('knows all of an engine that is as young as itself', () => {
+  it('is complete for an engine that has published nothing yet', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     expect(stream.isComplete).toBe(true)
@@ -11,7 +11,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 1])
   })
 
-  it('learns the past of an engine that kept all of it', () => {
+  it('replays all past batches if the engine kept them', () => {
     const [stream, engine] = [open(), new Engine()]
     for (let number = 0; number < 5; number++) engine.store(number)
     engine.evict(2)
@@ -19,7 +19,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 4])
   })
 
-  it('learns the past after all when nobody could be asked for it at first', () => {
+  it('replays past batches later if the first replay was not possible', () => {
     const [stream, engine] = [open(), new Engine()]
     for (let number = 0; number < 5; number++) engine.store(number)
     stream.unreplayed(engine.store(5))
@@ -28,14 +28,14 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 6, 0])
   })
 
-  it('knows that there is more where an engine has forgotten how it began', () => {
+  it('is incomplete if the engine no longer has its first batches', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)
     catchUp(stream, engine)
     expect([stream.isComplete, stream.log.size, stream.counts.losses]).toEqual([false, 3, 1])
   })
 
-  it('knows all again when everything was cleared', () => {
+  it('is complete again after a clear event', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)
     catchUp(stream, engine)
@@ -43,7 +43,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 0])
   })
 
-  it('fills a gap from the replay, and takes nothing twice', () => {
+  it('fills a gap from the replay and applies no batch twice', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -57,7 +57,7 @@ describe('EventStream', () => {
     ])
   })
 
-  it('gives up its picture when a gap is older than what the engine keeps', () => {
+  it('is incomplete if a gap is older than the engine’s replay buffer', () => {
     const [stream, engine] = [open(), new Engine(2)]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -70,7 +70,7 @@ describe('EventStream', () => {
     ])
   })
 
-  it('begins anew when the engine does, as soon as it says anything', () => {
+  it('starts over at the first batch after an engine restart', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
@@ -79,7 +79,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })
 
-  it('sees by its own asking that the engine began anew and says nothing', () => {
+  it('detects at the next replay a restart after which nothing was published', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
@@ -88,7 +88,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 0, 1])
   })
 
-  it('is not taken in by a new life that has come as far as the old one', () => {
+  it('detects a restart although the new sequence has passed the old one', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2]) receive(stream, engine, engine.store(number))
@@ -98,7 +98,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 3, 1])
   })
 
-  it('does not take the next number for the next batch while it is in doubt', () => {
+  it('does not accept the next number as the next batch while a restart is suspected', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -109,7 +109,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 2, 1])
   })
 
-  it('learns anew how large the blocks of an engine are that began anew', () => {
+  it('reads the block size again after an engine restart', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -126,7 +126,7 @@ describe('EventStream', () => {
     expect([stream.engineBlockTokens, stream.fits, stream.isComplete, stream.log.size]).toEqual([8, false, false, 0])
   })
 
-  it('does not take what an old life left in a socket for the first of the new one', () => {
+  it('ignores a batch from before a restart that was still in the socket', () => {
     const [stream, engine] = [open(), new Engine()]
     const left = engine.store(1)
     catchUp(stream, engine)
@@ -138,7 +138,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, heldBy(stream)]).toEqual([true, heldBy(listenerOf([2, 3]))])
   })
 
-  it('asks whether it is another life while in doubt, though the engine’s clock was set back', () => {
+  it('detects a suspected restart even if the engine’s clock was set back', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
@@ -149,7 +149,7 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })
 
-  it('finds what was published last and never came', () => {
+  it('replays the last batch if it was published but never received', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -158,7 +158,7 @@ describe('EventStream', () => {
     expect(stream.log.size).toBe(2)
   })
 
-  it('gives up its picture for bytes nobody can read, and goes on', () => {
+  it('is incomplete after a batch that cannot be decoded, and continues', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
@@ -168,7 +168,7 @@ describe('EventStream', () => {
     expect(stream.log.size).toBeGreaterThan(0)
   })
 
-  it('without a replay socket knows all only from an engine’s first batch on', () => {
+  it('without a replay socket is complete only from the engine’s first batch on', () => {
     const [early, late, engine] = [open(false), open(false), new Engine()]
     expect(early.isComplete).toBe(false)
     const first = engine.store(1)

@@ -42,8 +42,8 @@ function world() {
 
 const step = fc.record({ add: fc.boolean(), block: fc.integer({ min: 0, max: 200 }), down: fc.boolean() })
 
-describe('what is known of an engine’s blocks', () => {
-  it('is which of ours are whole, and no more than a few times what is there', () => {
+describe('known blocks of an engine', () => {
+  it('are exactly the complete blocks of the pool, in memory bounded by the number of blocks', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
         const { known, held, copies, add, remove, whole } = world()

@@ -86,7 +86,7 @@ describe('reading MessagePack', () => {
     )
   })
 
-  it('does not make room for what a few bytes only announce', () => {
+  it('does not allocate for lengths that the input does not have', () => {
     expect(() => readMsgpack(Uint8Array.of(0xdd, 0xff, 0xff, 0xff, 0xff))).toThrow(/announced/)
     expect(() => readMsgpack(Uint8Array.of(0xdf, 0x80, 0, 0, 0))).toThrow(/announced/)
     expect(() => readMsgpack(new Uint8Array(100).fill(0x91))).toThrow(/nested/)

@@ -15,14 +15,14 @@ function engine() {
   return { queue, taught, tell }
 }
 
-describe('a stretch of prefills', () => {
-  it('of one prompt is the time from its booking to its first token, less the network', () => {
+describe('a busy period', () => {
+  it('of one prompt lasts from its booking to its first token, minus the network round trip', () => {
     const { queue, taught, tell } = engine()
     tell(queue.firstToken(queue.add(of(3000), 1000), 4000), [3000], 0.25)
     expect(taught).toEqual([{ newTokens: 3000, pairs: 3000, seconds: 2.75, at: 4000 }])
   })
 
-  it('of two prompts whose first tokens came out of one step is not the first one’s alone', () => {
+  it('includes both prompts if one step returned their first tokens', () => {
     const { queue, taught, tell } = engine()
     const [one, other] = [queue.add(of(3000), 0), queue.add(of(5000), 0)]
     const stretch = queue.firstToken(one, 4000)
@@ -33,7 +33,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toEqual([{ newTokens: 4000, pairs: 4000, seconds: 2, at: 4000 }])
   })
 
-  it('lets small prompts share the engine’s steps', () => {
+  it('shares engine steps among small prompts', () => {
     const { queue, taught, tell } = engine()
     const all = [256, 256, 512].map((tokens) => queue.add(of(tokens), 0))
     const [stretch] = all.map((one) => queue.firstToken(one, 500))
@@ -41,7 +41,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toEqual([{ newTokens: 1024, pairs: 1024, seconds: 0.5, at: 500 }])
   })
 
-  it('is cut under load, after the last first token of a step, also when its prompts have ended by then', () => {
+  it('ends under load after the last first token of a step, even if its prompts have ended by then', () => {
     const { queue, taught, tell } = engine()
     const [one, other, next] = [queue.add(of(8000), 0), queue.add(of(8000), 0), queue.add(of(9000), 0)]
     const first = queue.firstToken(one, 2000)
@@ -57,7 +57,7 @@ describe('a stretch of prefills', () => {
     ])
   })
 
-  it('teaches nothing when someone in it showed no first token', () => {
+  it('yields no sample if one of its prompts returned no first token', () => {
     const { queue, taught, tell } = engine()
     const [, seen] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
     tell(queue.firstToken(seen, 2000), [1000])
@@ -65,7 +65,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toEqual([])
   })
 
-  it('teaches nothing when someone in it gave up half way', () => {
+  it('yields no sample if one of its prompts was aborted', () => {
     const { queue, taught, tell } = engine()
     const [quitter, later] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
     queue.abandon(quitter, 500)
@@ -73,13 +73,13 @@ describe('a stretch of prefills', () => {
     expect(taught).toEqual([])
   })
 
-  it('teaches nothing when one of its prompts cannot tell its size', () => {
+  it('yields no sample if the size of one of its prompts is unknown', () => {
     const { queue, taught } = engine()
     queue.firstToken(queue.add(of(1000), 0), 1500)!.record(null, RTT_S)
     expect(taught).toEqual([])
   })
 
-  it('is not put off by a silent one whose time had passed when it came', () => {
+  it('ignores a silent prompt that was overdue when the period started', () => {
     const { queue, taught, tell } = engine()
     const silent = queue.add(of(1000), 0)
     tell(queue.firstToken(queue.add(of(1000), 1500), 2400), [1000])
@@ -88,7 +88,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toMatchObject([{ seconds: 0.9, at: 2400 }])
   })
 
-  it('is learned from a busy engine that is slower than believed, with nothing left to do by belief whenever the next one comes', () => {
+  it('is measured on a busy engine that is slower than predicted, though its predicted queue is empty at each arrival', () => {
     const { queue, taught, tell } = engine()
     const [one, other, third] = [
       queue.add(of(2100, 0.2), 0),
@@ -102,7 +102,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 9000 }])
   })
 
-  it('begins behind a silent one, but not with those who came while another was prefilled', () => {
+  it('starts after a silent prompt, but includes no prompt that arrived during another prefill', () => {
     const { queue, taught, tell } = engine()
     const silent = queue.add(of(1000, 1), 0)
     const [one, other] = [queue.add(of(3000, 0.3), 5000), queue.add(of(3000, 0.3), 6000)]
@@ -114,7 +114,7 @@ describe('a stretch of prefills', () => {
     expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 11_000 }])
   })
 
-  it('does not begin with who came while one that gave up was prefilled', () => {
+  it('does not start with a prompt that arrived during an aborted prefill', () => {
     const { queue, taught, tell } = engine()
     const [quitter, later] = [queue.add(of(1000, 0.1), 0), queue.add(of(1000, 0.1), 500)]
     queue.abandon(quitter, 800)

@@ -60,8 +60,8 @@ function chance(seed: number): () => number {
   }
 }
 
-describe('an engine that becomes slower under way', () => {
-  it('keeps no crowd waiting half a minute later', () => {
+describe('an engine that slows down during a run', () => {
+  it('has no long queue half a minute later', () => {
     const before = afterTheChange(1)
     expect(before.share).toBeGreaterThan(0.2)
     const three = afterTheChange(3)
@@ -72,8 +72,8 @@ describe('an engine that becomes slower under way', () => {
   })
 })
 
-describe('answers that are no streams', () => {
-  it('count as queued until their time has passed, and behind a stream that came later no more', () => {
+describe('responses that are not streamed', () => {
+  it('count as queued until their predicted time, and not after a later stream’s first token', () => {
     const state = new ClusterState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     const queuedTokens = (now: number) => state.digest(now).engines[0]!.queuedPrefillTokens
@@ -89,7 +89,7 @@ describe('answers that are no streams', () => {
     expect([queuedTokens(9000), state.digest(9000).engines[0]!.queuedPrefillS, state.bookings]).toEqual([0, 0, 0])
   })
 
-  it('grow like others after their prefill, and leave nothing of it behind, whether a first token shows after all or not', () => {
+  it('grow by decode blocks after their prefill and release them all, with or without a first token', () => {
     for (const showsAfterAll of [false, true]) {
       const state = new ClusterState({ random: () => 0, epoch: 'one' })
       state.configure(1, pool({ engines: engines('a'), policy: { name: 'predicted', options: {} } }), 0)
@@ -109,7 +109,7 @@ describe('answers that are no streams', () => {
     }
   })
 
-  it('count to their end where nobody said that they are none', () => {
+  it('count as queued until they end if it is unknown whether they stream', () => {
     const state = new ClusterState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ id: 'unknown', promptTokens: 10_000 }), 0)
@@ -117,8 +117,8 @@ describe('answers that are no streams', () => {
   })
 })
 
-describe('a first token that does not come', () => {
-  it('is waited for the longer the later it is, with all that came behind it, and no more when it has come', () => {
+describe('a late first token', () => {
+  it('adds to the predicted wait of all prompts behind it until it arrives', () => {
     const state = new ClusterState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     for (const id of ['stuck', 'behind']) state.admit(admission({ id, promptTokens: 10_000, streams: true }), 0)

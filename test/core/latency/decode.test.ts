@@ -32,15 +32,15 @@ describe('DecodeLearner', () => {
     expect(Math.abs(paceOf(taught(320, (at) => (at < 300 ? 1 : factor))) / factor - 1)).toBeLessThan(0.2)
   })
 
-  it('is moved little by seven answers in a row that stood still', () => {
+  it('changes little after seven stalled responses in a row', () => {
     expect(paceOf(taught(220, (at) => (at >= 200 && at < 207 ? 1000 : 1)))).toBeLessThan(1.4)
   })
 
-  it('is moved little by one answer in ten that stood still', () => {
+  it('changes little if one response in ten stalls', () => {
     expect(paceOf(taught(200, (at) => (at % 10 === 0 ? 1000 : 1)))).toBeLessThan(1.4)
   })
 
-  it('learns nothing from answers too short to tell, or impossible', () => {
+  it('ignores responses that are too short or have impossible values', () => {
     const learner = new DecodeLearner()
     learner.learn(100, 7, { expectedTokenS: 0.01, now: 0 })
     learner.learn(0, 100, { expectedTokenS: 0.01, now: 0 })

@@ -69,8 +69,8 @@ function afterSixtyAnswers(random: () => number): CostModelFitter {
   return learner
 }
 
-describe('LawLearner', () => {
-  it('recovers an engine a hundred times slower than its profile within 60 answers, 5 % of them wild, in 198 of 200 histories', () => {
+describe('CostModelFitter', () => {
+  it('fits an engine a hundred times slower than its profile within 60 responses, 5 % of them outliers, in 198 of 200 histories', () => {
     const histories = Array.from({ length: 200 }, (_, seed) => {
       const learner = afterSixtyAnswers(chance(seed * 7919))
       const errors = MEASURED.map(([promptTokens, cachedTokens]) => {
@@ -85,7 +85,7 @@ describe('LawLearner', () => {
     expect(Math.min(...histories.map(({ confidence }) => confidence))).toBeGreaterThan(0.6)
   })
 
-  it('fits what a real engine took, seen once, to 10 % at the median of the points above half a second', () => {
+  it('fits measured prefills above half a second with a median error of 10 % after one sample each', () => {
     const learner = new CostModelFitter(gpu)
     MEASURED.forEach(([promptTokens, cachedTokens, ms], at) =>
       learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)),
@@ -96,7 +96,7 @@ describe('LawLearner', () => {
     expect(median(errors)).toBeLessThanOrEqual(0.1)
   })
 
-  it('takes over the pace of the engine with the first answer, and the prior shape for sizes not seen', () => {
+  it('scales the prior to the first response, also for sizes without samples', () => {
     const learner = new CostModelFitter(gpu)
     const seen = { promptTokens: 2000, cachedTokens: 0 }
     learner.learn(took(seen, 40 * prefillSeconds(gpu, seen), 0))
@@ -104,7 +104,7 @@ describe('LawLearner', () => {
     expect(prefillSeconds(learner.costModel, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
   })
 
-  it('does not forget long prompts in a rush of short ones', () => {
+  it('keeps its fit for long prompts during many short ones', () => {
     const learner = new CostModelFitter(gpu)
     const long = { promptTokens: 30_000, cachedTokens: 0 }
     for (let at = 0; at < 10; at++) learner.learn(took(long, prefillSeconds(FITTED, long), at))
@@ -142,7 +142,7 @@ describe('LawLearner', () => {
     },
   )
 
-  it('takes four wild answers in a row for wild, and goes on as it was', () => {
+  it('ignores four outliers in a row', () => {
     const learner = new CostModelFitter(FITTED)
     const random = chance(5)
     for (let at = 0; at < 80; at++) {
@@ -154,7 +154,7 @@ describe('LawLearner', () => {
     expect(learner.samples).toBe(80)
   })
 
-  it('never has a negative coefficient or an unusable number, whatever it is told', () => {
+  it('never has a negative or non-finite coefficient, whatever the samples', () => {
     const sample = fc.record({
       newTokens: fc.integer({ min: -10, max: 200_000 }),
       pairs: fc.integer({ min: 0, max: 2e10 }),
@@ -173,14 +173,14 @@ describe('LawLearner', () => {
   })
 })
 
-describe('the law', () => {
-  it('counts nothing but the fixed part for a prompt that is cached whole, or more than whole', () => {
+describe('the cost model', () => {
+  it('charges only the fixed part for a prompt that is fully cached', () => {
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 1000 })).toBe(FITTED.fixedS)
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 5000 })).toBe(FITTED.fixedS)
     expect(attentionPairs({ promptTokens: 10, cachedTokens: 20 })).toBe(0)
   })
 
-  it('lets a small prompt pass on only its share of a step, a large one all of it', () => {
+  it('charges the queue a share of a step for a small prompt and a whole step for a large one', () => {
     const small = { promptTokens: 256, cachedTokens: 0 }
     const large = { promptTokens: 8192, cachedTokens: 0 }
     expect(prefillSeconds(FITTED, small) - queueSeconds(FITTED, small)).toBeCloseTo(FITTED.fixedS * (1 - 256 / 2048))

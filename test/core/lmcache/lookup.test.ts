@@ -4,8 +4,8 @@ import { ChunkSize } from '../../../src/core/lmcache/chunks.ts'
 import { holdersOf, type CachePlacement, type ChunkRow, hintsOf } from '../../../src/core/lmcache/prefix-match.ts'
 import { hostOf, InstanceMap } from '../../../src/core/lmcache/instance-map.ts'
 
-describe('the size of chunks', () => {
-  it('explains every answer it was told, whatever the coordinator’s size is', () => {
+describe('ChunkSize', () => {
+  it('is consistent with every lookup, whatever the coordinator’s chunk size', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 4096 }),
@@ -19,7 +19,7 @@ describe('the size of chunks', () => {
     )
   })
 
-  it('is the usual one as long as that is possible, then the roundest', () => {
+  it('is the default while it is consistent, then the roundest consistent size', () => {
     const learned = new ChunkSize()
     expect([learned.tokens, learned.known]).toEqual([256, false])
     learned.learn(1100, 4)
@@ -29,14 +29,14 @@ describe('the size of chunks', () => {
     expect(small.tokens).toBe(64)
   })
 
-  it('starts over when an answer contradicts the others', () => {
+  it('starts over if a lookup contradicts the others', () => {
     const learned = new ChunkSize()
     learned.learn(1100, 4)
     learned.learn(1100, 2)
     expect(learned.tokens).toBe(512)
   })
 
-  it('is not known from prompts that have no chunk', () => {
+  it('stays unknown if no prompt had a whole chunk', () => {
     const learned = new ChunkSize()
     learned.learn(300, 0)
     expect([learned.tokens, learned.known]).toEqual([512, false])
@@ -57,8 +57,8 @@ function leading(chunks: readonly (readonly ChunkRow[])[], fits: (placement: Cac
   return end < 0 ? chunks.length : end
 }
 
-describe('holders', () => {
-  it('count leading chunks that are whole, each reach including the nearer ones', () => {
+describe('holdersOf', () => {
+  it('counts complete leading chunks; each tier includes the faster ones', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 3 }).chain(chunksOf), (chunks) => {
         const found = holdersOf(chunks, 10)
@@ -85,11 +85,11 @@ describe('holders', () => {
   })
 })
 
-describe('hints', () => {
+describe('hintsOf', () => {
   const reach = (host: number, disk = host, remote = disk) => ({ host, disk, remote })
   const readers = { pairs: [{ engine: 'a', instance: 'A' }], engines: ['a', 'b'], shared: false, promptTokens: 1000 }
 
-  it('name each tier that adds something, and nothing beyond the prompt', () => {
+  it('lists each tier that adds tokens, up to the prompt’s length', () => {
     expect(hintsOf({ instances: new Map([['A', reach(256, 512, 5000)]]), shared: 0 }, readers)).toEqual([
       { engine: 'a', matchedTokens: 256, tier: 'host' },
       { engine: 'a', matchedTokens: 512, tier: 'disk' },
@@ -97,13 +97,13 @@ describe('hints', () => {
     ])
   })
 
-  it('leave out engines without LMCache, even of what all instances share', () => {
+  it('leaves out engines without LMCache, even for shared chunks', () => {
     expect(hintsOf({ instances: new Map(), shared: 512 }, readers)).toEqual([
       { engine: 'a', matchedTokens: 512, tier: 'remote' },
     ])
   })
 
-  it('give everybody the best match of anyone where caches are shared', () => {
+  it('gives every engine the best match if caches are shared', () => {
     expect(
       hintsOf({ instances: new Map([['stranger', reach(768)]]), shared: 0 }, { ...readers, shared: true }),
     ).toEqual([
@@ -113,8 +113,8 @@ describe('hints', () => {
   })
 })
 
-describe('engines and their instances', () => {
-  it('are matched by host where the configuration names none', () => {
+describe('engines and LMCache instances', () => {
+  it('are matched by host if no instance is configured', () => {
     const map = new InstanceMap([
       { id: 'a', host: '10.0.0.1', instance: null },
       { id: 'b', host: '10.0.0.2', instance: 'said' },
@@ -133,7 +133,7 @@ describe('engines and their instances', () => {
     expect([map.knows('X'), map.knows('said'), map.knows('Z')]).toEqual([true, true, false])
   })
 
-  it('stay apart where two instances share a host, and follow one that moved', () => {
+  it('are not matched if two instances share a host, and are matched again after one moved', () => {
     const map = new InstanceMap([{ id: 'a', host: '10.0.0.1', instance: null }])
     map.adopt([
       { id: 'X', host: '10.0.0.1' },

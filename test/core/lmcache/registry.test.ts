@@ -31,8 +31,8 @@ const host = (id: string, ip = '10.0.0.1'): RegisteredInstance => ({
   mqPort: 0,
 })
 
-describe('keys of chunks', () => {
-  it('are the same from a prompt and from the hashes its events carry, and differ by model and salt', () => {
+describe('chunk keys', () => {
+  it('are equal from a prompt and from event hashes, and differ by model and salt', () => {
     const tokens = Array.from({ length: 700 }, (_, at) => at * 3)
     const hashes = chunkHashes(tokens, 256)
     const hex = [0, 1].map((at) => hashHex(hashes, at))
@@ -71,8 +71,8 @@ function naive(steps: readonly Step[]): Set<string> {
   return held
 }
 
-describe('the directory', () => {
-  it('keeps no place of instances that are gone, and still finds what their disks hold', () => {
+describe('ChunkDirectory', () => {
+  it('removes the memory of instances that left and keeps their disks', () => {
     const directory = new ChunkDirectory(1000)
     for (let at = 0; at < 200; at++) {
       const instance = `node-${at}`
@@ -92,7 +92,7 @@ describe('the directory', () => {
     )
   })
 
-  it('holds what was stored and neither deleted nor lost with its server', () => {
+  it('contains chunks that were stored and neither deleted nor lost in a restart', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const directory = new ChunkDirectory(1000)
@@ -112,7 +112,7 @@ describe('the directory', () => {
     )
   })
 
-  it('never outgrows its bound, and drops what was used longest ago', () => {
+  it('stays within its limit and evicts the least recently used chunk', () => {
     const directory = new ChunkDirectory(3)
     directory.apply(events(keysOf(1, 2, 3)))
     directory.apply(events({ kind: 'access', ...keysOf(1) }))
@@ -123,7 +123,7 @@ describe('the directory', () => {
   })
 })
 
-describe('the registry', () => {
+describe('CacheRegistry', () => {
   const engines = [engine('a'), engine('b', { lmcacheInstance: 'B' })]
   const prompt = (...chunks: number[]) =>
     admission({
@@ -136,7 +136,7 @@ describe('the registry', () => {
     return registry
   }
 
-  it('makes hints of an admission’s chunks, and keeps the chunks no longer', () => {
+  it('replaces an admission’s chunks by hints', () => {
     const registry = open()
     registry.call({ kind: 'events', batches: [events({ instance: 'B', ...keysOf(1, 2) })] }, 0)
     const hinted = registry.hinted(prompt(1, 2, 3), 0)
@@ -144,21 +144,21 @@ describe('the registry', () => {
     expect('chunks' in hinted).toBe(false)
   })
 
-  it('says nothing while nobody has reported, and "nothing" once somebody has', () => {
+  it('returns null before the first report and an empty list after it', () => {
     const registry = open()
     expect(registry.hinted(prompt(1), 0).hints).toBeNull()
     registry.call({ kind: 'register', instance: host('A'), engines: [] }, 0)
     expect(registry.hinted(prompt(1), 0).hints).toEqual([])
   })
 
-  it('finds an instance’s engines by what the edge saw at its address', () => {
+  it('uses the engines that the edge found at an instance’s address', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a', 'b', 'gone'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
     expect(registry.hinted(prompt(1), 0).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
   })
 
-  it('asks instances to register again when engines come or leave, and believes them until then', () => {
+  it('asks instances to register again when engines change, and keeps the old match until then', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a'] }, 0)
     registry.configure({ engines })
@@ -174,7 +174,7 @@ describe('the registry', () => {
     expect(registry.hinted(prompt(1), 5).hints).toEqual([{ engine: 'c', matchedTokens: 100, tier: 'host' }])
   })
 
-  it('forgets an instance that fell silent, with what its memory held', () => {
+  it('removes an instance and its memory if its heartbeats stop', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
@@ -184,7 +184,7 @@ describe('the registry', () => {
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 50_002)).toEqual({ kind: 'heartbeat', known: false })
   })
 
-  it('forgets what the memory of an instance held before its restart, and keeps its disks', () => {
+  it('removes the memory of a restarted instance and keeps its disks', () => {
     const registry = new CacheRegistry()
     const offer = (changes: Partial<CacheEvents>) => registry.call({ kind: 'events', batches: [events(changes)] }, 0)
     const levels = () => {
@@ -198,7 +198,7 @@ describe('the registry', () => {
     expect(levels()).toEqual(['l2'])
   })
 
-  it('starts anew with an instance that left and came back at a lower incarnation', () => {
+  it('accepts a lower incarnation after the instance left', () => {
     const registry = open()
     const tell = (incarnation: number, seq: number) =>
       registry.call({ kind: 'events', batches: [events({ incarnation, seq })] }, 0)
