@@ -11,14 +11,15 @@ const held = (set: BoundedSet, keys: readonly string[]): string[] => keys.filter
 describe('BoundedSet', () => {
   const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 
-  it('holds as many keys as its limit', () => expect(held(filled(3, ['a', 'b', 'c']), keys)).toEqual(['a', 'b', 'c']))
+  it('contains at most as many keys as its limit', () =>
+    expect(held(filled(3, ['a', 'b', 'c']), keys)).toEqual(['a', 'b', 'c']))
 
   it('evicts the oldest key for a new one, also after the ring has wrapped', () => {
     expect(held(filled(3, keys.slice(0, 4)), keys)).toEqual(['b', 'c', 'd'])
     expect(held(filled(3, keys), keys)).toEqual(['e', 'f', 'g'])
   })
 
-  it('evicts nothing for a key that it holds', () =>
+  it('evicts no key if the added key is already present', () =>
     expect(held(filled(3, ['a', 'b', 'c', 'a']), keys)).toEqual(['a', 'b', 'c']))
 
   it('deletes a key', () => {

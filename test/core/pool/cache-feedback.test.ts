@@ -16,15 +16,15 @@ const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): 
     beforeAway: false,
   })
 
-describe('lost prompts', () => {
-  it('that were older than what is found are evictions, however many come in a row', () => {
+describe('missed prompts', () => {
+  it('are evictions if they are older than the oldest hit, however many in a row', () => {
     const feedback = new CacheFeedback()
     for (let hit = 0; hit < 20; hit++) expect(judge(feedback, 5, 1)).toEqual({ kind: 'fine' })
     for (let miss = 0; miss < 20; miss++) expect(judge(feedback, 40, 0)).toEqual({ kind: 'outlived' })
     expect(feedback.report.restarts).toBe(0)
   })
 
-  it('that had just been used mean a restart, with old ones among them', () => {
+  it('are a restart if they were used recently, even with old ones among them', () => {
     const feedback = new CacheFeedback()
     for (let hit = 0; hit < 20; hit++) judge(feedback, 5, 1)
     expect([5, 40, 5, 40, 5].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual([
@@ -36,7 +36,7 @@ describe('lost prompts', () => {
     ])
   })
 
-  it('tell nothing by their age before anything was found whole', () => {
+  it('are not judged by age before the first full hit', () => {
     const feedback = new CacheFeedback()
     judge(feedback, 5, 0.5)
     expect([90, 90, 90].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual(['fine', 'fine', 'restarted'])
@@ -69,7 +69,7 @@ describe('an engine that recomputes the last cached block, as with speculative d
     },
   )
 
-  it('is found out all the same when more than that is gone, or all', () => {
+  it('is still detected as evicting or restarted if it misses more than the last block', () => {
     const feedback = new CacheFeedback()
     const verdict = (actualTokens: number) =>
       feedback.judge({
@@ -84,8 +84,8 @@ describe('an engine that recomputes the last cached block, as with speculative d
   })
 })
 
-describe('a cache capacity', () => {
-  it('nobody has declared falls to what was used since, but by no more than half at first and a twelfth later', () => {
+describe('CacheCapacity', () => {
+  it('falls without a declared size to the blocks used since, by at most half at first and by 8 % later', () => {
     const capacity = new CacheCapacity()
     capacity.limit(300, 1000)
     expect(capacity.blocks).toBe(500)
@@ -95,7 +95,7 @@ describe('a cache capacity', () => {
     expect(capacity.blocks).toBe(300)
   })
 
-  it('is not lowered by what was lost after more than it holds was used', () => {
+  it('is not lowered by a miss after more blocks than the capacity were used', () => {
     const capacity = new CacheCapacity()
     capacity.limit(800, 1000)
     capacity.limit(900, 800)
@@ -170,7 +170,7 @@ function watch() {
 }
 
 describe('an engine that keeps fewer blocks than reported', () => {
-  it('is not taken for one that restarts, and what it keeps is found out', () => {
+  it('is not mistaken for a restart, and its real size is learned', () => {
     const { serve, learned, random } = watch()
     // Of those used a hundred requests ago or more all are gone, and often several in a row.
     for (let round = 0; round < 1500; round++)
@@ -180,7 +180,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(learned().cacheBlocks! / (KEPT_PROMPTS * PROMPT_BLOCKS)).toBeLessThan(1.3)
   })
 
-  it('is found out all the same when it does restart', () => {
+  it('is still detected if it restarts', () => {
     const { serve, learned, authenticator } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     authenticator.restart()
@@ -188,7 +188,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
   })
 
-  it('is found out by the first three that were lost when it had been away, however long ago they were used', () => {
+  it('is detected as restarted by three misses after an outage, whatever their age', () => {
     const { serve, learned, believed, authenticator, probe } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)
@@ -206,7 +206,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     expect(believed()).toBe((45 + 3) * PROMPT_BLOCKS)
   })
 
-  it('is taken for one that keeps what it had when it only could not be reached', () => {
+  it('is not detected as restarted after an outage in which it kept its cache', () => {
     const { serve, learned, probe } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)

@@ -24,7 +24,7 @@ import { SlidingCount } from '../../../src/core/pool/sliding-count.ts'
 import type { Decision, Outcome } from '../../../src/core/contract/contract.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 
-describe('a circuit', () => {
+describe('circuit', () => {
   const settings = { failures: 2, openMs: 1_000 }
   const at = (now: number, key = 'k') => ({ key, now, settings, client: 'c' })
   const open = judged(judged(closed, 'failure', at(0)), 'failure', at(0))
@@ -34,7 +34,7 @@ describe('a circuit', () => {
     expect(open).toEqual({ state: 'open', openedAt: 0, untilMs: 1_000, openings: 1, by: ['k', 'k'], client: 'c' })
   })
 
-  it('opens at the first time limit that ran out', () => {
+  it('opens at the first timeout', () => {
     expect(judged(closed, 'hung', at(0))).toMatchObject({
       state: 'open',
       untilMs: 1_000,
@@ -56,7 +56,7 @@ describe('a circuit', () => {
     expect(judged(once, 'success', at(0))).toEqual(closed)
   })
 
-  it('admits no request before its time and one trial after it', () => {
+  it('admits no request before its time, then one trial', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
     const probing = booked(open, 'trial')
     expect(probing).toMatchObject({ state: 'probing', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
@@ -82,31 +82,31 @@ describe('a circuit', () => {
     expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000])
   })
 
-  describe('of an engine whose streams are cut', () => {
+  describe('of an engine that truncates streams', () => {
     const cutOff = (circuit: Circuit, now = 0): Circuit => judged(judged(circuit, 'begun', at(now)), 'cut', at(now))
     const cutOpen = cutOff(cutOff(closed))
     const trial = (circuit: Circuit, now: number): Circuit =>
       judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
 
-    it('opens though every one of them had begun', () => {
+    it('opens although each stream had started', () => {
       expect([cutOff(closed).state, cutOpen.state]).toEqual(['closed', 'open'])
       expect(waitMs(cutOpen, 0)).toBe(1_000)
     })
 
-    it('counts cuts and what never began in one row', () => {
+    it('counts truncated streams and failures together', () => {
       expect(judged(cutOff(closed), 'failure', at(0)).state).toBe('open')
     })
 
-    it('forgets them when one comes to its end, and does not when one begins', () => {
+    it('resets the count when a stream completes, not when one starts', () => {
       expect(judged(cutOff(closed), 'success', at(0))).toEqual(closed)
       expect(cutOff(judged(cutOff(closed), 'begun', at(0))).state).toBe('open')
     })
 
-    it('forgets at a beginning what kept others from beginning', () => {
+    it('resets failures without a start when a stream starts', () => {
       expect(judged(judged(closed, 'failure', at(0)), 'begun', at(0))).toEqual(closed)
     })
 
-    it('lets others in when its trial begins, and opens at the next cut, for longer each time', () => {
+    it('closes when the trial starts, and reopens at the next truncation with a doubled time', () => {
       let circuit: Circuit = cutOpen
       const waits: number[] = []
       for (let index = 0; index < 6; index++) {
@@ -118,35 +118,35 @@ describe('a circuit', () => {
       expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000])
     })
 
-    it('is as new when one has come to its end after the trial', () => {
+    it('is fully reset when a stream completes after the trial', () => {
       expect(judged(trial(cutOpen, 0), 'success', at(0, 'other'))).toEqual(closed)
     })
 
-    it('opens at the first cut where one failure is enough, after a trial as well', () => {
+    it('opens at the first truncation if failures is 1, also after a trial', () => {
       const one = (key: string) => ({ key, now: 0, settings: { failures: 1, openMs: 1_000 } })
       const opened = judged(closed, 'cut', one('k'))
       const again = judged(judged(booked(opened, 'trial'), 'begun', one('trial')), 'cut', one('trial'))
       expect([opened, again].map((circuit) => waitMs(circuit, 0))).toEqual([1_000, 2_000])
     })
 
-    it('keeps its cuts when a failure beside them was a request’s', () => {
+    it('keeps the truncations if a failure beside them is excused', () => {
       const both = judged(judged(closed, 'cut', at(0, 'r1')), 'failure', at(0, 'r2'))
       expect(judged(excused(both, 'r2', 5), 'cut', at(5)).state).toBe('open')
       expect(excused(both, 'r2', 5).state).toBe('closed')
     })
   })
 
-  describe('whose failures were a request’s', () => {
+  describe('with failures excused because the request caused them', () => {
     const opened = judged(judged(closed, 'failure', at(0, 'r1')), 'failure', at(0, 'r2'))
     const failedTrial = judged(booked(opened, 'r3'), 'failure', at(1_000, 'r3'))
 
-    it('counts the others in a row, open or closed', () => {
+    it('counts the remaining failures in a row, open or closed', () => {
       expect(excused(judged(closed, 'failure', at(0, 'r1')), 'r1', 5)).toEqual(closed)
       expect(excused(opened, 'r1', 5)).toEqual({ state: 'closed', by: ['r2'], client: 'c' })
       expect(excused(booked(opened, 'r3'), 'r2', 1_500)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
     })
 
-    it('lets another trial through at once, and forgets that the last one failed', () => {
+    it('admits another trial at once and does not count the last one as failed', () => {
       const again = excused(failedTrial, 'r3', 1_500)
       expect(admits(failedTrial, 1_500)).toBe(false)
       expect(admits(again, 1_500)).toBe(true)
@@ -159,18 +159,18 @@ describe('a circuit', () => {
       })
     })
 
-    it('stays open, when it had been open before, where that is no more than possible', () => {
+    it('stays open if it was open before and the request is only suspected', () => {
       expect(excused(opened, 'r2', 5, true)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
       expect(excused(failedTrial, 'r3', 1_500, true)).toEqual(failedTrial)
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000, true)).toEqual(booked(failedTrial, 'r4'))
     })
 
-    it('is not changed by one that it did not count', () => {
+    it('ignores an excused failure that it did not count', () => {
       for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))])
         expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
     })
 
-    it('ends as if those requests had never come, where nothing but failures came', () => {
+    it('equals a circuit without those requests if all outcomes are failures', () => {
       fc.assert(
         fc.property(
           fc.array(fc.boolean(), { maxLength: 30 }),
@@ -198,17 +198,17 @@ describe('a circuit', () => {
     })
   })
 
-  it('is worth a trial at once when the engine came back from the dead', () => {
+  it('admits a trial at once after the engine recovered', () => {
     expect(admits(revived(open, 10), 10)).toBe(true)
     expect(revived(closed, 10)).toEqual(closed)
   })
 
-  it('is closed by the success of any request that was sent after it opened, and by none sent before', () => {
+  it('closes at the success of a request sent after it opened, and of no earlier one', () => {
     const success = (sentAt: number) => judged(open, 'success', { ...at(500, 'other'), sentAt })
     expect([success(0), success(1)]).toEqual([open, closed])
   })
 
-  it('keeps what an older version wrote into a snapshot, as open', () => {
+  it('restores snapshots of an older version as open', () => {
     const old = { state: 'probing', trial: 'k', openings: 2, by: [] } as unknown as Circuit
     expect(restored(old, 7)).toEqual({ state: 'open', openedAt: 0, untilMs: 7, openings: 2, by: [] })
     expect(restored({ state: 'open', untilMs: 9, openings: 1, by: [] } as unknown as Circuit, 7)).toMatchObject({
@@ -230,7 +230,7 @@ describe('a circuit', () => {
       fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(3_000) }),
     )
 
-    it('has no more trials than it may, is due at some time, and is closed by a new success', () => {
+    it('has at most its limit of trials, becomes due, and closes at a new success', () => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, mayOpen) => {
           let circuit: Circuit = closed
@@ -267,7 +267,7 @@ describe('a circuit', () => {
   })
 })
 
-describe('a verdict', () => {
+describe('circuitSignal', () => {
   const split = {
     firstTokenSeen: false,
     placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] },
@@ -275,7 +275,7 @@ describe('a verdict', () => {
   const whole = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => circuitSignal(id, split, outcome(end)))
 
-  it('is on the engine of a split that had the last word, and on no other', () => {
+  it('blames only the engine that ended a split request', () => {
     expect(on({ result: 'engine_failed', failure: 'status_5xx', failedEngine: 'p' })).toEqual(['failure', 'unclear'])
     expect(on({ result: 'engine_failed', failure: 'first_byte_timeout', failedEngine: 'd' })).toEqual([
       'unclear',
@@ -286,13 +286,13 @@ describe('a verdict', () => {
     expect(on({ result: 'engine_failed', failure: 'reset' })).toEqual(['unclear', 'unclear'])
   })
 
-  it('is on all of them when all went well, and on none when the client left', () => {
+  it('is a success for all engines if the request completed, and unclear if the client disconnected', () => {
     expect(on({})).toEqual(['success', 'success'])
     expect(on({ result: 'client_gone' })).toEqual(['unclear', 'unclear'])
     expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
   })
 
-  it('is no evidence about a stream whose end was not parsed', () => {
+  it('is not a success for a stream whose end was not parsed', () => {
     expect(circuitSignal('w', whole, outcome({ endUnseen: true }))).toBe('begun')
     expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
     // Whoever looked or not, these are seen.
@@ -301,7 +301,7 @@ describe('a verdict', () => {
     )
   })
 
-  it('tells a stream that was cut from one that never began', () => {
+  it('distinguishes a truncated stream from one that did not start', () => {
     for (const failure of ['reset', 'idle_timeout', 'malformed'] as const) {
       const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })
       expect([false, true].map((firstTokenSeen) => circuitSignal('d', { ...split, firstTokenSeen }, end))).toEqual([
@@ -311,7 +311,7 @@ describe('a verdict', () => {
     }
   })
 
-  it('needs no name where there is one engine', () => {
+  it('needs no engine name if only one engine was involved', () => {
     for (const [end, verdict] of [
       [{ result: 'engine_failed', failure: 'reset' }, 'failure'],
       [{ result: 'engine_failed', failure: 'busy' }, 'success'],
@@ -323,12 +323,12 @@ describe('a verdict', () => {
   })
 })
 
-describe('a verdict on a gateway', () => {
+describe('verdictOnGateway', () => {
   const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
     gatewayOutcome('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
-  it('is that it lives, whatever its engines did', () => {
+  it('is a success if the gateway responded, even with an error of its engines', () => {
     expect([
       on({ failure: 'status_5xx' }),
       on({ failure: 'busy' }),
@@ -338,7 +338,7 @@ describe('a verdict on a gateway', () => {
     ]).toEqual(Array(5).fill('success'))
   })
 
-  it('is a failure where nothing came, and no more than one where it was long in coming', () => {
+  it('is one failure for a missing or late response', () => {
     expect([
       on({ failure: 'connect' }),
       on({ failure: 'reset' }),
@@ -350,8 +350,8 @@ describe('a verdict on a gateway', () => {
   })
 })
 
-describe('a sliding count', () => {
-  it('counts what a list of times counts', () => {
+describe('SlidingCount', () => {
+  it('equals the count of a list of times', () => {
     fc.assert(
       fc.property(fc.array(fc.record({ add: fc.boolean(), waitMs: fc.nat(300) }), { maxLength: 200 }), (steps) => {
         const count = new SlidingCount(1_000)
@@ -369,7 +369,7 @@ describe('a sliding count', () => {
     )
   })
 
-  it('bears a clock that goes back', () => {
+  it('tolerates a clock that goes backwards', () => {
     const count = new SlidingCount(1_000)
     count.add(5_000)
     count.add(4_000)
@@ -378,7 +378,7 @@ describe('a sliding count', () => {
   })
 })
 
-describe('a retry budget', () => {
+describe('RetryBudget', () => {
   it('never allows more than its share and its floor within its window', () => {
     fc.assert(
       fc.property(fc.array(fc.record({ retry: fc.boolean(), waitMs: fc.nat(900) }), { maxLength: 300 }), (steps) => {
@@ -406,7 +406,7 @@ describe('a retry budget', () => {
   })
 })
 
-describe('the ring of decisions', () => {
+describe('Decisions', () => {
   it('drops the oldest beyond its limit', () => {
     const ring = new Decisions(2, new RankingPool())
     for (const id of ['a', 'b', 'c']) ring.add(decision(id))
@@ -428,7 +428,7 @@ describe('the ring of decisions', () => {
     expect([ring.find('a')?.attempt, ring.find('a#0')]).toEqual([1, null])
   })
 
-  it('adds what came of it, and ignores what it dropped', () => {
+  it('adds the outcome of a decision, and ignores dropped ones', () => {
     const ring = new Decisions(1, new RankingPool())
     ring.add(decision('a'))
     ring.settle(

@@ -58,8 +58,8 @@ const loadOf = ({ bookings, engines }: ClusterDigest) => ({
   })),
 })
 
-describe('a choice made elsewhere', () => {
-  it('is load and cache here as if it had been made here', () => {
+describe('a placement by another replica', () => {
+  it('adds the same load and cached blocks as a local one', () => {
     const pair = new Pair()
     const asked = admission({ blocks: blocks(1, 10) })
     const chosen = pair.admit(0, asked)
@@ -72,7 +72,7 @@ describe('a choice made elsewhere', () => {
     })
   })
 
-  it('is followed by the same prompt asked for here', () => {
+  it('attracts the same prompt on this replica', () => {
     const pair = new Pair()
     for (let request = 0; request < 8; request++) {
       const asked = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
@@ -86,7 +86,7 @@ describe('a choice made elsewhere', () => {
     }
   })
 
-  it('teaches here what it teaches there', () => {
+  it('updates the estimators of this replica equally', () => {
     const pair = new Pair()
     for (let request = 0; request < 30; request++) {
       const asked = admission({ blocks: blocks(1 + 1000 * request, 50), promptTokens: 3200, streams: true })
@@ -104,7 +104,7 @@ describe('a choice made elsewhere', () => {
     expect(other.engines[0]!.learned).not.toEqual(new Pair().digests[0].engines[0]!.learned)
   })
 
-  it('is counted there alone, also when its engine fails; its circuit opens on both', () => {
+  it('is counted only by its replica, even if its engine fails; the circuit opens on both', () => {
     const pair = new Pair()
     for (let request = 0; request < 3; request++) {
       const asked = admission({ avoid: ['b'] })
@@ -124,7 +124,7 @@ describe('a choice made elsewhere', () => {
     expect(pair.digests[1].bookings).toBe(0)
   })
 
-  it('that lapsed there and was taken up again is taken up here', () => {
+  it('is restored after its lease expired and was resumed there', () => {
     const pair = new Pair()
     const asked = admission()
     pair.admit(0, asked)
@@ -143,7 +143,7 @@ describe('a choice made elsewhere', () => {
     expect(pair.digests[1].bookings).toBe(1)
   })
 
-  it('of an earlier time takes its place without updating estimators', () => {
+  it('from before the connection is booked without updating estimators', () => {
     const pair = new Pair()
     const asked = admission({ blocks: blocks(1, 10) })
     pair.states[0].admit(asked, pair.now)
@@ -163,7 +163,7 @@ describe('a choice made elsewhere', () => {
     expect(loadOf(pair.digests[1]).engines[0]!.learned).toEqual(loadOf(new Pair().digests[1]).engines[0]!.learned)
   })
 
-  it('leaves no booking behind, for any decision maker and order of ends', () => {
+  it('leaves no booking behind, for any deciding replica and order of ends', () => {
     const act = fc.record({
       by: fc.constantFrom<0 | 1>(0, 1),
       tokens: fc.nat(4_000),

@@ -53,14 +53,14 @@ describe.each(policyKinds.map(({ name }) => name))('%s', (name) => {
   )
 })
 
-describe('a prompt that ends at the edge of a block', () => {
+describe('a prompt near a block boundary', () => {
   it.each([
     [BLOCK_TOKENS - 1, 1],
     [BLOCK_TOKENS, 1],
     [BLOCK_TOKENS + 1, 2],
     [2 * BLOCK_TOKENS, 2],
     [0, 0],
-  ])('of %d tokens takes %d blocks', (promptTokens, blocks) => {
+  ])('with %d tokens takes %d blocks', (promptTokens, blocks) => {
     const state = new ClusterState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ promptTokens, blocks: chain(range(0, Math.floor(promptTokens / BLOCK_TOKENS))) }), 0)

@@ -73,7 +73,7 @@ describe('sequential requests without overlap', () => {
 })
 
 describe('engines that cost the same', () => {
-  it('get their turn by recent work, so that long and short prompts do not sort themselves', () => {
+  it('rotate by recent work, so that long and short prompts do not separate', () => {
     const state = open({ policy: { name: 'least_loaded', options: {} }, engines: eight.slice(0, 2) })
     const tokens = new Map<string, number>()
     for (let index = 0; index < 40; index++) {
@@ -86,7 +86,7 @@ describe('engines that cost the same', () => {
     expect(Math.abs(one! - other!)).toBeLessThanOrEqual(10_000)
   })
 
-  it('get their turn in rotation when their recent work is the same', () => {
+  it('rotate in turn if their recent work is equal', () => {
     const records = eight.map((spec, slot) => new EngineState(slot, spec))
     for (const { signals } of records) signals.recentWork = 7
     const orders = [0, 3, 8].map((rotation) => tieOrder(records, rotation).map(({ spec }) => spec.id)[0])
@@ -102,7 +102,7 @@ describe('weights', () => {
     expect(counts[0]).toBeLessThanOrEqual(301)
   })
 
-  it('are kept by each half of a split, whatever turns the other half takes', () => {
+  it('are followed by each leg of a split, whatever the other leg rotates', () => {
     const decoders = [engine('e0', { role: 'decode', weight: 3 }), engine('e1', { role: 'decode' })]
     const state = open({
       policy: { name: 'round_robin', options: {} },
@@ -121,7 +121,7 @@ describe('weights', () => {
     expect(state.digest(0).engines[0]).toMatchObject({ id: 'e0', available: false, draining: true, requestsTotal: 0 })
   })
 
-  it('are the chance under random', () => {
+  it('are probabilities under random', () => {
     const state = open({
       policy: { name: 'random', options: {} },
       engines: [engine('e0', { weight: 3 }), engine('e1')],
@@ -133,7 +133,7 @@ describe('weights', () => {
 })
 
 describe('round_robin', () => {
-  it('does not let an engine that was away catch up', () => {
+  it('sends no extra requests to an engine that was drained', () => {
     const state = open({ policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) })
     state.observe([{ kind: 'drain', engine: 'e1', draining: true }], 0)
     for (let index = 0; index < 100; index++) admit(state, 0)
@@ -144,7 +144,7 @@ describe('round_robin', () => {
 })
 
 describe('qps', () => {
-  it('counts a sliding minute', () => {
+  it('counts requests of a sliding minute', () => {
     const state = open({ policy: { name: 'qps', options: {} }, engines: eight.slice(0, 2) })
     for (let index = 0; index < 5; index++) admit(state, 0, { avoid: ['e1'] })
     for (let index = 0; index < 3; index++) expect(admit(state, 59_999).engine).toBe('e1')
@@ -164,7 +164,7 @@ describe('session', () => {
     expect(new Set(engines).size).toBe(1)
   })
 
-  it('takes a session for itself and not for its beginning', () => {
+  it('hashes whole session names, not their first characters', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const homes = Array.from({ length: 40 }, (_, index) => {
       const { key, engine: id } = admit(state, 0, { session: `session-${index}` })
@@ -174,7 +174,7 @@ describe('session', () => {
     expect(new Set(homes).size).toBeGreaterThan(5)
   })
 
-  it('moves only the sessions of an engine that goes away', () => {
+  it('moves only the sessions of a drained engine', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const home = (index: number) => {
       const { key, engine: id } = admit(state, 0, { session: `s${index}` })
@@ -188,7 +188,7 @@ describe('session', () => {
     expect(before).toContain('e3')
   })
 
-  it('holds no engine above 1.25 times its share for one hot session', () => {
+  it('keeps each engine below 1.25 times its share for one hot session', () => {
     const state = open({ policy: { name: 'session', options: {} } })
     const counts = counted(Array.from({ length: 800 }, () => admit(state, 0, { session: 'hot' }).engine))
     expect(Math.max(...counts)).toBeLessThanOrEqual(Math.ceil(1.25 * 100))
@@ -197,7 +197,7 @@ describe('session', () => {
 })
 
 describe('a shadow policy', () => {
-  it('reports what it would have chosen without effect', () => {
+  it('is recorded with its choice and does not change the placement', () => {
     const config = { policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) }
     const shadowed = open({ ...config, shadow: { name: 'least_loaded', options: {} } })
     const plain = open(config)
@@ -212,7 +212,7 @@ describe('a shadow policy', () => {
 })
 
 describe("a request's own policy", () => {
-  it('is used in place of the configured one, for that request', () => {
+  it('replaces the configured one for that request', () => {
     const state = open({ policy: { name: 'round_robin', options: {} } })
     expect(admit(state, 0, { overrides: { policy: 'qps' } }).policy).toBe('qps')
     expect(admit(state, 0).policy).toBe('round_robin')
@@ -220,7 +220,7 @@ describe("a request's own policy", () => {
   })
 })
 
-describe('an engine that once looked slow', () => {
+describe('an engine that was slow before', () => {
   it.each([
     ['with its first answer', { ttft: 900, first_byte: 900 }],
     ['in its decoding', { ttft: 20, first_byte: 20 }],

@@ -69,15 +69,15 @@ beforeEach(() => {
   cluster = open()
 })
 
-describe('the pool ledger', () => {
-  it('send a prompt back to where its beginning is cached', () => {
+describe('predicted', () => {
+  it('sends a prompt to the engine with its prefix cached', () => {
     const { serve } = cluster
     const first = serve(range(0, 200))
     for (const other of range(0, 8)) serve([`other ${other}`, ...range(0, 30)])
     expect(serve([...range(0, 200), 'next turn']).engine).toBe(first.engine)
   })
 
-  it('let siblings of one burst find each other before any has an answer', () => {
+  it('sends concurrent requests with one prefix to the same engine before the first response', () => {
     const { admit } = cluster
     const first = admit(range(0, 400))
     const second = admit([...range(0, 400), 'sibling'])
@@ -85,7 +85,7 @@ describe('the pool ledger', () => {
     expect(second.engine).toBe(first.engine)
   })
 
-  it('leave a cached engine once it is busier than the cache saves', () => {
+  it('leaves a cached engine when its queue outweighs the cached tokens', () => {
     const { serve, admit } = cluster
     const { engine: cached } = serve(range(0, 50))
     const chosen = range(0, 40).map(
@@ -95,7 +95,7 @@ describe('the pool ledger', () => {
     expect(share(chosen, cached)).toBeLessThan(0.35)
   })
 
-  it('spread a hot short prefix with long random tails', () => {
+  it('spreads a hot short prefix with long random tails', () => {
     const { admit } = cluster
     const chosen = range(0, 100).map(
       (tail) =>
@@ -104,7 +104,7 @@ describe('the pool ledger', () => {
     for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.2)
   })
 
-  it('do not herd on a first block that everybody has', () => {
+  it('does not concentrate requests on a common first block', () => {
     const { serve, clock } = cluster
     const chosen = range(0, 80).map((at) => {
       clock.now += 2000
@@ -113,7 +113,7 @@ describe('the pool ledger', () => {
     for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.15)
   })
 
-  it('count queued work down at the first token, on failure and on abort, to exactly zero', () => {
+  it('removes queued work at the first token, on failure and on abort, to exactly zero', () => {
     const { admit, state, clock, finish, digestOf } = cluster
     const [first, second, third] = [admit(range(0, 900)), admit(range(2000, 2900)), admit(range(4000, 4900))]
     expect(four.map((id) => digestOf(id).queuedPrefillS).filter((seconds) => seconds > 0)).toHaveLength(3)
@@ -124,7 +124,7 @@ describe('the pool ledger', () => {
     for (const id of four) expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, activeBlocks: 0, requests: 0 })
   })
 
-  it('counts nothing as cached of a prompt that was never prefilled', () => {
+  it('counts no cached tokens for a prompt that was never prefilled', () => {
     const { admit, finish } = cluster
     const failed = admit(range(0, 100))
     finish(failed.key, { result: 'engine_failed', failure: 'connect' })
@@ -132,7 +132,7 @@ describe('the pool ledger', () => {
     expect(again.decision.candidates.every(({ terms }) => terms['cached_tokens'] === 0)).toBe(true)
   })
 
-  it('count the output of a stream, read or not, until it ends', () => {
+  it('counts the output of a stream, reported or not, until it ends', () => {
     const { state, admit, clock, digestOf, finish } = cluster
     const { key, engine: id } = admit(range(0, 10))
     state.firstToken(key, {}, clock.now)
@@ -146,29 +146,29 @@ describe('the pool ledger', () => {
     expect(digestOf(id).activeBlocks).toBeLessThanOrEqual(2)
   })
 
-  it('stop one short of the whole prompt: an engine computes at least one token', () => {
+  it('predicts at most all but one token as cached, because an engine computes at least one', () => {
     const { serve, admit } = cluster
     serve(range(0, 10), {}, { promptTokens: 640 })
     expect(admit(range(0, 10), { promptTokens: 640 }).decision.predictedCachedTokens).toBe(639)
   })
 })
 
-describe('lookups', () => {
-  it('name engines the pool does not have without harm, and more tokens than there are', () => {
+describe('lookup hints', () => {
+  it('are ignored for unknown engines and limited to the prompt’s length', () => {
     const { admit } = cluster
     const { engine: id, decision } = admit(range(0, 100), { hints: [hint('gone', 6400), hint('c', 1e9)] })
     expect(id).toBe('c')
     expect(decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('count with the index by maximum, not by sum', () => {
+  it('are combined with the index by maximum, not by sum', () => {
     const { serve, admit } = cluster
     const { engine: id } = serve(range(0, 100))
     const { decision } = admit([...range(0, 100), ...range(500, 600)], { hints: [hint(id, 3200)] })
     expect(decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('that failed leave kv_aware to its fallback; that found nothing too', () => {
+  it('that are missing or empty leave kv_aware to its fallback', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
     expect(state.admit(range(0, 100), { hints: null }).decision).toMatchObject({
       policy: 'qps',
@@ -185,8 +185,8 @@ describe('lookups', () => {
   })
 })
 
-describe('engines that share nothing', () => {
-  it('with caching off get no credit and pay for every copy', () => {
+describe('engines without prefix caching', () => {
+  it('get no credit for cached tokens and hold every copy in full', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a', { prefixCaching: 'off' })] })
     serve(range(0, 100))
     const { decision } = admit(range(0, 100))
@@ -195,7 +195,7 @@ describe('engines that share nothing', () => {
     expect(digestOf('a').activeBlocks).toBe(202)
   })
 
-  it('charges the full cost of a copy for later requests on an idle engine', () => {
+  it('are charged the full cost of a copy for later requests', () => {
     const { admit } = open({ engines: [engine('a'), engine('b', { prefixCaching: 'off' }), engine('c')] })
     admit(range(0, 100), { avoid: ['b', 'c'] })
     const { candidates } = admit(range(0, 100)).decision
@@ -204,14 +204,14 @@ describe('engines that share nothing', () => {
     expect(taken('b')).toBeGreaterThan(3 * taken('c'))
   })
 
-  it('are found out by what they report of themselves', () => {
+  it('are detected by their metrics', () => {
     const { state, serve, admit, clock } = open({ engines: [engine('a')] })
     serve(range(0, 100))
     state.observe([probe('a', clock.now, { stats: stats({ prefixCaching: false }) })], clock.now)
     expect(admit(range(0, 100)).decision.predictedCachedTokens).toBe(0)
   })
 
-  it('say nonsense of their blocks without harm: a size of 0 is none', () => {
+  it('are not assumed from a reported block size of 0', () => {
     const { state, serve, digestOf } = cluster
     state.observe(
       four.map((id) => probe(id, 0, { stats: stats({ blockTokens: 0, cacheBlocks: 500 }) })),
@@ -226,7 +226,7 @@ describe('engines that share nothing', () => {
     expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
   })
 
-  it('are all decode engines: each leg in full, and no feedback from what they were sent', () => {
+  it('include decode engines: each leg counts in full and their cached tokens are ignored', () => {
     const { serve, admit, digestOf } = open({
       engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
     })
@@ -282,7 +282,7 @@ describe('blocks of prompts that are measured in bytes', () => {
     expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
   })
 
-  it('do not change those of prompts that are made of ids', () => {
+  it('do not change for prompts made of token ids', () => {
     const { admit, digestOf } = open({ engines: [engine('a')] })
     admit(range(0, 100))
     expect(digestOf('a').activeBlocks).toBe(101)
@@ -294,7 +294,7 @@ describe('prompts with blocks for none or only some of their tokens', () => {
     ['that cannot be read', [], 10_000],
     ['of a hundred texts, each with the rest of a block', range(500, 600), 10_000],
     ['that are longer in tokens than the mean of the pool says', range(500, 600), 30_000],
-  ])('%s, are new work as any other and no copy of what nobody has', (_name, content, promptTokens) => {
+  ])('%s, cost the same as an unshared prompt of equal length', (_name, content, promptTokens) => {
     const { admit, finish } = cluster
     for (const at of range(0, 12)) admit([`waits ${at}`, ...range(0, 30)])
     const takenS = (blocks: readonly (string | number)[]): number => {
@@ -329,17 +329,17 @@ describe('an engine that recomputes the last cached block because of speculative
     expect(talk(known, { turns: 3, lost: 0 })).toEqual([576, 640, 640])
   })
 
-  it('is not taken for one that evicts', () => {
+  it('is not assumed for an engine that evicts', () => {
     const known = open({ engines: engines('a') })
     known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
     expect(new Set(talk(known, { turns: 20, lost: 128 }))).toEqual(new Set([640]))
   })
 })
 
-describe('requests whose prompts are computed whole, whatever is cached', () => {
+describe('requests that bypass the prefix cache', () => {
   const only = { avoid: ['b', 'c', 'd'], computesAll: true }
 
-  it('say nothing of what their engine keeps: no restart, no alarm, no smaller cache', () => {
+  it('do not report a restart, a silent miss or a smaller cache', () => {
     const { serve, admit, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     for (const turn of range(0, 3))
@@ -350,7 +350,7 @@ describe('requests whose prompts are computed whole, whatever is cached', () => 
     expect(admit([...range(0, 100), 'next'], { avoid: ['b', 'c', 'd'] }).decision.predictedCachedTokens).toBe(6400)
   })
 
-  it('are booked with all of their work and all of their blocks, wherever they go', () => {
+  it('are booked with all of their work and blocks on any engine', () => {
     const { serve, admit, finish, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
     const hits = admit(range(0, 100), { avoid: ['b', 'c', 'd'] })
@@ -372,11 +372,11 @@ describe('requests whose prompts are computed whole, whatever is cached', () => 
   })
 })
 
-describe('answers made side by side', () => {
+describe('responses with several sequences', () => {
   const only = { avoid: ['b', 'c', 'd'] }
   const outputS = () => cluster.admit(['probe'], only).decision.candidates[0]!.terms['decode_s']!
 
-  it('do not make their engine look faster than it is', () => {
+  it('do not make their engine look faster', () => {
     const { serve } = cluster
     const tokens = (completionTokens: number) => ({ usage: { promptTokens: 65, completionTokens, cachedTokens: 0 } })
     for (const at of range(0, 30)) serve([`one ${at}`], tokens(101), only)
@@ -432,7 +432,7 @@ describe('an engine with a new configuration', () => {
     expect(digestOf('a').requests).toBe(1)
   })
 
-  it('goes by what it has shown itself, and no longer by those of its old profile', () => {
+  it('uses its own samples first, then the prior of its new profile', () => {
     const { state, serve, digestOf } = open({ engines: engines('a', 'b') })
     for (const at of range(0, 20)) serve([at, ...range(0, 30)], usage(0, 1985), { avoid: ['a'] })
     const learned = digestOf('b').learned!.costModel
@@ -447,7 +447,7 @@ describe('an engine with a new configuration', () => {
     expect(digestOf('b').learned!.costModel).toEqual(learned)
   })
 
-  it('uses the current declaration: none if none is configured', () => {
+  it('uses the current cache size, or none if none is configured', () => {
     const { state, serve, digestOf, admit } = open({ engines: [engine('a', { cacheBlocks: 50 }), engine('b')] })
     const only = { avoid: ['b'] }
     serve(range(0, 200), {}, only)
@@ -482,7 +482,7 @@ describe('an engine with a new configuration', () => {
     expect(prefills.filter((id) => id === 'a')).toHaveLength(5)
   })
 
-  it('is chosen as if it had been described so from the start', () => {
+  it('is ranked as if it had started with that configuration', () => {
     const one = fc.record({
       weight: fc.constantFrom(1, 2),
       profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'),
@@ -550,28 +550,28 @@ describe('an engine with a new configuration', () => {
   })
 })
 
-describe('what engines report', () => {
-  it('raises the alarm when predicted hits never come, and stops counting on them', () => {
+describe('feedback from engines', () => {
+  it('sets silentMiss if predicted hits never occur, and stops counting them', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
     expect(digestOf('a').learned!.silentMiss).toContainEqual(expect.stringContaining('template'))
     expect(admit(range(0, 100)).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
   })
 
-  it('ends the alarm with the first hit', () => {
+  it('clears silentMiss at the first hit', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
     serve(range(0, 100), usage(6400, 6401))
     expect(digestOf('a').learned!.silentMiss).toBeNull()
   })
 
-  it('does not alarm where nothing is reported', () => {
+  it('does not set silentMiss if engines report no cached tokens', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     for (const _ of range(0, 30)) serve(range(0, 100), usage(null, 6401))
     expect(digestOf('a').learned).toMatchObject({ silentMiss: null, restarts: 0 })
   })
 
-  it('takes three lost prompts in a row, where there were hits, for a restart and forgets the cache', () => {
+  it('detects a restart after three misses in a row that followed hits, and clears the index', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a')] })
     for (const name of range(0, 6)) serve([name, ...range(0, 50)], usage(null))
     for (const name of range(0, 2)) serve([name, ...range(0, 50)], usage(51 * 64, 3265))
@@ -580,7 +580,7 @@ describe('what engines report', () => {
     expect(admit([5, ...range(0, 50)]).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
   })
 
-  it('does not blame siblings of a burst, which the engine met before it had computed their prefix', () => {
+  it('ignores misses of concurrent requests whose shared prefix was not yet computed', () => {
     const { admit, finish, state, clock, digestOf, serve } = open({ engines: [engine('a')] })
     serve(['old', ...range(0, 50)], usage(null))
     serve(['old', ...range(0, 50)], usage(51 * 64, 3265))
@@ -590,7 +590,7 @@ describe('what engines report', () => {
     expect(digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: null })
   })
 
-  it('teaches that an engine keeps less than we thought', () => {
+  it('lowers the capacity of an engine that evicts earlier than predicted', () => {
     const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 10_000 })] })
     // It keeps 1,000 blocks: of twenty prompts of 100 the ten last ones.
     const kept: number[] = []
@@ -629,7 +629,7 @@ describe('what engines report', () => {
     },
   )
 
-  it('is compared in whole blocks of the engine, which may be larger than the pool’s', () => {
+  it('is compared in blocks of the engine, which may be larger than the pool’s', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
     state.observe([probe('a', 0, { stats: stats({ blockTokens: 528 }) })], 0)
     for (const talk of range(0, 40)) {
@@ -639,13 +639,13 @@ describe('what engines report', () => {
     expect(digestOf('a').learned!.cacheBlocks).toBeNull()
   })
 
-  it('is no more than the prompt, whatever they say', () => {
+  it('is limited to the prompt’s length', () => {
     const { serve, digestOf } = open({ engines: [engine('a')] })
     serve(range(0, 10), usage(1e12))
     expect(digestOf('a').learned!.actualCachedTokens).toBeLessThanOrEqual(641)
   })
 
-  it('does not overrule a new word of the configuration on how much an engine holds, nor what a block is', () => {
+  it('does not override a newly configured cache size or block size', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
     for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 400, cacheBlocks: 400 })
@@ -661,7 +661,7 @@ describe('what engines report', () => {
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 0, cacheBlocks: 400 })
   })
 
-  it('never teaches that an engine keeps more than it can hold, however often all was there', () => {
+  it('never raises the capacity above the declared size', () => {
     const capacity = new CacheCapacity()
     capacity.declare(1000)
     capacity.shrink(1, 1000)
@@ -670,7 +670,7 @@ describe('what engines report', () => {
     expect([capacity.blocks, capacity.learned]).toEqual([1000, null])
   })
 
-  it('learns each engine’s pace: a slow one gets less of the work', () => {
+  it('measures each engine’s speed, and a slow one gets less work', () => {
     const { admit, state, clock, finish, digestOf } = open({ engines: engines('fast', 'slow') })
     const paceS = { fast: 0.0001, slow: 0.0005 } as Record<string, number>
     const given: string[] = []
@@ -688,7 +688,7 @@ describe('what engines report', () => {
     expect(Math.abs(seconds / (3841 * 0.0001) - 1)).toBeLessThan(0.1)
   })
 
-  it('learns from short answers that are no streams, and not from long ones', () => {
+  it('includes short responses that are not streamed, but not long ones', () => {
     const { admit, finish, clock, digestOf } = open({ engines: [engine('a')] })
     const answer = (completionTokens: number) => {
       const { key } = admit([clock.now, ...range(0, 30)])
@@ -703,7 +703,7 @@ describe('what engines report', () => {
     expect(costModel.fixedS + costModel.perTokenS * 1985 + (costModel.perPairS * 1985 ** 2) / 2).toBeCloseTo(0.9, 1)
   })
 
-  it('gives an engine that has not answered the law of its sibling', () => {
+  it('applies the cost model of one engine to another without samples', () => {
     const { serve, digestOf } = cluster
     const { engine: id } = serve(range(0, 30))
     const others = four.filter((one) => one !== id)
@@ -714,7 +714,7 @@ describe('what engines report', () => {
 })
 
 describe('new engines', () => {
-  it('start slowly', () => {
+  it('start with reduced traffic', () => {
     const { state, clock, admit, digestOf } = cluster
     clock.now = 3_600_000
     state.configure(2, pool({ policy: predicted, engines: engines(...four, 'new'), indexEntries: 100_000 }), clock.now)
@@ -729,7 +729,7 @@ describe('new engines', () => {
 })
 
 describe('adapters', () => {
-  it('go where they are loaded, or where there is room', () => {
+  it('are sent to engines that have them loaded, then to engines with free slots', () => {
     const { state, clock, admit } = cluster
     state.observe(
       [
@@ -747,8 +747,8 @@ describe('adapters', () => {
   })
 })
 
-describe('putting the object down', () => {
-  it('keeps what was learned, small, and forgets the index', () => {
+describe('a snapshot', () => {
+  it('keeps estimators in a small size, and drops the index', () => {
     const { state, serve, clock } = cluster
     for (const at of range(0, 12)) serve([`p${at}`, ...range(0, 60)], usage(null, 3905))
     const snapshot = structuredClone(state.snapshot(clock.now)!)
@@ -759,7 +759,7 @@ describe('putting the object down', () => {
     expect(lawOf(again)).toEqual(lawOf(state))
   })
 
-  it('still knows the slow engine of a fleet when another one has answered since, and after being put down twice', () => {
+  it('keeps a slow engine’s estimate across two snapshots and responses of another engine', () => {
     const { state, admit, clock } = open({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} } })
     const serveOn = (one: ClusterState, request: { readonly key: string; readonly engine: string }) => {
       clock.now += request.engine === 'a' ? 5000 : 500
@@ -780,7 +780,7 @@ describe('putting the object down', () => {
     expect(slow! / quick!).toBeGreaterThan(5)
   })
 
-  it('restores live bookings, and releases them exactly', () => {
+  it('restores live bookings, which release exactly', () => {
     const { state, admit, clock } = cluster
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
     state.firstToken(running[0]!.key, {}, clock.now)
@@ -797,7 +797,7 @@ describe('putting the object down', () => {
       expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
   })
 
-  it('still waits for the prefills that had not ended, though others behind them had', () => {
+  it('keeps pending prefills although later ones have ended', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const waiting = admit(range(0, 900))
     const queued = state.digest(clock.now).engines[0]!
@@ -822,7 +822,7 @@ describe('putting the object down', () => {
     ['no room at all', { costModel: null, decodeLogPace: 0, capacityBlocks: 0 }],
     ['an endless pace', { costModel: null, decodeLogPace: Infinity, capacityBlocks: null }],
     ['nothing', null],
-  ])('takes nothing back of an engine of which was put down %s', (_, broken) => {
+  ])('with %s restores no estimators of that engine', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
     const snapshot = structuredClone(state.snapshot(clock.now)!)
     const learned = ({ estimators }: ClusterSnapshot) => estimators as { engines: Record<string, unknown> }
@@ -833,7 +833,7 @@ describe('putting the object down', () => {
     expect(learned(again.snapshot(clock.now)!).engines).toEqual(sound)
   })
 
-  it('ignores times of restored bookings, whose start is unknown', () => {
+  it('ignores first-token times of restored bookings, whose start is unknown', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
     state.firstToken(decoding.key, { ttft: 9000 }, clock.now)

@@ -118,7 +118,7 @@ function near(value: unknown): unknown {
 }
 
 describe('PrefillQueue', () => {
-  it('answers what a queue with one server and known service times answers, after any history of an engine', () => {
+  it('equals a queue with one server and known service times, after any history', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 250, size: 'max' }), (steps) => {
         const twins = new Twins()

@@ -43,7 +43,7 @@ function endOne(
 }
 
 describe('PrefillQueue', () => {
-  it('adds up what is booked and drains with time, not below zero', () => {
+  it('adds booked work and drains with time, not below zero', () => {
     const queue = new PrefillQueue(() => {})
     queue.add(of(2), 1000)
     queue.add(of(3), 1500)
@@ -60,7 +60,7 @@ describe('PrefillQueue', () => {
     expect(queue.seconds(3_600_000)).toBe(3)
   })
 
-  it('knows at a first token that the next prefill has just begun, however wrong the prediction was', () => {
+  it('starts the next prefill at a first token, however wrong the prediction was', () => {
     const queue = new PrefillQueue(() => {})
     const slow = queue.add(of(1), 0)
     queue.add(of(1), 0)
@@ -70,7 +70,7 @@ describe('PrefillQueue', () => {
     expect(queue.seconds(10_000)).toBe(2)
   })
 
-  it('drops only what is left of an abandoned prefill', () => {
+  it('removes the rest of an aborted prefill', () => {
     const queue = new PrefillQueue(() => {})
     const half = queue.add(of(2), 0)
     const later = queue.add(of(4), 0)
@@ -88,7 +88,7 @@ describe('PrefillQueue', () => {
     expect(ended.map(({ previous, next }) => [previous, next])).toEqual(ended.map(() => [null, null]))
   })
 
-  it('is exactly empty after any history with answers that are no streams among them, and never counts more than is pending', () => {
+  it('is exactly empty after any history with unstreamed responses, and never counts more than is pending', () => {
     const step = fc.record({
       do: fc.constantFrom('add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const),
       which: fc.nat(),

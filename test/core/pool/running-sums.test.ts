@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { addAt, sumTo } from '../../../src/core/pool/prefill-queue.ts'
 
-it('sums up to any place of a row of any length, whatever was added where', () => {
+it('sumTo equals the prefix sum after any additions to a row of any length', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 100 }),

@@ -40,20 +40,20 @@ describe('ActiveBlocks', () => {
   })
 
   // routing.md: for prompt [1,2,3,5] against live [1,2,4,5] the potential is 4 + 2 = 6.
-  it('takes a block behind a fork as new, whatever it contains', () => {
+  it('counts a block after a fork as new, whatever its content', () => {
     const { active, engine, potential } = ledger()
     active.add(engine, prompt([1, 2, 4, 5]), true)
     expect(potential(prompt([1, 2, 3, 5]))).toBe(6)
   })
 
-  it('gives every request a tail of its own', () => {
+  it('gives every request its own partial last block', () => {
     const { active, engine, potential } = ledger()
     active.add(engine, prompt(['a'], 3), true)
     expect(active.active(engine)).toBe(2)
     expect(potential(prompt(['a'], 1))).toBe(3)
   })
 
-  it('counts every request in full where caches are off', () => {
+  it('counts every request in full if caching is off', () => {
     const { active, engine, potential } = ledger()
     const requests = [1, 2, 3].map(() => active.add(engine, prompt(range(0, 10)), false))
     expect(active.active(engine)).toBe(30)
@@ -62,14 +62,14 @@ describe('ActiveBlocks', () => {
     expect(active.active(engine)).toBe(0)
   })
 
-  it('takes output as a total: repeats and steps back change nothing', () => {
+  it('reads output as a total: repeated and smaller values have no effect', () => {
     const { active, engine } = ledger()
     const request = active.add(engine, prompt(['a']), true)
     for (const blocks of [1, 3, 3, 2]) active.output(request, blocks)
     expect(active.active(engine)).toBe(4)
   })
 
-  it('discounts what only a nearly finished request holds, and takes the discount back exactly', () => {
+  it('discounts blocks used only by a nearly finished request, and reverts the discount exactly', () => {
     const { active, engine } = ledger()
     const shared = active.add(engine, prompt(['a', 'b']), true)
     const ending = active.add(engine, prompt(['a', 'b', 'c', 'd']), true)
@@ -83,7 +83,7 @@ describe('ActiveBlocks', () => {
     expect(active.active(engine)).toBe(0)
   })
 
-  it('still counts what the index has no room for', () => {
+  it('counts blocks beyond the index’s capacity', () => {
     const index = new PrefixIndex(3)
     const active = new ActiveBlocks(index)
     const engine = index.addEngine()

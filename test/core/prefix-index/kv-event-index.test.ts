@@ -11,8 +11,8 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('clear' as const), engine, block }) },
 )
 
-describe('ExactBlocks', () => {
-  it('says what a set a engine says, after any history', () => {
+describe('KvEventIndex', () => {
+  it('equals one set of blocks per engine after any history', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 200 }),
@@ -45,7 +45,7 @@ describe('ExactBlocks', () => {
     )
   })
 
-  it('finds every block of a large cache, and takes no room for what was dropped', () => {
+  it('finds every block of a large cache, and reuses the memory of removed blocks', () => {
     const own = new KvEventIndex()
     const blocks = chain(range(0, 20_000))
     own.setAll(3, blocks, true)
@@ -62,14 +62,14 @@ describe('ExactBlocks', () => {
     expect(bytes / 20_000).toBeLessThan(40)
   })
 
-  it('stops at its cap and says so', () => {
+  it('returns false at its limit', () => {
     const own = new KvEventIndex()
     expect(own.setAll(0, chain(range(0, 10)), true, 6)).toBe(false)
     expect(own.entries).toBe(6)
   })
 })
 
-describe('PrefixIndex, told by engines', () => {
+describe('PrefixIndex with KV events', () => {
   const told = () => {
     const index = new PrefixIndex(1000)
     const number = index.addEngine()
@@ -80,7 +80,7 @@ describe('PrefixIndex, told by engines', () => {
     return { index, number, match }
   }
 
-  it('believes what it was told, and what is booked beyond it', () => {
+  it('combines reported blocks with blocks booked beyond them', () => {
     const { index, number, match } = told()
     index.tell(number, chain(range(0, 6)), new Uint32Array(0))
     expect(match(range(0, 9))).toBe(6)
@@ -88,7 +88,7 @@ describe('PrefixIndex, told by engines', () => {
     expect(match(range(0, 9))).toBe(8)
   })
 
-  it('believes a prompt until the sweep that comes after it, and live ones beyond', () => {
+  it('keeps a booked prompt until the next sweep, and live blocks beyond it', () => {
     const { index, number, match } = told()
     const before = index.stamp
     index.release(index.pin(number, chain(range(0, 6)), 6))
@@ -102,7 +102,7 @@ describe('PrefixIndex, told by engines', () => {
     expect([match(range(0, 6)), index.entries]).toEqual([0, 0])
   })
 
-  it('finds a prompt as far as its first missing block, though later ones are there', () => {
+  it('matches a prompt up to its first missing block, even if later ones are cached', () => {
     const { index, number, match } = told()
     const blocks = chain(range(0, 6))
     index.tell(number, blocks, new Uint32Array(0))
@@ -112,7 +112,7 @@ describe('PrefixIndex, told by engines', () => {
     expect(match(range(0, 6))).toBe(6)
   })
 
-  it('forgets what an engine told when the engine goes, whose number goes to another', () => {
+  it('removes reported blocks with their engine, whose number is reused', () => {
     const { index, number, match } = told()
     index.tell(number, chain(range(0, 6)), new Uint32Array(0))
     index.removeEngine(number)

@@ -14,7 +14,7 @@ const pin = (index: PrefixIndex, engine: number, content: readonly (string | num
   index.pin(engine, chain(content), content.length)
 
 describe('PrefixIndex', () => {
-  it('believes a prompt cached from the moment it is booked', () => {
+  it('matches a prompt from the moment it is booked', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     pin(index, engine, range(0, 10))
@@ -36,7 +36,7 @@ describe('PrefixIndex', () => {
     expect(index.cached[engine]).toBe(1)
   })
 
-  it('takes no block of the middle of a prompt for a beginning', () => {
+  it('does not match a block from the middle of a prompt at the start', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     // The fork makes the second block the first of a run.
@@ -46,7 +46,7 @@ describe('PrefixIndex', () => {
     expect(index.cached[engine]).toBe(0)
   })
 
-  it('answers for every engine at once, each with its own longest prefix', () => {
+  it('returns the longest prefix of every engine in one call', () => {
     const index = new PrefixIndex(10_000)
     for (let engine = 0; engine < 40; engine++) {
       index.addEngine()
@@ -78,7 +78,7 @@ describe('PrefixIndex', () => {
     expect(match(index, ['b', ...range(0, 9)], engine).cached).toBe(10)
   })
 
-  it('does not evict what a live request uses, however small the engine', () => {
+  it('does not evict blocks of a live request, however small the cache', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine(4)
     const held = pin(index, engine, range(0, 10))
@@ -87,7 +87,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 10), engine)).toEqual({ cached: 4, live: 0 })
   })
 
-  it('takes back what an engine never prefilled, and nothing that was there before', () => {
+  it('removes blocks that an engine never prefilled, and keeps earlier ones', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     index.release(pin(index, engine, range(0, 6)))
@@ -97,7 +97,7 @@ describe('PrefixIndex', () => {
     expect(index.entries).toBe(6)
   })
 
-  it('keeps what a second live request needs when the first one fails', () => {
+  it('keeps blocks of a second live request if the first one fails', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     const failed = pin(index, engine, range(0, 8))
@@ -106,7 +106,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 12), engine)).toEqual({ cached: 12, live: 12 })
   })
 
-  it('forgets a flushed engine, and what its live requests held when they end', () => {
+  it('removes a flushed engine’s blocks, and those of its live requests when they end', () => {
     const index = new PrefixIndex(1000)
     const [flushed, other] = [index.addEngine(), index.addEngine()]
     index.release(pin(index, flushed, range(0, 10)))
@@ -119,7 +119,7 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 12), other).cached).toBe(10)
   })
 
-  it('records no more live blocks than its cap, and says how many', () => {
+  it('pins at most its limit of live blocks, and returns their number', () => {
     const index = new PrefixIndex(10)
     const engine = index.addEngine()
     expect(pin(index, engine, ['a', ...range(0, 7)]).blocks).toBe(8)
@@ -128,7 +128,7 @@ describe('PrefixIndex', () => {
     expect(index.entries).toBe(10)
   })
 
-  it('survives hashes that are not chained: it may know less, never more than it was told', () => {
+  it('never matches more than was pinned, even for unchained hashes', () => {
     const word = fc.integer({ min: 0, max: 3 })
     fc.assert(
       fc.property(fc.array(fc.array(word, { maxLength: 12 }), { maxLength: 30 }), (prompts) => {

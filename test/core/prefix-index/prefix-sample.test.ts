@@ -33,8 +33,8 @@ function heldPrefixes(naive: NaiveIndex): Content[] {
   return [...keys].map((key) => key.split('/'))
 }
 
-describe('a sample of the prefix index', () => {
-  it('is what engines hold at sampled depths, all of it where there is room, after any history', () => {
+describe('PrefixIndex.sample', () => {
+  it('contains the engines’ blocks at sampled depths, all of them within the limit, after any history', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 60 }),
@@ -68,7 +68,7 @@ describe('a sample of the prefix index', () => {
     )
   })
 
-  it('has what is live first, then what was used last, whichever engine it was', () => {
+  it('contains live prefixes first, then the most recently used, of all engines', () => {
     const index = new PrefixIndex(10_000)
     const engines = [index.addEngine(), index.addEngine()] as const
     pin(index, engines[0], ['live', ...range(0, 7)])
@@ -79,7 +79,7 @@ describe('a sample of the prefix index', () => {
       expect(sorted(index.sample(6 * count))).toEqual(sorted(newest.slice(0, count).flat()))
   })
 
-  it('lets engines take turns with what is live there', () => {
+  it('alternates among engines for live prefixes', () => {
     const index = new PrefixIndex(10_000)
     const engines = range(0, 4).map(() => index.addEngine())
     for (const engine of engines) for (const at of range(0, 20)) pin(index, engine, [`${engine}.${at}`])
@@ -88,7 +88,7 @@ describe('a sample of the prefix index', () => {
       expect(range(0, 20).filter((at) => sample.has(lanesOf([`${engine}.${at}`])[0]!))).toHaveLength(3)
   })
 
-  it('goes as deep as whoever holds most of a prompt, though another used it later', () => {
+  it('includes a prompt to the depth of the engine with most of it, even if another used it later', () => {
     const index = new PrefixIndex(10_000)
     const [large, small] = [index.addEngine(), index.addEngine(4)]
     serve(index, large, range(0, 12))
@@ -96,7 +96,7 @@ describe('a sample of the prefix index', () => {
     expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 12))))
   })
 
-  it('knows how deep a conversation is that forks at every block', () => {
+  it('includes the full depth of a conversation with a fork at every block', () => {
     const index = new PrefixIndex(1_000_000)
     const [engine, other] = [index.addEngine(), index.addEngine()]
     for (const at of range(1, 400)) serve(index, engine, [...range(0, at), 'another'])
@@ -110,7 +110,7 @@ describe('a sample of the prefix index', () => {
     expect(new Set(index.sample(lanesOf(range(0, 400)).length))).toEqual(new Set(lanesOf(range(0, 400))))
   })
 
-  it('leaves out what a flush has taken, also where it is still used, but not what was asked for since', () => {
+  it('leaves out flushed prefixes, even live ones, until they are booked again', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
     pin(index, engine, range(0, 8))
@@ -120,7 +120,7 @@ describe('a sample of the prefix index', () => {
     expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 4))))
   })
 
-  it('finds among what an engine tells of its cache the prompts that were booked', () => {
+  it('includes booked prompts that the engine reported in KV events', () => {
     const index = new PrefixIndex(10_000)
     const engine = index.addEngine()
     const feed = new KvEventCursor()

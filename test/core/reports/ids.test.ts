@@ -6,7 +6,7 @@ const hex = (length: number) =>
   fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
 const own = fc.oneof(fc.uuid(), fc.stringMatching(/^[a-z][a-z0-9_.]{0,30}(-[a-z0-9]{1,7})?$/))
 
-it('all that engines and proxies make of an id is kept in the same place', () => {
+it('every spelling of an id by engines and proxies maps to the same store', () => {
   fc.assert(
     fc.property(own, hex(8), hex(6), fc.nat(99), (id, tail, key, index) => {
       const made = [
@@ -23,7 +23,7 @@ it('all that engines and proxies make of an id is kept in the same place', () =>
   )
 })
 
-it('the id of a request is always among what its spellings may stand for', () => {
+it('the candidates of every spelling include the request id', () => {
   fc.assert(
     fc.property(own, hex(8), fc.nat(99), (id, tail, index) => {
       for (const one of [
@@ -41,7 +41,7 @@ it('the id of a request is always among what its spellings may stand for', () =>
   )
 })
 
-it('no id stands for nothing, however it is made', () => {
+it('no id has an empty candidate', () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -57,7 +57,7 @@ it('no id stands for nothing, however it is made', () => {
   )
 })
 
-it('requests that are counted up are spread over many places', () => {
+it('requests with numbered ids are spread over many stores', () => {
   const homes = new Set(Array.from({ length: 1000 }, (_, at) => homeOf(`load-${at}`)))
   expect(homes.size).toBe(1000)
 })

@@ -23,7 +23,7 @@ const FIVE = [
 ]
 
 describe('limits of the store', () => {
-  it('hold for bytes, however few requests there are: the oldest go first', () => {
+  it('apply to bytes with few requests; the oldest are removed first', () => {
     const kept = store({ ...LIMITS, maxBytes: 20_000 })
     for (let at = 0; at < 100; at++) {
       kept.add(partial({ role: 'pd', request_id: `request-${at}`, prefill_queue_time_ms: at }), at)
@@ -35,8 +35,8 @@ describe('limits of the store', () => {
   })
 })
 
-describe('what the stages add up to', () => {
-  it('is the sum of all five, and not there before the last', () => {
+describe('combinedOf', () => {
+  it('sums all five stages, and has no sum before the last one', () => {
     const kept = store()
     const news = FIVE.map((one) => kept.add(partial(one), 0).news)
     expect(news).toEqual(['stage', 'stage', 'stage', 'complete'])
@@ -44,13 +44,13 @@ describe('what the stages add up to', () => {
     expect(combinedOf(FIVE.slice(0, 3), 'a')?.ttft_ms).toBeNull()
   })
 
-  it('does not wait for an encoder where the gateway says there is nothing to encode', () => {
+  it('does not wait for an encoder if the gateway reports 0 encoder items', () => {
     const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
     expect(combinedOf([pd], 'a')?.ttft_ms).toBeNull()
     expect(combinedOf([pd, { role: 'meta', request_id: 'a', encoder_items: 0 }], 'a')?.ttft_ms).toBe(102)
   })
 
-  it('takes a transfer of exactly nothing, with no word of an encoder, for a request of text', () => {
+  it('accepts a transfer time of 0 without an encoder for a text request', () => {
     const pd = {
       role: 'pd',
       request_id: 'a',
@@ -74,7 +74,7 @@ describe('what the stages add up to', () => {
     ).toBe(2)
   })
 
-  it('sums distinct chunks, and only once all have come', () => {
+  it('sums distinct chunks once all have arrived', () => {
     const chunk = (at: number, ms: number, more = {}) => ({
       role: 'pd',
       request_id: 'a',
@@ -94,7 +94,7 @@ describe('what the stages add up to', () => {
     expect(combinedOf([chunk(1, 5), chunk(2, 7, { last: true })], 'a')?.prefill_compute_time_ms).toBe(12)
   })
 
-  it('takes the longest of items encoded side by side, and the sum of those that wait for each other', () => {
+  it('uses the longest of parallel encoder items and the sum of serial ones', () => {
     const child = (at: number, ms: number, more = {}) => ({
       role: 'encoder',
       request_id: `a:${at}:0f0f0f`,
@@ -116,7 +116,7 @@ describe('what the stages add up to', () => {
     expect(combinedOf([item(0, 5, { serial: false }), item(1, 9, { serial: false })], 'a')?.enc_compute_time_ms).toBe(9)
   })
 
-  it('waits for as many items as there are said to be', () => {
+  it('waits for the reported number of encoder items', () => {
     const items = { role: 'meta', request_id: 'a', encoder_items: 2 }
     const child = (at: number) => ({
       role: 'encoder',
@@ -142,12 +142,12 @@ describe('ids', () => {
     },
   )
 
-  it('takes off no tail where nobody can have added one', () => {
+  it('removes no suffix from ids that engines cannot have extended', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job')).toBeNull()
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
   })
 
-  it('is an encoder’s item by an encoder’s word alone: whoever calls a request so has it told apart from its neighbours', () => {
+  it('are read as encoder items only in encoder reports, so that a request id of that form stays separate', () => {
     const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({
       role: 'pd',
       request_id: `chatcmpl-${id}-1a2b3c4d`,
@@ -176,7 +176,7 @@ describe('ids', () => {
     })
   })
 
-  it('is read with the last of many that may stand for it, so that one label for all requests makes no report dear', () => {
+  it('match the last 128 spellings, which bounds the cost of one id for all requests', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
     const told = (at: number, more: object = { prefill_queue_time_ms: at }) =>
@@ -189,7 +189,7 @@ describe('ids', () => {
     expect(kept.size).toBe(500)
   })
 
-  it('tries the exact id first, whichever came first', () => {
+  it('match exactly first, in any order of arrival', () => {
     const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
     for (const reports of [
       [own, spelling('chatcmpl-job-1a2b3c4d')],
@@ -234,7 +234,7 @@ const slots = fc.uniqueArray(
   },
 )
 
-it('gives the same for any order and any repetition of the same reports', () => {
+it('give the same result for any order and repetition of reports', () => {
   fc.assert(
     fc.property(slots, fc.infiniteStream(fc.nat()), (chosen, dice) => {
       const roll = (limit: number) => dice.next().value! % limit
@@ -273,10 +273,10 @@ it('gives the same for any order and any repetition of the same reports', () => 
   )
 })
 
-describe('bounds', () => {
+describe('retention', () => {
   const one = (id: string) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 })
 
-  it('forgets a request when its time is up', () => {
+  it('removes a request after its time to live', () => {
     const kept = store()
     kept.add(one('a'), 0)
     expect(kept.find('a', 599_999)).not.toBeNull()
@@ -284,7 +284,7 @@ describe('bounds', () => {
     expect([kept.size, kept.bytes]).toEqual([0, 0])
   })
 
-  it('forgets by the time that is set now, those that came after it was shortened no later than those before', () => {
+  it('applies a shortened time to live to requests before and after the change', () => {
     const kept = store()
     kept.add(one('before'), 0)
     kept.setLimits({ ...LIMITS, ttlMs: 60_000 })
@@ -294,7 +294,7 @@ describe('bounds', () => {
     expect(kept.size).toBe(0)
   })
 
-  it('keeps no more requests than it may, and forgets the oldest first', () => {
+  it('stays within the request limit and removes the oldest first', () => {
     const kept = store({ ...LIMITS, maxRequests: 3 })
     for (const id of ['a', 'b', 'c', 'd']) kept.add(one(id), 0)
     expect(kept.size).toBe(3)
@@ -302,7 +302,7 @@ describe('bounds', () => {
     expect(kept.find('d', 0)).not.toBeNull()
   })
 
-  it('never holds more bytes than it may, whatever comes', () => {
+  it('stays within the byte limit for any reports', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(50), fc.nat(3000), fc.boolean())), (reports) => {
         const kept = store({ ...LIMITS, maxBytes: 20_000 })
@@ -322,7 +322,7 @@ describe('bounds', () => {
     )
   })
 
-  it('weighs nothing once everything is forgotten', () => {
+  it('counts 0 bytes after everything expired', () => {
     const kept = new ReportStore<string>(LIMITS, (note) => note.length)
     for (let at = 0; at < 100; at++) {
       kept.add(one(`chatcmpl-${at}-0000000a`), at)
@@ -333,7 +333,7 @@ describe('bounds', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('readPartial rejects', () => {
   it.each([
     [{ role: 'pd' }, 'role or request_id missing'],
     [{ request_id: 'a' }, 'role or request_id missing'],
@@ -356,7 +356,7 @@ describe('what is refused', () => {
     expect(readPartial(given)).toEqual({ detail: expect.stringContaining(detail) })
   })
 
-  it('takes numbers that come as texts', () => {
+  it('numbers are also accepted as strings', () => {
     expect(partial({ role: 'pd', request_id: 'a', prefill_queue_time_ms: '1.5e1' }).values).toEqual([
       ['prefill_queue_time_ms', 15],
     ])

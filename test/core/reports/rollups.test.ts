@@ -14,13 +14,13 @@ function overfull(endedAt = 0): Rollups {
   return rollups
 }
 
-it('counts every request, in no more groups than it may have, however many engines come and go', () => {
+it('counts every request in a limited number of groups, however many engines come and go', () => {
   const groups = overfull().groups()
   expect(groups.length).toBeLessThanOrEqual(5_001)
   expect(total(groups)).toBe(6_000)
 })
 
-it('comes back from a disk, which sorts names, with every count where it was, also when it is full', () => {
+it('restores every count from storage that sorts by name, also when it is full', () => {
   const sorted = new Map(
     overfull()
       .takeChanged()
@@ -31,7 +31,7 @@ it('comes back from a disk, which sorts names, with every count where it was, al
   expect(new Map(restored.takeChanged())).toEqual(sorted)
 })
 
-it('has room for new names when old ones were forgotten, and leaves `other` as it is', () => {
+it('accepts new names after old ones were removed, and leaves `other` unchanged', () => {
   const rollups = overfull(1_000)
   const other = () => rollups.groups().find(({ engine }) => engine === 'other')
   const before = other()
@@ -54,7 +54,7 @@ it('has room for new names when old ones were forgotten, and leaves `other` as i
   expect(other()).toEqual(before)
 })
 
-it('forgets what is named and silent, and nothing else; what stays never counts less', () => {
+it('removes named idle groups only, and never lowers the counts of the others', () => {
   const engine = fc.constantFrom('a', 'b', 'c', 'd')
   const step = fc.oneof(
     fc.record({ do: fc.constant('record' as const), engine, at: fc.nat(100) }),
@@ -87,7 +87,7 @@ it('forgets what is named and silent, and nothing else; what stays never counts 
   )
 })
 
-it('times each token of one answer, however many answers were made side by side', () => {
+it('measures the time per token of one sequence, for any number of parallel sequences', () => {
   const tokenMs = (completionTokens: number, sequences?: number): number => {
     const rollups = new Rollups()
     rollups.record(

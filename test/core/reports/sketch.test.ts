@@ -11,7 +11,7 @@ const sketchOf = (values: readonly number[]) => {
 
 const countOf = (data: SketchData): number => countsUpTo(data, [Infinity])[0]!
 
-it('finds every quantile of a sorted list within a hundredth', () => {
+it('finds every quantile of a sorted list within 1 %', () => {
   fc.assert(
     fc.property(durations, fc.double({ min: 0, max: 1, noNaN: true }), (values, q) => {
       const exact = [...values].sort((a, b) => a - b)[Math.floor(q * (values.length - 1))]!
@@ -21,7 +21,7 @@ it('finds every quantile of a sorted list within a hundredth', () => {
   )
 })
 
-it('counts up to each of growing limits as a list does, but for values within a hundredth of one', () => {
+it('counts values up to each limit as a list does, except values within 2 % of a limit', () => {
   const limits = fc
     .array(fc.double({ min: 0.002, max: 1e6, noNaN: true }), { maxLength: 10 })
     .map((all) => [...all.sort((a, b) => a - b), Infinity])
@@ -36,7 +36,7 @@ it('counts up to each of growing limits as a list does, but for values within a 
   )
 })
 
-it('counts no value more than a hundredth above a limit', () => {
+it('counts no value more than 2 % above a limit', () => {
   const values = Array.from({ length: 1_000 }, (_, at) => 1 + at / 1_000)
   const limits = [1.1, 1.3, 1.7]
   const found = countsUpTo(sketchOf(values).data(), limits)
@@ -44,7 +44,7 @@ it('counts no value more than a hundredth above a limit', () => {
     expect(found[at]).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
 })
 
-it('merges to what all values together give, in any order', () => {
+it('merges to the sketch of all values, in any order', () => {
   fc.assert(
     fc.property(durations, durations, (ones, others) => {
       const merged = sketchOf(ones)
@@ -59,7 +59,7 @@ it('merges to what all values together give, in any order', () => {
   )
 })
 
-it('tells what it was when it was asked, whatever is added or merged later', () => {
+it('returns data that later additions and merges do not change', () => {
   fc.assert(
     fc.property(fc.array(durations, { minLength: 1, maxLength: 5 }), (batches) => {
       const sketch = new Sketch()
@@ -73,7 +73,7 @@ it('tells what it was when it was asked, whatever is added or merged later', () 
   )
 })
 
-it('outlives a trip over a wire', () => {
+it('is equal after JSON serialization', () => {
   fc.assert(
     fc.property(durations, (values) => {
       const data = sketchOf(values).data()
@@ -84,7 +84,7 @@ it('outlives a trip over a wire', () => {
   )
 })
 
-it('ignores what is no duration, and keeps the shortest and the longest within bounds', () => {
+it('ignores values that are not durations, and clamps the shortest and longest', () => {
   const sketch = sketchOf([Number.NaN, -1, Infinity, 0, 1e-9, 1e30])
   expect(countOf(sketch.data())).toBe(3)
   expect(sketch.data().zeros).toBe(2)

@@ -14,45 +14,45 @@ function prompt(talk: number, turns = 1, system = SYSTEM) {
 const keysOf = (homes: AffinityKeys, talks: number, system = SYSTEM) =>
   Array.from({ length: talks }, (_, talk) => homes.keyOf(prompt(talk + 1, 1, system)))
 
-describe('what a prompt has in common with others', () => {
-  it('are its first blocks', () => {
+describe('the affinity key', () => {
+  it('depends on the first blocks of a prompt', () => {
     const homes = new AffinityKeys()
     expect(homes.keyOf(prompt(1, 1))).toBe(homes.keyOf(prompt(1, 5)))
     expect(homes.keyOf(prompt(1, 1, 0))).not.toBe(homes.keyOf(prompt(2, 1, 0)))
   })
 
-  it('are a few prompts’ common first blocks', () => {
+  it('is equal for a few prompts with common first blocks', () => {
     expect(new Set(keysOf(new AffinityKeys(), 8)).size).toBe(1)
   })
 
-  it('is nothing that all have: of a system prompt, what comes behind it', () => {
+  it('skips a system prompt that all share and uses the blocks after it', () => {
     const homes = new AffinityKeys()
     keysOf(homes, 100)
     expect(new Set(keysOf(homes, 200)).size).toBe(200)
     expect(homes.keyOf(prompt(7, 3))).toBe(homes.keyOf(prompt(7, 6)))
   })
 
-  it('leaves beginnings together that each have some', () => {
+  it('groups prompts by their first blocks if each group is small', () => {
     const homes = new AffinityKeys()
     const keys = Array.from({ length: 1_000 }, (_, at) => homes.keyOf(prompt(1 + (at % 20), 1, 0)))
     expect(new Set(keys).size).toBe(20)
   })
 
-  it('is nothing where all send the same', () => {
+  it('is null if all prompts are equal', () => {
     const homes = new AffinityKeys()
     for (let at = 0; at < 200; at++) homes.keyOf(prompt(1))
     expect(homes.keyOf(prompt(1))).toBeNull()
     expect(homes.keyOf(prompt(1, 2))).not.toBeNull()
   })
 
-  it('forgets a crowd that has gone', () => {
+  it('uses a prefix again after its share of prompts has fallen', () => {
     const homes = new AffinityKeys()
     keysOf(homes, 300)
     for (let at = 0; at < 4_000; at++) homes.keyOf(prompt(1_000 + at, 1, 0))
     expect(new Set(keysOf(homes, 8)).size).toBe(1)
   })
 
-  it('is the session, where one is named', () => {
+  it('is the session if the request has one', () => {
     const homes = new AffinityKeys()
     const keys = Array.from({ length: 300 }, (_, talk) => homes.keyOf({ ...prompt(talk), session: 's' }))
     expect(new Set(keys).size).toBe(1)

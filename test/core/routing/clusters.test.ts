@@ -94,7 +94,7 @@ describe('ranking clusters', () => {
     }
   })
 
-  it('sends one prompt to one cluster while loads are alike', () => {
+  it('keeps a prompt on one cluster while loads are equal', () => {
     const views = ['paris', 'tokyo', 'rome'].map((id) => view(id))
     for (let key = 0; key < 50; key++) {
       const again = rankClusters(views.toReversed(), key, () => 0)
@@ -102,7 +102,7 @@ describe('ranking clusters', () => {
     }
   })
 
-  it('does not rush all from what is expected a tenth later: every edge has the same old news', () => {
+  it('does not send all requests to the cluster with a slightly lower estimate, because all edges have the same estimates', () => {
     const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, coldS: 1, confidence: 1 })
     const { paris, tokyo } = shares([
       view('paris', { expected: expected(0) }),
@@ -112,7 +112,7 @@ describe('ranking clusters', () => {
     expect(paris).toBeGreaterThan(0.55)
   })
 
-  it('does not send all to one of those that are alike because all have the same system prompt', () => {
+  it('spreads prompts with a common system prompt over equal clusters', () => {
     const homes = new AffinityKeys()
     const views = [view('paris'), view('tokyo')]
     const firsts = Array.from({ length: 600 }, (_, talk) => {
@@ -125,13 +125,13 @@ describe('ranking clusters', () => {
     expect(late.filter((id) => id === 'paris').length / late.length).toBeCloseTo(0.5, 1)
   })
 
-  it('goes by chance without a key', () => {
+  it('draws at random without a key', () => {
     const draws = [0.9, 0.1]
     expect(rankClusters([view('paris'), view('tokyo')], null, () => draws.shift()!)[0]?.id).toBe('tokyo')
   })
 })
 
-describe('a choice without the object', () => {
+describe('fallbackPlacement', () => {
   const fleet = ['a', 'b', 'c', 'd'].map((id) => engine(id))
   const blocks = new Uint32Array([1, 2, 3, 4, 5, 6, 7, 8])
 
@@ -145,14 +145,14 @@ describe('a choice without the object', () => {
     expect(longer).toEqual(first)
   })
 
-  it('goes by the session where there is one', () => {
+  it('uses the session if the request has one', () => {
     const homes = ['s', 's', 's'].map((session, index) =>
       fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null),
     )
     expect(new Set(homes.map((home) => home?.kind === 'whole' && home.engine)).size).toBe(1)
   })
 
-  it('leaves an engine that holds more than its share', () => {
+  it('leaves an engine above its share of requests', () => {
     const asked = admission({ blocks })
     const home = fallbackPlacement(asked, fleet, null)
     if (home?.kind !== 'whole') throw new Error('not whole')

@@ -63,7 +63,7 @@ const costs = (...args: Parameters<typeof rank>) =>
   Object.fromEntries(rank(...args).map(({ engine, cost }) => [engine, cost]))
 
 describe('ttft', () => {
-  it('adds what is queued to what is new, by the trapezoid', () => {
+  it('adds queued and new work by the trapezoid formula', () => {
     // production-stack.md: work(1000, 0) = 500500, work(1000, 256) = 467604.
     expect(costs('ttft', 1000, { busy: { queuedWork: 100_000, cachedTokens: 256 }, idle: {} })).toEqual({
       busy: 567_604,
@@ -77,14 +77,14 @@ describe('ttft', () => {
     expect(order('ttft', 1000, { idle: {}, cached: { cachedTokens: 256, queuedWork: saved + 1 } })[0]).toBe('idle')
   })
 
-  it('takes a cached count beyond the prompt for the whole prompt, not for less than nothing', () => {
+  it('clamps cached tokens to the prompt’s length', () => {
     expect(costs('ttft', 10, { over: { cachedTokens: 20 }, exact: { cachedTokens: 10 } })).toEqual({
       over: 0,
       exact: 0,
     })
   })
 
-  it('lets only the queue decide where all engines load from one cache', () => {
+  it('ranks by the queue alone if all engines share one cache', () => {
     const fleet = { holder: { cachedTokens: 900, queuedWork: 5 }, other: {} }
     expect(order('ttft', 1000, fleet)[0]).toBe('holder')
     expect(order('ttft', 1000, fleet, { sharedCache: true })[0]).toBe('other')
@@ -137,7 +137,7 @@ describe('prefix', () => {
 })
 
 describe('active_blocks', () => {
-  it('is the pull request’s cost: overlap weight x uncached blocks + potential blocks', () => {
+  it('has the pull request’s cost: overlap weight x uncached blocks + potential blocks', () => {
     // 10 prompt blocks and a tail = ceil(650/64) = 11; 4 of them cached on b.
     const fleet = {
       a: { activeBlocks: 20, newActiveBlocks: 11 },
@@ -147,7 +147,7 @@ describe('active_blocks', () => {
     expect(costs('active_blocks', 650, fleet, { overlapWeight: 0.25 })).toEqual({ a: 2.75 + 31, b: 1.75 + 33 })
   })
 
-  it('with overlap weight 0 is pure load balancing', () => {
+  it('is pure load balancing with overlap weight 0', () => {
     const fleet = {
       cached: { cachedTokens: 640, activeBlocks: 9, newActiveBlocks: 1 },
       light: { activeBlocks: 1, newActiveBlocks: 8 },
@@ -173,7 +173,7 @@ describe('active_blocks', () => {
     }
   })
 
-  it('is today’s cost with rule: today', () => {
+  it('has today’s cost with rule: today', () => {
     // Dynamo's docs: costs 18, 10 and 11 make worker 2 the winner. Here by hand, in blocks of 64:
     // a: queued 128 + 640 -> 12 blocks, no credit, potential 5 + 10
     // b: 640 -> 10 blocks, 4 on the GPU and 4 in host memory (3 credit), potential 12 + 2
@@ -192,7 +192,7 @@ describe('active_blocks', () => {
     expect(costs('active_blocks', 640, fleet, { rule: 'today', overlapWeight: 0 })).toEqual({ a: 15, b: 14 })
   })
 
-  it('lets GPU credit fade with the queue beyond the shortest one', () => {
+  it('reduces the GPU credit with the queue beyond the shortest one', () => {
     // excess = 640/64 = 10 blocks, request 10 blocks: 1/(1 + 1 x 10/10) halves the credit of 8.
     const fleet = { busy: { queuedPrefillTokens: 640, cachedTokens: 512 }, idle: {} }
     expect(costs('active_blocks', 640, fleet, { rule: 'today', creditDecay: 1 })).toEqual({ busy: 20 - 4, idle: 10 })
@@ -200,7 +200,7 @@ describe('active_blocks', () => {
 })
 
 describe('lmetric', () => {
-  it('multiplies new and queued tokens by the batch, plus one each', () => {
+  it('multiplies new and queued tokens plus one by the batch plus one', () => {
     expect(costs('lmetric', 1000, { a: { cachedTokens: 900, requests: 4 }, b: { requests: 0 } })).toEqual({
       a: 101 * 5,
       b: 1001,
@@ -209,7 +209,7 @@ describe('lmetric', () => {
     expect(costs('lmetric', 1000, { a: { queuedPrefillTokens: 500 } }, { queued: false })).toEqual({ a: 1001 })
   })
 
-  it('tells apart engines that have it all cached', () => {
+  it('ranks fully cached engines by load', () => {
     expect(order('lmetric', 1000, { busy: { cachedTokens: 1000, requests: 9 }, idle: { cachedTokens: 1000 } })[0]).toBe(
       'idle',
     )
@@ -229,26 +229,26 @@ describe('predicted', () => {
     expect(order('predicted', 100, fleet, bare)).toEqual(['best', 'slower', 'worse'])
   })
 
-  it('gives no cache hit away for a turn, unless it saves next to nothing', () => {
+  it('gives up a cache hit in rotation only if it saves almost no time', () => {
     // 64 tokens of 100 save 0.0064 s and a little: a fifth of 0.032 s.
     const fleet = { idle: {}, cached: { cachedTokens: 64, queuedPrefillS: 0.0001 } }
     expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.031 })[0]).toBe('cached')
     expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.033 })[0]).toBe('idle')
   })
 
-  it('is network + queue + the law, in seconds', () => {
+  it('is network + queue + cost model, in seconds', () => {
     // 4000 tokens, 1000 cached: 0.02 + 3000 x 1e-4 + (16e6 - 1e6)/2 x 1e-9 = 0.3275
     const { a } = costs('predicted', 4000, { a: { rttS: 0.03, queuedPrefillS: 0.5, cachedTokens: 1000 } }, bare)
     expect(a).toBeCloseTo(0.03 + 0.5 + 0.3275, 12)
   })
 
-  it('gives up a cached engine exactly when its queue outlasts what the cache saves', () => {
+  it('leaves a cached engine exactly when its queue takes longer than the cache saves', () => {
     const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
     expect(order('predicted', 4000, cachedOrIdle(saved - 1e-6), bare)[0]).toBe('cached')
     expect(order('predicted', 4000, cachedOrIdle(saved + 1e-6), bare)[0]).toBe('idle')
   })
 
-  it('saves work when the fleet is under pressure: it waits longer for a cache than it would by itself', () => {
+  it('waits longer for a cached engine when the whole fleet has queues', () => {
     const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
     const fleet = (waiting: number) => ({
       cold: { queuedPrefills: waiting, queuedPrefillS: 1 },
@@ -286,7 +286,7 @@ describe('predicted', () => {
     expect(forgetful).toBeCloseTo(9 * wholeS!, 12)
   })
 
-  it('prices a second of work by the queues there are, (1 + n) squared, its own engine’s a quarter more, and no burst beyond three', () => {
+  it('weights work by (1 + queued prefills) squared, a quarter more on its own engine, for at most two', () => {
     const coldS = 0.02 + 4000 * 1e-4 + (16e6 / 2) * 1e-9
     const values = { ...bare, workWeight: 1 }
     const priced = (one: number, other: number) =>
@@ -300,7 +300,7 @@ describe('predicted', () => {
     expect(priced(50, 50)['one']).toBeCloseTo(9 * coldS, 12)
   })
 
-  it('prefers a far engine that is fast enough, and a near one otherwise', () => {
+  it('prefers a distant engine if it is fast enough, else the near one', () => {
     expect(order('predicted', 1000, nearAndFar(0.09), bare)[0]).toBe('far')
     expect(order('predicted', 1000, nearAndFar(0.11), bare)[0]).toBe('near')
   })
@@ -347,12 +347,12 @@ describe('predicted', () => {
     ).toBe('cold')
   })
 
-  it('sends a new engine less at first: its cost is doubled, then fades', () => {
+  it('doubles the cost of a new engine at first, then less', () => {
     expect(order('predicted', 1000, oldAndFresh(0), { ...bare, slowStart: 1 })[0]).toBe('old')
     expect(order('predicted', 1000, oldAndFresh(0.5), { ...bare, slowStart: 1 })[0]).toBe('fresh')
   })
 
-  it('lets decode count by its weight and the expected output', () => {
+  it('weights decode time by the decode weight and the expected output', () => {
     const made = policy('predicted', { ...bare, decodeWeight: 0.1 })
     const fleet = engines({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
     const winner = (expectedOutputTokens: number): string =>
@@ -361,7 +361,7 @@ describe('predicted', () => {
     expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
   })
 
-  it('takes an engine of weight 0 only when there is no other', () => {
+  it('ranks an engine of weight 0 last', () => {
     const [idle] = engines({ idle: {} })
     const [busy] = engines({ busy: { queuedPrefillS: 1000 } })
     const ranked = asRanked(policy('predicted'), request(100), [{ ...idle!, weight: 0 }, busy!], noChance)

@@ -23,7 +23,7 @@ const filterOf = (...prompts: readonly Uint32Array[]): PrefixFilter => openFilte
 const lanes = fc.uint32Array({ maxLength: 300 }) as fc.Arbitrary<Uint32Array>
 
 describe('sampled depths', () => {
-  it('are powers of two and what lies halfway between them', () => {
+  it('are the powers of two and their midpoints', () => {
     const depths: number[] = []
     for (let depth = nextDepth(0); depth <= 49_152; depth = nextDepth(depth)) depths.push(depth)
     expect(depths).toEqual(
@@ -33,13 +33,13 @@ describe('sampled depths', () => {
     )
   })
 
-  it('go on from depths that are none', () => {
+  it('continue from any depth', () => {
     expect([5, 7, 9, 33, 47, 32_767].map(nextDepth)).toEqual([6, 8, 12, 48, 48, 32_768])
   })
 })
 
 describe('a prefix filter', () => {
-  it('knows a prompt to its deepest sampled depth, and one that begins like it', () => {
+  it('matches a prompt to its deepest sampled depth, also for a different tail', () => {
     const known = blocksOf(1, 1000)
     const filter = filterOf(known)
     expect(filter.size).toBe(sampleOf([known]).length)
@@ -57,7 +57,7 @@ describe('a prefix filter', () => {
     expect(filter.blocksOf(blocksOf(2, 1000))).toBe(0)
   })
 
-  it('has every lane that was packed, whatever the lanes', () => {
+  it('contains every packed lane', () => {
     fc.assert(
       fc.property(lanes, (sample) => {
         const filter = openFilter(packFilter(sample))!
@@ -67,7 +67,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('is the same for any order of the lanes, and with duplicates', () => {
+  it('is equal for any order of lanes and with duplicates', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(0xffff_ffff), { minLength: 5, maxLength: 8 }), (sample) => {
         expect(packFilter(Uint32Array.from([...sample].reverse()))).toBe(packFilter(Uint32Array.from(sample)))
@@ -76,7 +76,7 @@ describe('a prefix filter', () => {
     expect(filterOf(blocksOf(1, 50), blocksOf(1, 50)).size).toBe(sampleOf([blocksOf(1, 50)]).length)
   })
 
-  it('may be empty, and is small when it holds little', () => {
+  it('can be empty, and is short for few entries', () => {
     expect(openFilter(packFilter(new Uint32Array(0)))).toMatchObject({ size: 0 })
     expect(openFilter(packFilter(new Uint32Array(0)))!.blocksOf(blocksOf(1, 10))).toBe(0)
     expect(packFilter(sampleOf([blocksOf(1, 16)])).length).toBeLessThan(50)
@@ -95,7 +95,7 @@ describe('a prefix filter', () => {
     },
   )
 
-  it('is no text of another kind, and throws for none', () => {
+  it('is null for other texts, without throwing', () => {
     for (const text of [
       '',
       ' ',
@@ -130,7 +130,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('reads what was cut or changed on its way as nothing or as a filter like any', () => {
+  it('reads truncated or changed texts as null or as a valid filter', () => {
     fc.assert(
       fc.property(lanes, fc.nat(), fc.integer({ min: 1, max: 0xffff }), (sample, where, flip) => {
         const text = packFilter(sample)
@@ -149,7 +149,7 @@ describe('a prefix filter', () => {
     )
   })
 
-  it('holds its entries below 2 to the bits it names, and reads no text that is longer than filters are', () => {
+  it('limits entries by the announced bits and the text length', () => {
     expect(openFilter(`L${'_'.repeat(10)}AA`)).toBeNull()
     expect(openFilter(`g${'AA'.repeat(32_000)}`)).toMatchObject({ size: 32_000 })
     expect(openFilter(`g${'AA'.repeat(33_000)}`)).toBeNull()

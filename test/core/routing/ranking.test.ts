@@ -26,8 +26,8 @@ const placesIn = ({ order, ranked }: CostTable): number[] => [...order.subarray(
 const naively = (costs: readonly number[]): number[] =>
   costs.map((_, place) => place).sort((one, other) => costs[one]! - costs[other]!)
 
-describe('places sorted by their keys', () => {
-  it('are where a stable sort of the same stretch puts them, and the others where they were', () => {
+describe('sortPlaces', () => {
+  it('equals a stable sort of the range and leaves the rest unchanged', () => {
     fc.assert(
       fc.property(someCosts, share, share, (keys, one, other) => {
         const [from, to] = [one, other].map((at) => Math.floor(at * (keys.length + 1))).sort((a, b) => a - b) as [
@@ -45,7 +45,7 @@ describe('places sorted by their keys', () => {
 })
 
 describe('a ranking', () => {
-  it('by felt cost gives turns to those that are as good as the best, and sorts the others', () => {
+  it('by felt cost rotates engines as good as the best, and sorts the others', () => {
     fc.assert(
       fc.property(
         someCosts,
@@ -160,7 +160,7 @@ describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_nam
     )
   })
 
-  it('names every candidate once, or none, with numbers for costs and terms', () => {
+  it('lists every candidate once, or none, with finite costs and terms', () => {
     fc.assert(
       fc.property(fleet, (candidates) => {
         const ranked = ranking(candidates)
@@ -173,7 +173,7 @@ describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_nam
     )
   })
 
-  it('puts nobody before a cheaper one, but for those that are as good, drawn, or kept for another reason', () => {
+  it('is sorted by cost, except for policies that rotate or draw', () => {
     const exempt = ['power_of_two', 'predicted'].includes(kind.name)
     fc.assert(
       fc.property(fleet, (candidates) => {

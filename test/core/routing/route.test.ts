@@ -77,7 +77,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(new Set(placed.map((one) => ('decode' in one ? one.decode : ''))).size).toBe(2)
   })
 
-  it('serves whole on a decode engine what cannot be split or is too short', () => {
+  it('sends requests that are too short or cannot be split to a decode engine', () => {
     expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({
       kind: 'whole',
       engine: expect.stringMatching(/^d/),
@@ -149,7 +149,7 @@ describe('a pool of prefill and decode engines', () => {
     },
   )
 
-  it('predicts of a split the hand-over too, which its client waits for', () => {
+  it('includes the KV transfer in the predicted TTFT of a split', () => {
     const state = open()
     const predicted = (changes: Partial<Admission>) => {
       const ranked = state.rank(admission({ promptTokens: 4_000, ...changes }), 0)
@@ -160,7 +160,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new KvTransferModel().expectedMs(4_000), 6)
   })
 
-  it('leaves the only engine that can prefill to prefill, though it could decode as well', () => {
+  it('keeps the only engine that can prefill for prefill, even if it could decode', () => {
     const state = open({
       engines: [engine('a'), engine('d', { role: 'decode' })],
       split: config({ mode: 'always', fallback: 'fail' }),
@@ -177,7 +177,7 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(state)).toMatchObject({ reason: 'engines_unavailable' })
   })
 
-  it('blames the engine that failed and not its partner', () => {
+  it('counts a failure for the engine that failed and not for its partner', () => {
     const state = open({ circuit: { failures: 1, openMs: 1_000 } })
     const answer = state.admit(admission(), 0)
     if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
@@ -201,7 +201,7 @@ describe('a pool of prefill and decode engines', () => {
 })
 
 describe('a pool with an encoder', () => {
-  it('stages a request that has items to encode, and no other', () => {
+  it('encodes requests that have items, and no others', () => {
     const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
     expect(place(state, { encodeItems: 2 })).toEqual({
       kind: 'staged',

@@ -52,7 +52,7 @@ describe('a shadow that disagrees', () => {
   })
 })
 
-describe('a policy that lives on lookups', () => {
+describe('a policy that needs lookups', () => {
   it.each([
     ['kv_aware', {}, 'someone', 'session'],
     ['kv_aware', {}, null, 'qps'],
@@ -70,12 +70,12 @@ describe('a policy that lives on lookups', () => {
     },
   )
 
-  it('ttft goes by the gateway’s own index when a lookup fails', () => {
+  it('ttft uses the gateway’s own index if a lookup fails', () => {
     const chosen = open({ policy: { name: 'ttft', options: {} } }).rank(admission({ hints: null }), 0)
     expect('decision' in chosen && chosen.decision).toMatchObject({ policy: 'ttft', fallback: null })
   })
 
-  it('kv_aware is not followed where more than its threshold would stay uncached', () => {
+  it('kv_aware falls back if more tokens than its threshold would stay uncached', () => {
     const state = open({ policy: { name: 'kv_aware', options: { threshold: 100 } } })
     const policyFor = (matchedTokens: number) => {
       const chosen = state.rank(
@@ -88,7 +88,7 @@ describe('a policy that lives on lookups', () => {
     expect(policyFor(899)).toEqual(['qps', 'it ranked no engine'])
   })
 
-  it('kv_aware follows a full match where its threshold tolerates nothing else', () => {
+  it('kv_aware with threshold 0 uses only a full match', () => {
     const state = open({ policy: { name: 'kv_aware', options: { threshold: 0 } } })
     const policyFor = (matchedTokens: number) => {
       const chosen = state.rank(
@@ -100,7 +100,7 @@ describe('a policy that lives on lookups', () => {
     expect([policyFor(1024), policyFor(768)]).toEqual(['kv_aware', 'qps'])
   })
 
-  it('hears nothing of engines the pool does not have, and of no more than the prompt', () => {
+  it('ignores hints for unknown engines and limits them to the prompt', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
     const hints = [
       { engine: 'gone', matchedTokens: 640, tier: 'host' as const },

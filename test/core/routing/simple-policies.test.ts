@@ -75,7 +75,7 @@ describe('power_of_two', () => {
 })
 
 describe('qps', () => {
-  it('counts arrivals against weight, the new one included', () => {
+  it('divides arrivals, including the new one, by weight', () => {
     const engines = [
       { id: 'small', weight: 1, arrivals: 1 },
       { id: 'large', weight: 4, arrivals: 4 },
@@ -88,7 +88,7 @@ describe('qps', () => {
 })
 
 describe('rendezvous', () => {
-  it('agrees whatever the order of the list', () => {
+  it('does not depend on the order of the list', () => {
     fc.assert(
       fc.property(weighted, fc.nat(), (engines, key) => {
         expect(rendezvous(key, engines.toReversed())).toEqual(rendezvous(key, engines))
@@ -96,7 +96,7 @@ describe('rendezvous', () => {
     )
   })
 
-  it('keeps everyone else in order when one engine goes', () => {
+  it('keeps the order of the others when one engine is removed', () => {
     fc.assert(
       fc.property(weighted, fc.nat(), (engines, key) => {
         const [gone, ...left] = engines
@@ -134,7 +134,7 @@ describe('bounded load', () => {
     )
   })
 
-  it('rounds a share up: at small loads the first of the order keeps what it has', () => {
+  it('rounds a share up, so that the first engine keeps its requests at small loads', () => {
     const order = (...requests: number[]) =>
       withinBound(
         requests.map((count, at) => ({ id: `e${at}`, weight: 1, requests: count })),

@@ -8,7 +8,7 @@ import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtur
 
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
 
-describe('the verdict on a split', () => {
+describe('splitVerdict', () => {
   const verdictAt = (thresholdTokens: number, promptTokens: number) =>
     decideSplit({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
 
@@ -37,7 +37,7 @@ function field(loads: Readonly<Record<string, number>>): CandidateSet {
 }
 
 describe('encoders', () => {
-  it('get items so that nobody has two more than it needs to', () => {
+  it('get items so that their loads differ by at most one', () => {
     fc.assert(
       fc.property(
         fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }),
@@ -54,13 +54,13 @@ describe('encoders', () => {
     )
   })
 
-  it('are none in a pool without any', () => {
+  it('are empty in a pool without encode engines', () => {
     expect(assignEncoders(field({}), 3)).toEqual([])
   })
 })
 
-describe('the time of a hand-over', () => {
-  it('grows with the prompt, and goes to what is seen', () => {
+describe('KvTransferModel', () => {
+  it('grows with the prompt and converges to measured times', () => {
     const time = new KvTransferModel()
     expect(time.expectedMs(10_000)).toBeGreaterThan(time.expectedMs(100))
     for (let at = 0; at < 60; at++) time.learn(1000, 300)
@@ -68,7 +68,7 @@ describe('the time of a hand-over', () => {
     expect(time.expectedMs(4000)).toBeGreaterThan(300)
   })
 
-  it('is not ruined by one stall', () => {
+  it('recovers from one stalled sample', () => {
     const time = new KvTransferModel()
     time.learn(1000, 60_000)
     for (let at = 0; at < 60; at++) time.learn(1000, 15)
@@ -96,7 +96,7 @@ const held = (state: ClusterState) =>
   state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
 
 describe('legs of a booking', () => {
-  it('leave their engines one by one', () => {
+  it('are released one by one', () => {
     const state = open()
     const { key } = booked(state, { encodeItems: 2, promptTokens: 5_000 })
     expect(requests(state)).toEqual({ p: 1, d: 1, e: 2 })
@@ -140,7 +140,7 @@ describe('legs of a booking', () => {
     )
   })
 
-  it('teach the prefill engine its pace and not the decode engine', () => {
+  it('update the cost model of the prefill engine and not of the decode engine', () => {
     const state = open({ engines: roles.slice(0, 2) })
     for (let at = 0; at < 8; at++) {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 1000 + 500 * at, blocks: new Uint32Array(0) })
@@ -157,7 +157,7 @@ describe('legs of a booking', () => {
     expect(decode!.learned!.samples).toBe(0)
   })
 
-  it('are judged by what was predicted of the whole way, its hand-over included', () => {
+  it('are compared with the prediction for the whole request, including the transfer', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const { key, predictedTtftMs } = booked(state, { promptTokens: 4_000 })
     state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1 } }, 1)
@@ -165,7 +165,7 @@ describe('legs of a booking', () => {
     expect(state.digest(2).engines[0]!.learned!.ttftError).toBe(0)
   })
 
-  it('are not made where the hand-over takes longer than a split saves', () => {
+  it('are avoided if the transfer takes longer than a split saves', () => {
     const engines = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode', rttMs: 200 })]
     const adaptive = { engines, split: { mode: 'adaptive', thresholdTokens: 0, fallback: 'decode_only' } } as const
     const state = open(adaptive)
@@ -181,17 +181,17 @@ describe('legs of a booking', () => {
     expect(placed().kind).toBe('whole')
   })
 
-  it('say why in the decision', () => {
+  it('have the reason for the split in the decision', () => {
     const state = open({ engines: roles.slice(0, 2) })
     booked(state, { id: 'one' })
     expect(state.explain('one')?.split).toEqual({ taken: true, why: 'always' })
   })
 })
 
-describe('a prefill leg’s own count', () => {
+describe('cached tokens of a prefill leg', () => {
   const blocks = Uint32Array.from({ length: 64 }, (_, at) => at + 1)
 
-  it('tells that a prefill engine has lost its cache, which its decode engine could not', () => {
+  it('show a cache loss that the decode engine cannot report', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const serve = (at: number, cachedTokens: number) => {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 2048, blocks })

@@ -55,7 +55,7 @@ const anyWord = fc.integer({ min: 0, max: 0xffffffff })
 const anyState = fc.record({ lo: anyWord, hi: anyWord })
 
 describe('chained block hashes', () => {
-  it('are those of the definition, bit by bit, over several prompts', () => {
+  it('match the definition, bit by bit, over several prompts', () => {
     fc.assert(
       fc.property(
         anyState,
@@ -81,7 +81,7 @@ describe('chained block hashes', () => {
     )
   })
 
-  it('of one block of words or of text are those of the definition', () => {
+  it('of one block of words or text match the definition', () => {
     fc.assert(
       fc.property(
         anyState,
@@ -107,7 +107,7 @@ describe('chained block hashes', () => {
     )
   })
 
-  it('are equal exactly where the whole prefix is equal', () => {
+  it('are equal if and only if the whole prefix is equal', () => {
     fc.assert(
       fc.property(tokenIds, tokenIds, fc.nat(80), fc.integer({ min: 1, max: 9 }), (a, b, shared, size) => {
         const other = [...a.slice(0, shared), ...b]
@@ -119,13 +119,13 @@ describe('chained block hashes', () => {
     )
   })
 
-  it('hash full blocks only', () => {
+  it('cover full blocks only', () => {
     expect(hashes([1, 2, 3])).toHaveLength(0)
     expect(hashes([1, 2, 3, 4])).toHaveLength(1)
     expect(hashes([1, 2, 3, 4, 5, 6, 7])).toHaveLength(1)
   })
 
-  it('go on from prompt to prompt of a batch, each cut on its own', () => {
+  it('continue from prompt to prompt of a batch, each cut separately', () => {
     const ids = Uint32Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     const batch = pairs(chainBlocks(chainSeed(scope), ids, [0, 5, 5, 10], 4))
     expect(batch).toHaveLength(2)
@@ -150,12 +150,12 @@ describe('chained block hashes', () => {
     expect(of(change)).not.toEqual(of({}))
   })
 
-  it('keep salts and tenants apart even where their texts run together', () => {
+  it('differ for salts and tenants whose concatenations are equal', () => {
     expect(hashes([1, 2, 3, 4], 4, { salts: ['ab', 'c'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { salts: ['a', 'bc'] }))
     expect(hashes([1, 2, 3, 4], 4, { salts: ['a'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { tenant: 'a' }))
   })
 
-  it('flip about half of all bits when one input bit flips, wherever it is', () => {
+  it('change about half of all bits when one input bit changes', () => {
     const block = Array.from({ length: 16 }, (_, i) => (i * 7919) >>> 0)
     const base = lanes(block)
     let worst = 64
@@ -173,7 +173,7 @@ describe('chained block hashes', () => {
     expect(sum / 512).toBeLessThan(34)
   })
 
-  it('tell apart blocks that differ only in the top bits of neighbouring words', () => {
+  it('differ for blocks that differ only in the top bits of adjacent words', () => {
     const top = 0x80000000
     const words = [
       [0, 0, 0, 0],
@@ -187,7 +187,7 @@ describe('chained block hashes', () => {
     expect(seen.size).toBe(6)
   })
 
-  it('give a million structured blocks no two equal hashes, and as many equal lanes as chance does', () => {
+  it('have no collisions among a million structured blocks, and random collisions of single lanes', () => {
     const count = 1_048_576
     const state = new Uint32Array(count * 2)
     const block = new Uint32Array(16)

@@ -73,17 +73,17 @@ describe('compiling a vocabulary', () => {
       /names .*which it does not define/,
     ],
     ['merges of unknown tokens', changed(({ model }) => model.merges.push(['zq', 'qz'])), /unknown tokens/],
-  ])('refuses %s and says what to do', (_, json, message) => {
+  ])('rejects %s with a next step', (_, json, message) => {
     expect(() => compile(json)).toThrow(VocabularyError)
     expect(() => compile(json)).toThrow(message)
   })
 
-  it('takes merges written as pairs or as text with a blank', () => {
+  it('accepts merges written as pairs or as text with a space', () => {
     const written = withModel({ merges: familyJson('qwen2').model.merges.map((pair) => pair.join(' ')) })
     expect(compile(written)).toEqual(compile(familyJson('qwen2')))
   })
 
-  it('follows merges even to tokens that a whole piece would match but merging never makes', () => {
+  it('follows the merges even if a whole token would match that merging never produces', () => {
     // "ab" + "c" is made before "a" + "bc", so the token "abc" of the second merge is out of reach from its own bytes.
     const json = withModel(tinyModel())
     expect(idsOf(openTokenizer(json), 'abc')).toEqual([tokenId(json, 'ab'), tokenId(json, 'c')])
@@ -100,7 +100,7 @@ describe('compiling a vocabulary', () => {
     expect(file.length).toBeLessThan(textBytes + 3 * new Vocabulary(file).size + unicodeClasses.runs.length + 1000)
   })
 
-  it('is read back only whole', () => {
+  it('is rejected if it is truncated or damaged', () => {
     const file = compile(familyJson('qwen2'))
     expect(() => new Vocabulary(file.subarray(0, file.length - 1))).toThrow('cut or damaged')
     expect(() => new Vocabulary(file.subarray(0, 40))).toThrow('damaged')
@@ -111,8 +111,8 @@ describe('compiling a vocabulary', () => {
   })
 })
 
-describe('tokenizer_config.json', () => {
-  it('gives the template and the special tokens, written as text or as objects', () => {
+describe('readTokenizerConfig', () => {
+  it('returns the template and the special tokens, written as text or as objects', () => {
     expect(
       readTokenizerConfig({ chat_template: 't', bos_token: '<s>', eos_token: { content: '</s>' }, pad_token: null }),
     ).toEqual({
@@ -121,7 +121,7 @@ describe('tokenizer_config.json', () => {
     })
   })
 
-  it('takes the template named default of several, and asks when there is none', () => {
+  it('uses the template named default, and requires --template without one', () => {
     expect(readTokenizerConfig(named('default')).template).toBe('d')
     expect(() => readTokenizerConfig(named('rag'))).toThrow('--template')
   })

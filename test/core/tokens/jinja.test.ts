@@ -6,19 +6,19 @@ import { jinja } from '../../../src/vocabulary.ts'
 const at = (iso: string) => () => Date.parse(iso)
 const never = () => 0
 
-describe('what templates find around them', () => {
+describe('the template environment', () => {
   it.each([
     '{% for i in range(3) %}{{ i }}{% endfor %}',
     '{{ true }}{{ True }}{{ false }}{{ none is none }}{{ None is none }}',
     '{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}',
     '  {% if messages %}\n  yes\n  {% endif %}\n',
     '{{ messages | tojson }}{{ messages[0].content | trim | upper }}',
-  ])('is what the library has: %j', (text) => {
+  ])('renders as the library does: %j', (text) => {
     const variables = { messages: [{ role: 'user', content: ' hé ' }] }
     expect(jinja(text, never)(variables)).toBe(new Template(text).render(variables))
   })
 
-  it('counts as Python does', () => {
+  it('implements range() as Python does', () => {
     const small = fc.integer({ min: -6, max: 6 })
     fc.assert(
       fc.property(
@@ -34,7 +34,7 @@ describe('what templates find around them', () => {
     expect(() => jinja('{{ range(1, 2, 0) }}', never)({})).toThrow('must not be zero')
   })
 
-  it('says the date in English and UTC, whatever the machine speaks', () => {
+  it('formats dates in English and UTC, whatever the machine’s locale', () => {
     const render = jinja("{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}", at('2026-03-01T23:59:07Z'))
     expect(render({})).toBe('01 Mar 2026, Sunday 23:59:07 March 03 Sun % %q')
   })
@@ -43,7 +43,7 @@ describe('what templates find around them', () => {
     expect(() => jinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow('roles must alternate')
   })
 
-  it('can be hidden by a variable of the request, and is there again for the next one', () => {
+  it('allows request variables to hide a global for one request only', () => {
     const render = jinja('{{ none }}', never)
     expect([render({ none: 'mine' }), render({})]).toEqual(['mine', render({})])
   })

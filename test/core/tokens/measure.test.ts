@@ -47,7 +47,7 @@ describe('prompts measured in bytes', () => {
     expect(longer.blocks.at(-1)).toBe(whole.blocks.at(-1))
   })
 
-  it('have equal blocks exactly where whole chunks of text are equal', () => {
+  it('have equal blocks if and only if whole chunks of text are equal', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 300 }),
@@ -94,7 +94,7 @@ describe('prompts measured in bytes', () => {
     expect(after.promptTokens).toBeLessThan(1030)
   })
 
-  it('learn a ratio that one odd report cannot move far', () => {
+  it('fit a ratio that one outlier changes little', () => {
     const meter = meterOf()
     for (let i = 0; i < 100; i++) meter.learn({ promptBytes: 4000, items: 0 }, 1000)
     meter.learn({ promptBytes: 15_000, items: 0 }, 1000)
@@ -103,14 +103,14 @@ describe('prompts measured in bytes', () => {
     expect(Math.abs(meter.bytesPerToken - 4)).toBeLessThan(0.25)
   })
 
-  it('learn nothing from prompts with pictures or given as ids', () => {
+  it('do not fit the ratio to prompts with images or token ids', () => {
     const meter = meterOf()
     meter.learn({ promptBytes: 4000, items: 1 }, 400)
     meter.learn({ promptBytes: null, items: 0 }, 400)
     expect(meter.bytesPerToken).toBe(4)
   })
 
-  it('read the same whichever way a text message is written', () => {
+  it('are measured equally for every form of a text message', () => {
     const text = 'the same text '.repeat(20)
     const whole = pairs(measure('chat', chat(text)).blocks)
     expect(pairs(measure('chat', chat([{ type: 'text', text }])).blocks)).toEqual(whole)
@@ -126,7 +126,7 @@ describe('prompts measured in bytes', () => {
     ).toEqual(whole)
   })
 
-  it('differ by the picture, by its bytes and not by its place in the request', () => {
+  it('differ by an image’s bytes, not by its position in the request', () => {
     const one = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
     const again = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
     const other = measure('chat', picture(`data:image/png;base64,${'A'.repeat(4999)}B`))
@@ -136,7 +136,7 @@ describe('prompts measured in bytes', () => {
     expect(one.promptTokens).toBeLessThan(100)
   })
 
-  it('differ by a large picture, by its length and by samples of it', () => {
+  it('differ by a large image’s length and by samples of it', () => {
     const large = 'AbCd'.repeat(250_000)
     const first = (url: string): string | undefined => pairs(measure('chat', picture(url)).blocks)[0]
     expect(first(large)).toBe(first('AbCd'.repeat(250_000)))
@@ -159,8 +159,8 @@ describe('prompts measured in bytes', () => {
   })
 })
 
-describe('uploads of sound', () => {
-  it('count the windows of 30 seconds that they may be, whatever was learned of texts, and have no blocks', () => {
+describe('audio uploads', () => {
+  it('count their possible 30-second windows, whatever ratio was fitted, and have no blocks', () => {
     const meter = meterOf()
     meter.learn({ promptBytes: 8_000, items: 0 }, 1_000)
     const tokens = (bodyBytes: number) => meter.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
@@ -197,13 +197,13 @@ describe('prompts given as ids', () => {
     )
   })
 
-  it('are handed out when asked for', () => {
+  it('are returned on request', () => {
     expect(measure('completions', { prompt: [1, 2, 3] }).ids).toBeNull()
     expect([...(measure('completions', { prompt: [1, 2, 3] }, { withIds: true }).ids ?? [])]).toEqual([1, 2, 3])
   })
 })
 
-describe('bodies that cannot be read', () => {
+describe('unreadable bodies', () => {
   it.each<[string, PromptRequest['endpoint'], unknown]>([
     ['nothing', 'chat', null],
     ['a string', 'chat', 'hello'],
@@ -224,7 +224,7 @@ describe('bodies that cannot be read', () => {
     })
   })
 
-  it('never throw, whatever JSON they are', () => {
+  it('never throw, for any JSON', () => {
     const endpoints = [
       'completions',
       'chat',
@@ -268,7 +268,7 @@ describe('bodies that cannot be read', () => {
     )
   })
 
-  it('do not exhaust the stack, however deep they nest', () => {
+  it('do not exhaust the stack, at any depth', () => {
     const depth = 100_000
     const deep: unknown = JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`)
     const body = { messages: [{ role: 'user', content: [{ type: 'x', deep }] }], tools: [deep] }

@@ -14,7 +14,7 @@ function render(template: string, body: unknown, endpoint: PromptEndpoint = 'cha
 const user = (content: unknown): unknown => ({ messages: [{ role: 'user', content }] })
 
 describe('chat templates', () => {
-  it('see special tokens, tools and the variables of the request', () => {
+  it('read special tokens, tools and the variables of the request', () => {
     const template = `{{ bos_token }}{{ tools | length }}{{ enable_thinking }}{% for m in messages %}{{ m.content }}{% endfor %}`
     const body = {
       ...(user('hi') as object),
@@ -24,7 +24,7 @@ describe('chat templates', () => {
     expect(render(template, body)).toBe('<s>1falsehi')
   })
 
-  it('get content as one string, or as parts where they walk through it', () => {
+  it('read content as one string, or as parts if they iterate over it', () => {
     const walks = `{% for m in messages %}{% for part in m.content %}[{{ part.text }}]{% endfor %}{% endfor %}`
     const parts = [
       { type: 'text', text: 'a' },
@@ -35,7 +35,7 @@ describe('chat templates', () => {
     expect(render(chatml, user(parts))).toContain('a\nb')
   })
 
-  it('get arguments of tool calls as objects', () => {
+  it('read arguments of tool calls as objects', () => {
     const template = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`
     const body = {
       messages: [
@@ -49,7 +49,7 @@ describe('chat templates', () => {
     expect(render(template, body)).toBe('{"a": [1, "ü"]}')
   })
 
-  it('leave the last message open when it is to be continued', () => {
+  it('leave the last message open if it is to be continued', () => {
     const body = {
       messages: [
         { role: 'user', content: 'a' },
@@ -61,7 +61,7 @@ describe('chat templates', () => {
     expect(render(chatml, body)).toBe('<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nso far ')
   })
 
-  it('refuse to continue a message that is not at the end of what the template prints', () => {
+  it('reject continuing a message that the template does not print last', () => {
     const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'.'.repeat(65)}`
     const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
     expect(() => render(buried, body)).toThrow('not at the end')
@@ -78,7 +78,7 @@ describe('chat templates', () => {
     expect(() => render(changed, long)).toThrow('not at the end')
   })
 
-  it('render 4,096 messages or parts of messages at most: each takes as long as a page of text', () => {
+  it('render at most 4,096 messages or parts', () => {
     const parts = (count: number): unknown => Array.from({ length: count }, () => ({ type: 'text', text: 'a' }))
     const chat = (count: number, last: unknown): unknown => ({
       messages: [
@@ -94,7 +94,7 @@ describe('chat templates', () => {
     expect(render(chatml, chat(1, parts(4096))).length).toBeGreaterThan(4096)
   })
 
-  it('take no arguments of more than a megabyte or in too many pieces apart, and leave what is no JSON as it is', () => {
+  it('parse at most 1 MB and 100,000 pieces of arguments, and leave invalid JSON unchanged', () => {
     const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
     const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
     const said = (...calls: unknown[]): unknown => ({
@@ -108,7 +108,7 @@ describe('chat templates', () => {
     expect(() => render(printed, said(call(fragments), call(fragments), call(fragments)))).toThrow('100,000 pieces')
   })
 
-  it('render a Responses and a Messages request as the chat they stand for', () => {
+  it('render Responses and Messages requests as the equivalent chat', () => {
     const chat = {
       messages: [
         { role: 'system', content: 'be kind' },
@@ -125,7 +125,7 @@ describe('chat templates', () => {
     ).toBe(render(chatml, chat))
   })
 
-  it('turn tool calls and results of every dialect into the same messages', () => {
+  it('convert tool calls and results of every API into the same messages', () => {
     const roles = `{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% endfor %}`
     const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"x":1}' } }
     const chat = {
@@ -170,7 +170,7 @@ describe('a pool with a vocabulary', () => {
     expect([chat.ids?.[0], chat.ids?.at(-1)]).not.toEqual([0, 2])
   })
 
-  it('measures in bytes, and says why, where it cannot count', () => {
+  it('falls back to bytes with a reason if it cannot count tokens', () => {
     const own = exact.measure(requestOf('chat', { ...(user('hi') as object), chat_template: 'x' }))
     expect(own).toMatchObject({ tokenSource: 'bytes', inexact: 'the request brings its own chat template' })
     const bare = meterOf({ tokenizer }).measure(requestOf('chat', user('hi')))
@@ -189,7 +189,7 @@ describe('a pool with a vocabulary', () => {
     expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
   })
 
-  it('puts nothing together that is surely too long: it takes as long as counting it', () => {
+  it('renders no prompt that certainly exceeds the limit', () => {
     let renderings = 0
     const counting = meterOf({ tokenizer, template: () => String(renderings++) })
     const long = '"'.repeat(5_000_000)

@@ -24,7 +24,7 @@ const classes = readClasses(unicodeClasses)
 const space = (text: string): number => charAt({ bytes: new TextEncoder().encode(text), classes }, 0) & SPACE
 
 describe('the class table', () => {
-  it('agrees with the runtime on every character the runtime knows, and on every width', () => {
+  it('agrees with the runtime on the classes and widths of all its characters', () => {
     const encoder = new TextEncoder()
     const wrong: string[] = []
     for (let code = 0; code < 0x110000; code++) {
@@ -38,7 +38,7 @@ describe('the class table', () => {
     expect(wrong).toEqual([])
   })
 
-  it('knows white space as Rust does: U+0085, but not U+FEFF', () => {
+  it('defines white space as Rust does: U+0085, but not U+FEFF', () => {
     expect(space('\u0085')).toBe(SPACE)
     expect(space('\ufeff')).toBe(0)
   })
