@@ -20,14 +20,14 @@ const result = (name: string, more: Partial<RowResult> = {}): RowResult => ({
   ...more,
 })
 
-describe('the page of results', () => {
+describe('the results page', () => {
   const first = [
     result('one', { detail: 'Text.\n\n| law | error |\n| --- | ---: |\n| a + b | 4 % |' }),
     result('three', { passed: false, seen: 'nothing', detail: 'Why: `x`.' }),
   ]
   const page = writePage(first, known, { vllm: '0.32.0' })
 
-  it('reprints what it has read', () => expect(readPage(page)).toEqual(first))
+  it('is unchanged when it is read and written again', () => expect(readPage(page)).toEqual(first))
 
   it('keeps the results of rows that did not run, with their date and section', () => {
     const merged = mergeResults(
@@ -45,11 +45,11 @@ describe('the page of results', () => {
     expect(again).toContain('3 of 3 rows passed')
   })
 
-  it('drops rows that are no more', () =>
+  it('drops rows that no longer exist', () =>
     expect(mergeResults(readPage(page), [], ['three']).map(({ name }) => name)).toEqual(['three']))
 })
 
-describe('the rows', () => {
+describe('conformance rows', () => {
   it('have unique names and a description', () => {
     expect(new Set(rows.map(({ name }) => name)).size).toBe(rows.length)
     expect(rows.filter(({ says, name }) => !says.endsWith('.') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
@@ -67,25 +67,25 @@ describe('recordings', () => {
   const file = (...exchanges: Exchange[]) =>
     writeVectors({ engine: { name: 'vllm', version: '0', flags: [] }, about: '', normalised: [], exchanges })
 
-  it('stay as they are where a stream is only cut in another way', () => {
+  it('are kept if only the boundaries of stream chunks changed', () => {
     const recorded = stream(event(0, 'Hel', [-1]), event(0, 'lo', [-2]), event(1, 'x'))
     expect(keepCuts(file(recorded), [stream(event(1, 'x'), event(0, 'Hello', [-1, -2]))])).toEqual([recorded])
   })
 
-  it('change with what a stream says', () => {
+  it('are replaced if the text of a stream changed', () => {
     const anew = stream(event(0, 'Hello!'))
     expect(keepCuts(file(stream(event(0, 'Hello'))), [anew])).toEqual([anew])
     expect(keepCuts(null, [anew])).toEqual([anew])
   })
 
-  it('leave out the last digits of probabilities, and nothing that is a text', () => {
+  it('round probabilities and leave numbers in texts unchanged', () => {
     expect(
       normalise('{"logprob":-1.2345678,"all":[-0.0012345, 9.03125e-05],"text":"1.2345678","duration":0.99725}'),
     ).toBe('{"logprob":-1.23,"all":[0, 0],"text":"1.2345678","duration":0.99725}')
   })
 })
 
-describe('laws of prefill time', () => {
+describe('models of prefill time', () => {
   const costModel = (total: number, cached: number): number =>
     40 + 0.9 * (total - cached) + (4e-4 * (total ** 2 - cached ** 2)) / 2
 
@@ -112,7 +112,7 @@ describe('laws of prefill time', () => {
       expect(predicted[at]! / (firstAt - sentAt)).toBeCloseTo(1, 2)
   })
 
-  it('tokens alone cannot follow it', () => {
+  it('without the quadratic term do not fit', () => {
     const alone = fitLaw(laws['tokens alone, a + b new'], seen)
     const errors = seen.map(
       ({ total, cached }) => Math.abs(alone({ total, cached }) - costModel(total, cached)) / costModel(total, cached),

@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { mutations } from '../../bench/mutations/all.ts'
 import { catalogueProblems, mismatchOf } from '../../bench/mutations/catalogue.ts'
 
-describe('the catalogue of mutations', () => {
+describe('the list of mutations', () => {
   it('applies to the current tree, each mutation at exactly one place', () => {
     expect(catalogueProblems(mutations)).toEqual([])
   })
 
-  it('names mutations that do not match, share a name or have no test', () => {
+  it('reports mutations that do not match, share a name or have no test', () => {
     const [first] = mutations
     const broken = { ...first!, find: 'no such text', tests: { node: ['test/no-such-file'] } }
     expect(catalogueProblems([first!, broken])).toEqual([

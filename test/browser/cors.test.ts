@@ -109,19 +109,19 @@ it('an allowed page reads streams, errors and the gateway’s headers', async ()
   ).toMatchObject({ status: 404, text: expect.stringContaining('resp_1') })
 })
 
-it('it uses a gateway without keys, though it is a page of another site', async () => {
+it('an allowed page uses a gateway without keys from another site', async () => {
   expect(await fetchFrom(friend, `${open.url}/v1/chat/completions`, chat('any'))).toMatchObject({
     status: 200,
     text: expect.stringContaining('data: [DONE]'),
   })
 })
 
-it('it cannot read the admin API', async () => {
+it('an allowed page cannot read the admin API', async () => {
   for (const path of ['/v1/firstlight/fleet', '/metrics', '/ready', '/'])
     expect([path, await fetchFrom(friend, locked.url + path, gets)]).toEqual([path, null])
 })
 
-it('a page that is not allowed reads nothing', async () => {
+it('a page of another origin reads no response', async () => {
   expect(await fetchFrom(stranger, `${locked.url}/v1/chat/completions`, chat(key))).toBeNull()
   expect(
     await fetchFrom(stranger, `${locked.url}/v1/models`, {

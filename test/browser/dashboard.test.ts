@@ -82,7 +82,7 @@ async function startNetwork(
   }
 }
 
-describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () => {
+describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
   let world: World
 
   beforeAll(async () => {
@@ -138,7 +138,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await page.locator('figure canvas').first().waitFor(slow)
   })
 
-  it('follows the traffic without being loaded again', async () => {
+  it('updates without a reload', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     const total = async () =>
@@ -326,7 +326,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await network.close()
   })
 
-  it('is found from the overview, which works under its own policy', async () => {
+  it('is linked from the overview, whose content security policy allows it', async () => {
     const { page } = await open(world.url)
     await page.locator('#engines tbody tr').first().waitFor(slow)
     expect(await page.locator('#engines tbody tr').count()).toBe(5)
@@ -347,7 +347,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
 
   afterAll(() => world.close())
 
-  it('asks for the key, rejects a wrong one, and stores the right one in this tab only', async () => {
+  it('requires the key, rejects a wrong one, and stores the right one in this tab only', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     const addresses: string[] = []
     page.on('request', (request) => addresses.push(request.url()))
@@ -367,7 +367,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     expect(await page.locator('tr[data-engine]').count()).toBe(0)
   })
 
-  it('opens the overview with the key, and the dashboard from there without asking again', async () => {
+  it('opens the overview with the key, and the dashboard from there without requiring it again', async () => {
     const { page } = await open(world.url)
     await expect
       .poll(() => page.locator('#state').innerText(), slow)

@@ -34,7 +34,7 @@ function has(node: unknown, [key, ...rest]: readonly string[]): boolean {
 
 const WHERE: Readonly<Record<string, string>> = { pool: 'clusters.pools', engine: 'clusters.pools.engines' }
 
-describe('what the page for those who come from another router names', () => {
+describe('the migration guide', () => {
   const keys = all(
     /`((?:pool|engine|limits|log|metrics|traces|ttft|keys|cors|listen|clusters)(?:\.[a-z_]+)*)[`:]/g,
   ).filter((key) => !['pool.x', 'engine.x'].includes(key))
@@ -44,7 +44,7 @@ describe('what the page for those who come from another router names', () => {
     expect(has(schema, [...(WHERE[first!] ?? first!).split('.'), ...rest])).toBe(true)
   })
 
-  it('is many keys', () => {
+  it('lists more than 35 keys', () => {
     expect(keys.length).toBeGreaterThan(35)
   })
 

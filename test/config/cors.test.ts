@@ -25,8 +25,8 @@ function problem(cors: unknown): readonly (string | null)[] {
   return []
 }
 
-describe('origins of pages', () => {
-  it('are none by default, and expire after ten minutes by default', () => {
+describe('cors.origins', () => {
+  it('are empty by default, with preflights cached for ten minutes', () => {
     expect(read(undefined).cors).toBeNull()
     expect(read({ origins: ['*'] }).cors).toEqual({ origins: ['*'], maxAgeS: 600 })
     expect(read({ origins: ['*'], max_age_s: 0 }).cors).toEqual({ origins: ['*'], maxAgeS: 0 })
@@ -71,7 +71,7 @@ describe('origins of pages', () => {
     expect(rule).toContain('origins as browsers send them, like https://chat.example.com')
   })
 
-  it('are all of them, or some', () => {
+  it('are either * or a list', () => {
     expect(problem({ origins: ['*', 'https://a.example'] })).toEqual([
       'cors.origins',
       null,
@@ -91,7 +91,7 @@ describe('origins of pages', () => {
     ])
   })
 
-  it('are in the summary, with a word where every page may use engines that ask for no key', () => {
+  it('are in the summary, with a note if any page may use a gateway without keys', () => {
     const note = 'whatever page a browser here has open'
     const some = summarise(read({ origins: ['https://a.example', 'http://localhost:3000'] }))
     expect(some.settings['pages of']).toBe('https://a.example, http://localhost:3000')

@@ -21,7 +21,7 @@ function faults(engine: object, { more = {}, listens = true }: { more?: object; 
   }
 }
 
-describe('engines that are found by name', () => {
+describe('discovered engines', () => {
   it('are one per address, with all settings of the template', () => {
     const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], {
       'vllm.default.svc': ['10.0.0.1', 'fd00::7'],
@@ -32,11 +32,11 @@ describe('engines that are found by name', () => {
     ])
   })
 
-  it('may be none', () => {
+  it('may be an empty list', () => {
     expect(found([poolOf([pattern])], {})[0]!.engines).toEqual([])
   })
 
-  it('are not the ones that the document names by itself', () => {
+  it('exclude addresses that are configured explicitly', () => {
     const [pool] = found(
       [
         poolOf([
@@ -126,7 +126,7 @@ describe('engines that are found by name', () => {
     })
   })
 
-  it('have their names looked up as often as the most eager pool asks', () => {
+  it('are resolved at the shortest interval of their pools', () => {
     const config = read([
       poolOf([pattern], { discover_interval_ms: 9000 }),
       {
@@ -137,19 +137,19 @@ describe('engines that are found by name', () => {
     expect([...namesIn(config)]).toEqual([['vllm.default.svc', 700]])
   })
 
-  it('leave a configuration that has none as it is', () => {
+  it('leave a configuration without them unchanged', () => {
     const config = read([poolOf([{ id: 'a', url: 'http://a' }])])
     expect(withFound(config, () => ['10.0.0.1'])).toBe(config)
   })
 
-  it('are spoken of as what they are by `firstlight check`', () => {
+  it('are summarised as templates by `firstlight check`', () => {
     const summary = summarise(read([poolOf([pattern])]))
     expect(summary.clusters[0]!.pools[0]!.engines[0]!.more).toBe('each address of its name')
     expect(summary.notes.join()).not.toContain('there is one engine')
   })
 })
 
-describe('a pattern of engines', () => {
+describe('an engine template', () => {
   const at = 'clusters[0].pools[0].engines[0]'
   it.each([
     [
@@ -191,11 +191,11 @@ describe('a pattern of engines', () => {
     expect(faults(engine)).toEqual([fault])
   })
 
-  it('cannot be found in another way', () => {
+  it('accepts no other discovery method', () => {
     expect(faults({ ...pattern, discover: 'k8s' })).toEqual([`${at}.discover must be one of dns`])
   })
 
-  it('is of Node', () => {
+  it('requires Node', () => {
     expect(faults(pattern, { listens: false })).toEqual([
       `${at}.discover is of Node: Workers reach no engine by its address. Name each engine`,
     ])
@@ -212,7 +212,7 @@ describe('a pattern of engines', () => {
       { decoders: { e: { host: 'elsewhere', init_ports: [1], alloc_ports: [2] } } },
       "split.lmcache.decoders.e.host must be the host of the engine's url, vllm.default.svc: with `discover` each address is a receiver",
     ],
-  ])('is no decode engine %s', (_what, lmcache, fault) => {
+  ])('is not a decode engine %s', (_what, lmcache, fault) => {
     expect(
       faults({ ...pattern, role: 'decode' }, { more: { split: { mode: 'always', connector: 'lmcache', lmcache } } }),
     ).toEqual([`clusters[0].pools[0].${fault}`])

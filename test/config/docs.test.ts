@@ -6,7 +6,7 @@ import { configJsonSchema, configMarkdown } from '../../scripts/config-docs.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-describe('the generated pages are those of this schema (else: npm run docs)', () => {
+describe('generated from the current schema (else: npm run docs)', () => {
   it('docs/config.md', () => {
     expect(file('docs/config.md')).toBe(configMarkdown())
   })
@@ -31,7 +31,7 @@ describe('every example is valid', () => {
     expect(parsed(file(`examples/${name}`)).clusters).not.toEqual([])
   })
 
-  it('kubernetes.yaml, whose ports, names and variables are those of its configuration', () => {
+  it('kubernetes.yaml uses the ports, names and variables of its configuration', () => {
     interface Object {
       readonly kind: string
       readonly metadata: { readonly name: string }

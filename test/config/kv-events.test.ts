@@ -26,7 +26,7 @@ const read = (kvEvents: unknown, { pool = {}, ...more }: Readonly<Record<string,
 const engine = (kvEvents?: unknown) => read(kvEvents).clusters[0]!.pools[0]!.engines[0]!.kvEvents
 
 describe('kv_events', () => {
-  it('say where an engine publishes, and need no more than one address', () => {
+  it('require only the endpoint', () => {
     expect(engine()).toBeNull()
     expect(engine({ endpoint: 'tcp://10.0.0.1:5557' })).toEqual({
       endpoint: 'tcp://10.0.0.1:5557',
@@ -41,13 +41,13 @@ describe('kv_events', () => {
   })
 
   it.each(['tcp://*:5557', 'http://10.0.0.1:5557', '10.0.0.1:5557', 'tcp://'])(
-    'take no address that cannot be connected to: %s',
+    'reject an address that cannot be connected to: %s',
     (endpoint) => {
       expect(() => engine({ endpoint })).toThrow(/kv_events.endpoint[^]*tcp:\/\/10.0.0.1:5557/)
     },
   )
 
-  it('are noted to be of no use where prompts are measured in bytes', () => {
+  it('have a note if prompts are measured in bytes', () => {
     const note = 'no block of a KV event'
     expect(summarise(read({ endpoint: 'tcp://a:1' })).notes.join()).toContain(note)
     expect(summarise(read({ endpoint: 'tcp://a:1' }, { pool: { tokenizer: 'm.vocab' } })).notes.join()).not.toContain(
@@ -58,7 +58,7 @@ describe('kv_events', () => {
 })
 
 describe('bridge', () => {
-  it('has a secret of its own, from the environment as others', () => {
+  it('has its own secret from the environment', () => {
     expect(read(undefined).bridge).toBeNull()
     expect(read(undefined, { bridge: { secret: { env: 'BRIDGE' } } }).bridge).toEqual({ secret: 'from-env' })
   })

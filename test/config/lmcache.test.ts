@@ -18,8 +18,8 @@ const read = (lmcache: object, more: object = {}) =>
   )
 const pool = (lmcache: object) => read(lmcache).clusters[0]!.pools[0]!
 
-describe('where LMCache is asked', () => {
-  it('has a budget, finds out the rest by itself, and takes its secrets from the environment', () => {
+describe('lmcache', () => {
+  it('has a default budget, detects the rest, and reads its secrets from the environment', () => {
     expect(pool({ coordinator: 'http://10.0.0.9:9300/', headers: { 'X-Tunnel': { env: 'TUNNEL' } } }).lmcache).toEqual({
       coordinator: 'http://10.0.0.9:9300',
       controller: null,

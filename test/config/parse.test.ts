@@ -36,7 +36,7 @@ function only(input: unknown, env = {}, options = node): [string, string | null,
 }
 
 describe('a configuration', () => {
-  it('needs nothing but a cluster, a model and an engine', () => {
+  it('requires only a cluster, a model and an engine', () => {
     const config = parseConfig(document(), {}, node)
     expect(config.listen).toEqual({ host: '127.0.0.1', port: 8080 })
     expect(config.version).toBe(7)
@@ -56,13 +56,13 @@ describe('a configuration', () => {
     expect(parseConfigText(JSON.stringify(document()), {}, node)).toEqual(parseConfig(document(), {}, node))
   })
 
-  it('keeps its own version and observe_share before those of the runtime', () => {
+  it('prefers its own version and observe_share to those of the runtime', () => {
     expect(parseConfig(document({ version: 3 }), {}, node).version).toBe(3)
     expect(parseConfig(document(), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.1)
     expect(parseConfig(withPool({ observe_share: 0.5 }), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.5)
   })
 
-  it('wants a receiver of every engine that may decode, where LMCache moves the cache', () => {
+  it('requires a receiver for every engine that may decode if LMCache transfers the cache', () => {
     const receiver = (port: number) => ({ host: 'h', init_ports: [port], alloc_ports: [port + 1] })
     const engines = ['prefill', 'decode', 'decode'].map((role, index) =>
       engine({ id: `${role}${index}`, url: `http://h${index}`, role }),
@@ -104,7 +104,7 @@ describe('a configuration', () => {
     expect(splitOf('prefill', 'decode')).toBe('always')
   })
 
-  it('takes every policy by name, and with each of its options at its default', () => {
+  it('accepts every policy by name, with all its options at their defaults', () => {
     for (const { name, options } of policyKinds) {
       const written = Object.fromEntries(
         Object.entries(options).map(([option, spec]) => [
@@ -129,7 +129,7 @@ describe('a configuration', () => {
     ])
   })
 
-  it('names the line where it was written as text', () => {
+  it('reports the line of an error in a text', () => {
     const text =
       'listen: 127.0.0.1:8080\nclusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: many\n        engines: [{ id: a, url: http://h }]\n'
     expect(() => parseConfigText(text, {}, node)).toThrow(
@@ -141,13 +141,13 @@ describe('a configuration', () => {
     expect(() => parseConfigText('a: [1,\nb: 2', {}, node)).toThrow(/line 2: is not YAML or JSON/)
   })
 
-  it('refuses the same key twice', () => {
+  it('rejects duplicate keys', () => {
     expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(
       /line 2: .*duplicated/i,
     )
   })
 
-  it('refuses aliases that expand without end', () => {
+  it('rejects aliases that expand without limit', () => {
     const levels = Array.from(
       { length: 9 },
       (_, n) => `l${n + 1}: &l${n + 1} [${Array.from({ length: 9 }, () => `*l${n}`).join(', ')}]`,
@@ -403,14 +403,14 @@ describe('a wrong value', () => {
       'contradicts `keys`',
     ],
     ['a document that is no mapping', [], '', null, 'must be a mapping'],
-  ])('is refused: %s', (_, input, path, value, rule) => {
+  ])('is rejected: %s', (_, input, path, value, rule) => {
     const found = only(input)
     expect(found.slice(0, 2)).toEqual([path, value])
     expect(found[2]).toContain(rule)
   })
 })
 
-describe('a name taken twice', () => {
+describe('a duplicate name', () => {
   const twoPools = (second: object) =>
     document({
       clusters: [
@@ -459,11 +459,11 @@ describe('a name taken twice', () => {
       }),
       'keys[1].name',
     ],
-  ])('is refused: %s', (_, input, path) => {
+  ])('is rejected: %s', (_, input, path) => {
     expect(only(input)[0]).toBe(path)
   })
 
-  it('is fine for a model in another cluster, and for ranks behind one address that headers tell apart', () => {
+  it('is accepted for a model in two clusters, and for ranks of one address with different headers', () => {
     expect(
       problems(
         document({
@@ -482,7 +482,7 @@ describe('a name taken twice', () => {
 /** Of `right`. */
 const HASH = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
-describe('the sum of bodies', () => {
+describe('limits.buffered_bytes', () => {
   const bytes = (limits: object, options: ParseOptions = node) =>
     parseConfig(document({ limits }), {}, options).limits.bufferedBytes
 
@@ -520,7 +520,7 @@ describe('a secret', () => {
     ])
   })
 
-  it('is never repeated in an error, not even when it is wrong', () => {
+  it('never appears in an error, even if it is invalid', () => {
     const inputs = [
       document({ keys: [{ name: 'k', secret: 'hush\nhush' }] }),
       document({ keys: [{ name: 'k', secret: ['hush'] }] }),
@@ -549,7 +549,7 @@ describe('a secret', () => {
     )
   })
 
-  it('from the environment has no blanks either where it is sent as a bearer token, and may elsewhere', () => {
+  it('from the environment has no spaces in a bearer token, but may have them in a header', () => {
     expect(only(withEngine({ key: { env: 'V' } }), { V: 'two words' })[2]).toContain('without spaces')
     expect(only(withEngine({ headers: { 'x-a': { env: 'V' } } }), { V: 'hush ' })[2]).toContain(
       'without spaces at its ends',
@@ -560,11 +560,11 @@ describe('a secret', () => {
     ).toEqual({ authorization: 'Basic abc=' })
   })
 
-  it('that looks like a shell variable was meant as a name', () => {
+  it('that looks like a shell variable is rejected with the right syntax', () => {
     expect(only(withEngine({ key: '${VLLM_KEY}' }))[2]).toContain('{ env: NAME }')
   })
 
-  it('belongs to one key only', () => {
+  it('must be unique', () => {
     expect(
       only(
         document({
@@ -587,7 +587,7 @@ describe('a secret', () => {
     ).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
   })
 
-  it('belongs to one key only, also where it is given once plainly and once as its hash', () => {
+  it('must be unique, even if it is given once as plain text and once as a hash', () => {
     const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
     const plain = { name: 'a', secret: 's' }
     const hashed = { name: 'b', secret: { sha256: sha256('s') } }
@@ -618,7 +618,7 @@ describe('a secret', () => {
     ).not.toThrow()
   })
 
-  it('that is not set is no one else’s', () => {
+  it('that is not set does not count as a duplicate', () => {
     expect(
       problems(
         document({
@@ -655,12 +655,12 @@ describe('a secret', () => {
     ['both', { env: 'A', sha256: HASH }, 'keys[0].secret', 'must have either env or sha256'],
     ['neither', {}, 'keys[0].secret', 'must have either env or sha256'],
     ['no name of a variable', { env: 'hu-sh' }, 'keys[0].secret.env', 'must be the name of an environment variable'],
-  ])('of a client is refused, without its value, with %s', (_, secret, path, rule) => {
+  ])('of a client is rejected, without its value, with %s', (_, secret, path, rule) => {
     const [where, value, why] = only(document({ keys: [{ name: 'a', secret }] }), { A: 'x' })
     expect([where, value, why]).toEqual([path, null, rule])
   })
 
-  it('of a client by another hash is refused with those that are known', () => {
+  it('of a client with an unknown hash is rejected with a list of known ones', () => {
     expect(problems(document({ keys: [{ name: 'a', secret: { sha512: 'hush' } }] }))).toContainEqual(
       expect.objectContaining({
         path: 'keys[0].secret.sha512',
@@ -670,7 +670,7 @@ describe('a secret', () => {
     )
   })
 
-  it('of an administrator may not be a hash: bridges and scripts send it', () => {
+  it('of an administrator cannot be a hash, because bridges and scripts send it', () => {
     expect(problems(document({ admin: { secret: { sha256: HASH } } })).length).toBeGreaterThan(0)
   })
 })
@@ -681,7 +681,7 @@ describe('a gateway without keys', () => {
   })
 
   it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])(
-    'may not listen on %s unless it says so',
+    'may not listen on %s without `open: true`',
     (listen) => {
       expect(only(document({ listen }))[2]).toContain('configure `keys`, or say `open: true`')
       expect(problems(document({ listen, open: true }))).toEqual([])
@@ -689,14 +689,14 @@ describe('a gateway without keys', () => {
     },
   )
 
-  it('parses on Workers, where the gateway refuses instead: nothing is loopback there', () => {
+  it('parses on Workers, which have no loopback: the gateway rejects requests instead', () => {
     const config = parseConfig(document(), {}, workers)
     expect(config).toMatchObject({ keys: null, open: false, loopback: false })
   })
 })
 
-describe('the recorder', () => {
-  it('is off, and where it is asked for keeps four files of 64 MB with a salt of its own', () => {
+describe('record', () => {
+  it('is off by default; if enabled, it keeps four files of 64 MiB and a random salt', () => {
     expect(parseConfig(document(), {}, node).record).toBeNull()
     expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({
       file: 't.jsonl',
@@ -709,7 +709,7 @@ describe('the recorder', () => {
     ).toMatchObject({ salt: 'pepper' })
   })
 
-  it('is refused where there is no disk', () => {
+  it('is rejected on Workers, which have no disk', () => {
     expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual([
       'record',
       null,
@@ -721,7 +721,7 @@ describe('the recorder', () => {
 describe('replicas', () => {
   const replicas = (changes: object) => document({ replicas: { url: 'redis://valkey:6379', ...changes } })
 
-  it('need a URL and nothing else', () => {
+  it('require only a URL', () => {
     expect(parseConfig(document(), {}, node).replicas).toBeNull()
     const url = 'rediss://fl:hush@valkey:6380/3'
     expect(parseConfig(replicas({ url: { env: 'URL' } }), { URL: url }, node).replicas).toEqual({

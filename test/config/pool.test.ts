@@ -33,8 +33,8 @@ const config = parseConfig(
 const [cluster] = config.clusters
 const [pool] = cluster!.pools
 
-describe('what the core gets', () => {
-  it('names cluster, pool and engines', () => {
+describe('toPoolConfig', () => {
+  it('has the names of cluster, pool and engines', () => {
     expect(toPoolConfig(cluster!, pool!)).toMatchObject({
       cluster: 'one',
       pool: 'org/m',
@@ -43,7 +43,7 @@ describe('what the core gets', () => {
     })
   })
 
-  it('splits by default if a pool has prefill engines; `never` is noted by check', () => {
+  it('splits by default if a pool has prefill engines; check notes `never`', () => {
     const read = (split: object) =>
       parseConfig(
         {
@@ -80,15 +80,15 @@ describe('what the core gets', () => {
       expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
   })
 
-  it('holds neither addresses nor secrets', () => {
+  it('has neither addresses nor secrets', () => {
     const text = JSON.stringify(toPoolConfig(cluster!, pool!))
     expect(text).not.toContain('hush')
     expect(text).not.toContain('10.0.0')
   })
 })
 
-describe('what the pipe gets', () => {
-  it('is a base URL without a trailing slash and flat lower-case headers, the key among them', () => {
+describe('toTargets', () => {
+  it('returns base URLs without a trailing slash, and lower-case headers with the key', () => {
     expect(toTargets(pool!).get('a')).toEqual({
       id: 'a',
       url: 'http://10.0.0.1:8000/base',

@@ -21,7 +21,7 @@ const notes = (clusters: readonly object[]) =>
   summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
 
 describe('the summary of a cluster behind another gateway', () => {
-  it('is that gateway, and no engine, role or policy of ours', () => {
+  it('shows that gateway, and no engine, role or policy', () => {
     const [cluster] = summarise(
       read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, digest_interval_ms: 500 }), tokyo]),
     ).clusters
@@ -47,7 +47,7 @@ describe('the summary of a cluster behind another gateway', () => {
     expect(summarise(read([paris(), tokyo])).clusters[0]!.settings['round trip']).toBe('measured')
   })
 
-  it('is noted where no other cluster has a model of it', () => {
+  it('has a note if no other cluster has one of its models', () => {
     expect(notes([paris(), tokyo])).toEqual([])
     expect(notes([paris()])).toEqual([
       expect.stringContaining('paris: no other cluster has m, other: what this one expects decides nothing'),
@@ -56,19 +56,19 @@ describe('the summary of a cluster behind another gateway', () => {
     expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: no other cluster has other:')])
   })
 
-  it('is noted where a key goes over the network in the clear, and not where it does not leave the machine or goes through a binding', () => {
+  it('has a note if its key is sent without encryption, except on loopback or through a binding', () => {
     const clear = 'paris: its key goes over http: in the clear'
     expect(notes([paris({ url: 'http://paris.internal:8080' }), tokyo])).toEqual([expect.stringContaining(clear)])
     for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }])
       expect(notes([paris(more), tokyo])).toEqual([])
   })
 
-  it('is noted where there is no key', () => {
+  it('has a note if it has no key', () => {
     expect(notes([paris({ key: undefined }), tokyo])).toEqual([expect.stringContaining('paris: has no `key`')])
     expect(notes([paris({ key: undefined, headers: { authorization: 'Bearer hush' } }), tokyo])).toEqual([])
   })
 
-  it('notes once that its address is this gateway’s own', () => {
+  it('has one note if its address is this gateway’s own', () => {
     expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
     expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
       'paris has the listen address of this gateway: requests would loop.',
@@ -77,14 +77,14 @@ describe('the summary of a cluster behind another gateway', () => {
 })
 
 describe('a key of another gateway', () => {
-  it('is said to be one', () => {
+  it('is summarised as another gateway', () => {
     expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe(
       'edge (all models; another gateway)',
     )
   })
 })
 
-it('is complained of where it stands, once, however many models it has', () => {
+it('a missing variable is reported once, however many models the cluster has', () => {
   const found = () =>
     read([paris({ key: { env: 'NOBODY_SET_THIS' }, headers: { 'X-Token': { env: 'NOR_THIS' } } }), tokyo])
   expect(found).toThrow(
@@ -97,7 +97,7 @@ it('is complained of where it stands, once, however many models it has', () => {
   )
 })
 
-it('has either pools or a gateway, with names that are its own', () => {
+it('a cluster has either pools or a gateway', () => {
   const either = {
     problems: [
       expect.objectContaining({ path: 'clusters[0]', rule: 'must have either `pools` of engines or a `gateway`' }),

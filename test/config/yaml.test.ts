@@ -48,7 +48,7 @@ describe('parseYaml', () => {
     expect(() => parseYaml(text)).toThrow(YamlError)
   })
 
-  it('takes an empty text for nothing', () => {
+  it('returns no document for an empty text', () => {
     expect(parseYaml('').value).toBeNull()
   })
 })

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { curlOf } from '../../src/dashboard/curl.ts'
 
-describe('the request to paste', () => {
+describe('the curl command', () => {
   it.each(["it's", "'; exit 1 #", 'a "b" $HOME `id`'])('survives a shell when the model is called %s', (model) => {
     const seen = execFileSync('sh', ['-c', curlOf('http://h/v1', model).replace(/^curl/, `printf '%s\\n'`)], {
       encoding: 'utf8',

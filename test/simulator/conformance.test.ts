@@ -67,7 +67,7 @@ async function unlike(file: string, name: string, tolerance: { made: boolean; co
 }
 
 describe.each(['openai.json', 'errors.json', 'uploads.json'])(
-  'the simulated engine answers what a real one answered: %s',
+  'the simulated engine returns the recorded responses: %s',
   (file) => {
     const names = read<VectorFile>(file)
       .exchanges.map(({ name }) => name)
@@ -78,15 +78,15 @@ describe.each(['openai.json', 'errors.json', 'uploads.json'])(
   },
 )
 
-describe('the simulated engine as a real one', () => {
-  it('says the same cached tokens for the same prompts in the same order', async () => {
+describe('the simulated engine, compared with vLLM', () => {
+  it('reports the same cached tokens for the same prompts in the same order', async () => {
     const seen: Record<string, string[]> = {}
     for (const { name } of read<VectorFile>('cache.json').exchanges)
       seen[name] = await unlike('cache.json', name, { made: true, counted: false })
     expect(Object.fromEntries(Object.entries(seen).filter(([, found]) => found.length > 0))).toEqual({})
   })
 
-  it('names the blocks it holds after a prefill leg as NIXL does', async () => {
+  it('returns kv_transfer_params of a prefill leg as NIXL does', async () => {
     const nixl = await startFleet({
       engines: 1,
       model: 'tiny',
@@ -109,7 +109,7 @@ describe('the simulated engine as a real one', () => {
     }
   })
 
-  it('fetches what a prefill engine holds, once or twice, and fails as NIXL does where there is none', async () => {
+  it('fetches blocks of a prefill engine once or twice, and fails as NIXL does for an unknown engine', async () => {
     const shared = {
       model: 'tiny',
       profile: 'instant',
@@ -139,7 +139,7 @@ describe('the simulated engine as a real one', () => {
     }
   })
 
-  it('has the metrics of a real one: names, types, labels', async () => {
+  it('has a subset of vLLM’s metrics with equal names, types and labels', async () => {
     const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
     const real = new Map(
       read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]),

@@ -84,7 +84,7 @@ function checkBlocks(model: EngineModel, sequences: readonly Sequence[]): void {
   expect(model.pool.freeCount).toBe(refs.filter((count) => count === 0).length)
 }
 
-describe('the engine model under any load', () => {
+describe('EngineModel under any load', () => {
   it('conserves blocks, keeps to its limits and ends every request exactly once', () => {
     fc.assert(
       fc.property(fc.array(arrival, { maxLength: 40 }), fc.integer({ min: 16, max: 64 }), (arrivals, cacheBlocks) => {
@@ -133,7 +133,7 @@ describe('the engine model under any load', () => {
     )
   })
 
-  it('lets nobody overtake: those of one length who came first get their first token first', () => {
+  it('serves prompts of equal length first come, first served', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 2, maxLength: 20 }), (gaps) => {
         const model = new EngineModel({ costModel, limits })
@@ -151,7 +151,7 @@ describe('the engine model under any load', () => {
     )
   })
 
-  it('does the same whether the host is on time or late', () => {
+  it('has the same results whether the host is on time or late', () => {
     fc.assert(
       fc.property(
         fc.array(arrival, { minLength: 1, maxLength: 12 }),
@@ -177,8 +177,8 @@ describe('the engine model under any load', () => {
   })
 })
 
-describe('the time of a step', () => {
-  it('gives an idle engine the measured law: fixed + a*new + b*(total² − cached²)/2', () => {
+describe('step time', () => {
+  it('follows the measured cost model on an idle engine: fixed + a*new + b*(total² − cached²)/2', () => {
     const one = { ...limits, maxNumBatchedTokens: 2048 }
     const model = new EngineModel({ costModel, limits: one })
     const cold = model.submit(spec(1000, 1), 0)
@@ -209,7 +209,7 @@ describe('the time of a step', () => {
     )
   })
 
-  it('adds up the queue: a prompt waits for the prefill of all that came before it', () => {
+  it('adds up the queue: a prompt waits for all earlier prefills', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048, cacheBlocks: 1024 } })
     const ahead = [model.submit(spec(2048, 1, 1), 0), model.submit(spec(2048, 1, 2), 0)]
     const last = model.submit(spec(1024, 1, 3), 10)
@@ -220,7 +220,7 @@ describe('the time of a step', () => {
     expect(last.scheduledAt).toBeCloseTo(2 * own(2048), 9)
   })
 
-  it('slows decoding by batch and context', () => {
+  it('grows with batch and context while decoding', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048 } })
     const [one, two] = [model.submit(spec(32, 3, 1), 0), model.submit(spec(64, 3, 2), 0)]
     drain(model)
@@ -233,7 +233,7 @@ describe('the time of a step', () => {
 })
 
 describe('memory', () => {
-  it('leaves the last token of a full hit to compute: 1024 cached tokens are 1008 found', () => {
+  it('computes the last token of a full hit: of 1024 cached tokens, 1008 are hits', () => {
     const model = new EngineModel({ costModel, limits })
     model.submit(spec(1024, 1), 0)
     const again = model.submit(spec(1024, 1), drain(model))
@@ -241,7 +241,7 @@ describe('memory', () => {
     expect(again.cachedTokens).toBe(1008)
   })
 
-  it('forgets the tail of the oldest sequence first', () => {
+  it('evicts the tail of the oldest sequence first', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     model.submit(spec(160, 1, 1), 0)
     model.submit(spec(128, 1, 2), drain(model))
@@ -262,7 +262,7 @@ describe('memory', () => {
     expect([old.outputs, young.outputs]).toEqual([60, 60])
   })
 
-  it('does not let a prompt in for the sake of its first chunk', () => {
+  it('admits a prompt only if all of it fits, not only its first chunk', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 12 } })
     const first = model.submit(spec(80, 20, 1), 0)
     const second = model.submit(spec(160, 1, 2), 0)
@@ -270,12 +270,12 @@ describe('memory', () => {
     expect(second.scheduledAt).toBeGreaterThanOrEqual(first.endedAt)
   })
 
-  it('refuses what no empty cache could hold', () => {
+  it('rejects a prompt larger than the empty cache', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 4 } })
     expect(() => model.submit(spec(60, 10), 0)).toThrow('needs 5 blocks, the cache has 4')
   })
 
-  it('forgets nothing while a block is held, and all of it when idle', () => {
+  it('resets its cache only while idle', () => {
     const model = new EngineModel({ costModel, limits })
     model.submit(spec(64, 5), 0)
     model.advance(0)
@@ -287,7 +287,7 @@ describe('memory', () => {
   })
 })
 
-describe('prefill here, decode there', () => {
+describe('remote prefill', () => {
   it('fetches the prompt in transfer time instead of computing it', () => {
     const model = new EngineModel({ costModel, limits })
     const sequence = model.submit(spec(500, 2, 1, { remote: true }), 0)
@@ -297,7 +297,7 @@ describe('prefill here, decode there', () => {
     expect(sequence.firstTokenAt).toBeCloseTo(3 + 0.01 * 500 + 5 + 0.5 + 0.01 * 500, 9)
   })
 
-  it('lets one that has its blocks go before a prompt that does not fit, or both would wait for ever', () => {
+  it('admits a fetched prompt before one that does not fit, which avoids a deadlock', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     const long = model.submit(spec(191, 3, 1), 0)
     const fetched = model.submit(spec(113, 1, 2, { remote: true }), 57)
@@ -306,7 +306,7 @@ describe('prefill here, decode there', () => {
     expect(long.preemptions).toBe(1)
   })
 
-  it('holds a finished prefill until it is read', () => {
+  it('keeps the blocks of a finished prefill until they are read', () => {
     const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(200)
@@ -317,7 +317,7 @@ describe('prefill here, decode there', () => {
     expect(model.readByRemote(sequence, 201)).toBe(false)
   })
 
-  it('gives up what nobody reads within the lease', () => {
+  it('frees blocks that are not read within the lease', () => {
     const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(5000)
@@ -328,7 +328,7 @@ describe('prefill here, decode there', () => {
 })
 
 describe('pausing', () => {
-  it('starts no step until it is resumed, and loses nobody', () => {
+  it('starts no step until it is resumed, and keeps all requests', () => {
     const model = new EngineModel({ costModel, limits })
     model.pause()
     const sequence = model.submit(spec(32, 2), 0)
@@ -341,7 +341,7 @@ describe('pausing', () => {
     expect(sequence.scheduledAt).toBe(10_000)
   })
 
-  it('takes a request from inside a listener', () => {
+  it('accepts a request from inside a listener', () => {
     const ends: Sequence[] = []
     const model: EngineModel = new EngineModel(
       { costModel, limits },

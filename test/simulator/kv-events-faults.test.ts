@@ -78,7 +78,7 @@ function happens(world: KvWorld, happened: Happening): { readonly predicted: num
   }
 }
 
-describe('whatever goes wrong on the way', () => {
+describe('KV events with faults on the way', () => {
   it.each([1, 4])('what counts as exact is, to a block of %i of the engine’s', (ratio) => {
     let compared = 0
     let hits = 0

@@ -12,8 +12,8 @@ const asks = fc.array(
   { minLength: 5, maxLength: 40 },
 )
 
-describe('a gateway fed by an engine’s events', () => {
-  it('predicts to the token what the engine finds in its cache, whatever is asked in whatever order', () => {
+describe('a gateway with KV events of an engine', () => {
+  it('predicts cached tokens exactly, for any prompts in any order', () => {
     let hits = 0
     let evictions = 0
     fc.assert(
@@ -33,7 +33,7 @@ describe('a gateway fed by an engine’s events', () => {
     expect([hits > 200, evictions > 1000]).toEqual([true, true])
   })
 
-  it('predicts no more than is there and less than a block short, where a block of its own is several of the engine’s', () => {
+  it('predicts at most the cached tokens, and less than a block too few, with larger blocks of its own', () => {
     fc.assert(
       fc.property(asks, (list) => {
         const world = new KvWorld(ENGINE_BLOCK * 4)
@@ -47,7 +47,7 @@ describe('a gateway fed by an engine’s events', () => {
     )
   })
 
-  it('believes no more of a prompt that was there, was asked for again, and is told to be gone', () => {
+  it('does not count a repeated prompt that was evicted afterwards', () => {
     // The repeat changes nothing that is told: the first thing heard after it is that the prompt was evicted.
     for (const [blockTokens, list] of [
       [

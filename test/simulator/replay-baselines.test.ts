@@ -55,7 +55,7 @@ function send(to: ReplayRouter, one: Job, now = 0): number {
 
 const three: Fake[] = [{}, {}, {}]
 
-test('hash_prefix looks at the first two blocks and at nothing else', () => {
+test('hash_prefix depends on the first two blocks only', () => {
   const hash = router('hash_prefix', three)
   const at = send(hash, job([1, 2, 3]))
   for (let tail = 10; tail < 40; tail += 1) expect(send(hash, job([1, 2, tail, tail + 1]))).toBe(at)
@@ -63,7 +63,7 @@ test('hash_prefix looks at the first two blocks and at nothing else', () => {
   expect(engines.size).toBe(3)
 })
 
-test('cache_aware follows a match of more than 0.3 and gives the rest to the fewest in flight', () => {
+test('cache_aware follows a match of more than 0.3, else the engine with the fewest requests in flight', () => {
   const aware = router('cache_aware', three)
   expect(send(aware, job([1, 2, 3, 4]))).toBe(0)
   // 2 of 6 blocks match: 0.33.
@@ -72,7 +72,7 @@ test('cache_aware follows a match of more than 0.3 and gives the rest to the few
   expect(send(aware, job([1, 20, 21, 22]))).toBe(1)
 })
 
-test('cache_aware leaves the cache for the fewest in flight when out of balance by 64 and by half', () => {
+test('cache_aware uses the engine with the fewest requests if loads differ by 64 and by half', () => {
   const aware = router('cache_aware', three)
   const jobs = Array.from({ length: 65 }, () => job([1, 2]))
   for (const one of jobs) expect(send(aware, one)).toBe(0)
@@ -83,7 +83,7 @@ test('cache_aware leaves the cache for the fewest in flight when out of balance 
   expect(send(aware, job([1, 2]))).toBe(0)
 })
 
-test('llm_d adds twice the match, twice the queue and once the room', () => {
+test('llm_d adds twice the match, twice the queue score and once the memory score', () => {
   const gauges = [
     { running: 1, waiting: 4, kvUsage: 0.5 },
     { running: 1, waiting: 0, kvUsage: 0.9 },
@@ -95,7 +95,7 @@ test('llm_d adds twice the match, twice the queue and once the room', () => {
   expect(scores[2]).toBeCloseTo(1 + 2 * 0.75 + 1)
 })
 
-test('llm_d cannot tell prompts apart beyond 4096 tokens', () => {
+test('llm_d does not distinguish prompts beyond 4096 tokens', () => {
   const picker = router('llm_d', [{ gauges: { ...IDLE, kvUsage: 0.2 } }, {}])
   const eight = [1, 2, 3, 4, 5, 6, 7, 8]
   expect(send(picker, job([...eight, 9]))).toBe(1)
@@ -103,14 +103,14 @@ test('llm_d cannot tell prompts apart beyond 4096 tokens', () => {
   expect(send(picker, job([...eight, 50, 51, 52]))).toBe(1)
 })
 
-test('kvaware takes the longest match if no more than 2000 tokens are left, whatever the load', () => {
+test('kvaware uses the longest match if at most 2000 tokens are uncached, whatever the load', () => {
   const aware = router('production_stack_kvaware', [{ cached: 512 }, { cached: 4 * BLOCK }, {}])
   for (let time = 0; time < 50; time += 1) expect(send(aware, job([1, 2, 3, 4, 5, 6, 7]), time)).toBe(1)
   // 8 blocks: 2048 left is too many, so the fewest arrivals decide: 0 has none.
   expect(send(aware, job([1, 2, 3, 4, 5, 6, 7, 8]), 60)).toBe(0)
 })
 
-test('kvaware falls back to the session, and without one to the fewest arrivals of a minute', () => {
+test('kvaware falls back to the session, else to the fewest arrivals of a minute', () => {
   const aware = router('production_stack_kvaware', three)
   const at = send(aware, job([1, 2, 3, 4, 5], 'anna'))
   for (let turn = 0; turn < 5; turn += 1) expect(send(aware, job([turn], 'anna'))).toBe(at)
@@ -122,7 +122,7 @@ test('kvaware falls back to the session, and without one to the fewest arrivals 
   expect(counts.size).toBe(3)
 })
 
-test('the trapezoid of #670: of equals the later engine, matched ones first', () => {
+test('the trapezoid of #670 uses the last of equal engines, matched ones first', () => {
   // workload(1000, 256) = 467604, workload(1000, 0) = 500500.
   expect(leastWork(1000, [0, 256, 0], [0, 0, 0])).toBe(1)
   expect(leastWork(1000, [0, 256, 0], [0, 40_000, 0])).toBe(2)
@@ -142,7 +142,7 @@ test('#670 charges a prompt in full until its first token', () => {
   expect(send(stack, job([7]))).toBe(1)
 })
 
-test('dynamo_today weighs queued and new prefill blocks and the blocks that would be held', () => {
+test('dynamo_today weights queued and new prefill blocks and the resulting blocks', () => {
   const today = router('dynamo_today', [{}, {}])
   const first = send(today, job([1, 2, 3, 4, 5, 6]))
   // There: prefill 6 queued + 4 own - 1 credit = 9, held 6 + 3 = 9: 18. On the idle one: 4 + 4 = 8.
@@ -151,7 +151,7 @@ test('dynamo_today weighs queued and new prefill blocks and the blocks that woul
   expect(send(today, job([1, 2, 3, 4, 5, 6]))).toBe(first)
 })
 
-test('dynamo_1731 draws: the worst engine is chosen now and then', () => {
+test('dynamo_1731 draws, and sometimes chooses the worst engine', () => {
   let draw = 0
   const drawn = routerNamed('dynamo_1731').create({
     engines: [{}, {}].map(engine),
@@ -163,7 +163,7 @@ test('dynamo_1731 draws: the worst engine is chosen now and then', () => {
   expect(new Set(chosen)).toEqual(new Set([0, 1]))
 })
 
-test('exact takes the least true time, and of equals the engine that has computed least', () => {
+test('exact uses the lowest true time, then the engine with the least computed work', () => {
   expect(send(router('exact', [{ ttftMs: 30 }, { ttftMs: 20 }, { ttftMs: 25 }]), job([1]))).toBe(1)
   const engines = [{ ttftMs: 10 }, { ttftMs: 10 }].map((fake, at) =>
     Object.assign(engine(fake), { computedTokens: at === 0 ? 5 : 2 }),
@@ -172,7 +172,7 @@ test('exact takes the least true time, and of equals the engine that has compute
   expect(send(exact, job([1]))).toBe(1)
 })
 
-test('what nobody knows is answered with what there is', () => {
+test('unknown policies and options are rejected with the known ones', () => {
   expect(() => routerNamed('fastest')).toThrow(/unknown policy "fastest"; policies: .*predicted/)
   expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
   expect(() => routerNamed('predicted:work_wait=1')).toThrow(

@@ -22,7 +22,7 @@ function job(index: number, ids: readonly number[], { tail = 0, outputTokens = 1
   })
 }
 
-test('things happen in order of time, and at one time in the order they were added', () => {
+test('events run in order of time, and at equal times in the order of insertion', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 20 })), (times) => {
       const events = new Events()
@@ -38,7 +38,7 @@ test('things happen in order of time, and at one time in the order they were add
   )
 })
 
-test('a serial engine takes one prompt after the other and pays for blocks it has not cached', () => {
+test('a serial engine computes one prompt after the other and charges uncached blocks', () => {
   const firsts: number[] = []
   const engine = new SerialEngine(
     { blockTokens: 512, cacheBlocks: 100, prefillBlockMs: 64, decodeTokenMs: 20 },
@@ -53,7 +53,7 @@ test('a serial engine takes one prompt after the other and pays for blocks it ha
   expect(engine.computedTokens).toBe(4 * 512)
 })
 
-test('a serial engine forgets the least recently used blocks, the tails of prompts before their heads', () => {
+test('a serial engine evicts the least recently used blocks, the tails of prompts first', () => {
   const engine = new SerialEngine({ blockTokens: 512, cacheBlocks: 4, prefillBlockMs: 1, decodeTokenMs: 1 }, quiet)
   engine.submit(job(0, [1, 2, 3]), 0)
   engine.submit(job(1, [7, 8]), 0)
@@ -63,7 +63,7 @@ test('a serial engine forgets the least recently used blocks, the tails of promp
 
 const profile = inBlocksOf(512, profileNamed('agentic'))
 
-test('the exact forecast of an idle engine is what comes true, cold and warm', () => {
+test('the exact forecast of an idle engine comes true, cold and warm', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 0, max: 512 }), (count, tail) => {
       let firstAt = -1
@@ -89,7 +89,7 @@ test('the exact forecast of an idle engine is what comes true, cold and warm', (
   )
 })
 
-test('the exact forecast knows a queue of prompts to within a step', () => {
+test('the exact forecast of a queue of prompts is right within one step', () => {
   let firstAt = -1
   const last = job(9, [900, 901, 902, 903], { tail: 5 })
   const engine = new VllmEngine(profile, {
@@ -112,7 +112,7 @@ test('the exact forecast knows a queue of prompts to within a step', () => {
   expect(Math.abs(firstAt - 1 - forecast)).toBeLessThan(2 * stepMs)
 })
 
-test('what a prompt ahead is about to compute counts as cached for the one behind it', () => {
+test('blocks of a queued prompt count as cached for the prompt behind it', () => {
   const engine = new VllmEngine(profile, quiet)
   engine.submit(job(0, [1, 2, 3, 4]), 0)
   expect(engine.exactCachedTokens(job(1, [1, 2, 3, 9], { tail: 1 }))).toBe(3 * 512)

@@ -32,7 +32,7 @@ function twoNodes(): LmcacheStore {
   return new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, hostTokens: of(2), diskTokens: of(4), reportMs: 500 })
 }
 
-test('each block is loaded from the fastest tier that has it, and each tier forgets what was used longest ago, tails first', () => {
+test('each block is loaded from its fastest tier, and tiers evict the least recently used block, tails first', () => {
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
   // Two from memory, the tail from the disk alone.
@@ -44,7 +44,7 @@ test('each block is loaded from the fastest tier that has it, and each tier forg
   expect(store.loading(0, keysOf([1, 2, 3]), 0)).toEqual({ tokens: of(2), ms: (512 * (40 + 40)) / 1000 })
 })
 
-test('a node reads its own tiers and the one all share, not another’s', () => {
+test('a node reads its own tiers and the shared one, not another node’s', () => {
   const own = twoNodes()
   own.store(0, keysOf([1, 2]), 0)
   expect(own.loading(1, keysOf([1, 2]), 0)).toBeNull()
@@ -53,7 +53,7 @@ test('a node reads its own tiers and the one all share, not another’s', () => 
   expect(shared.loading(1, keysOf([1, 2, 3]), 0)).toEqual({ tokens: of(2), ms: (512 * (100 + 100)) / 1000 })
 })
 
-test('the directory says what was there so long ago, of what was stored and of what was lost', () => {
+test('the directory is delayed for stored and evicted blocks', () => {
   const store = twoNodes()
   const prompt = keysOf([1, 2, 3])
   store.store(0, prompt, 0)
@@ -65,7 +65,7 @@ test('the directory says what was there so long ago, of what was stored and of w
   expect(store.lookup(0, prompt, 1500)).toEqual({ host: 0, disk: 2, remote: 2 })
 })
 
-test('without delay the directory and the truth agree, after any history', () => {
+test('the directory equals the tiers without delay, after any history', () => {
   const prompts = fc.array(
     fc.record({
       node: fc.integer({ min: 0, max: 1 }),
@@ -94,7 +94,7 @@ test('without delay the directory and the truth agree, after any history', () =>
 
 const profile = inBlocksOf(BLOCK, profileNamed('agentic'))
 
-test('an engine fetches what LMCache has, then computes the rest; exactly that was forecast, and it counts as cached', () => {
+test('an engine loads blocks from LMCache and computes the rest, as forecast, and they count as cached', () => {
   const { costModel, limits } = profile
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
@@ -113,7 +113,7 @@ test('an engine fetches what LMCache has, then computes the rest; exactly that w
   expect([asked.cachedTokens, engine.computedTokens]).toEqual([of(3), 100])
 })
 
-test('of a prompt that LMCache has whole, the last token is computed all the same', () => {
+test('the last token of a prompt is computed even if LMCache has all of it', () => {
   const store = twoNodes()
   store.store(0, keysOf([1, 2]), 0)
   let firstAt = -1
@@ -147,7 +147,7 @@ const hitOf = (policy: string, lmcache?: Partial<typeof LMCACHE_DEFAULTS>) => {
   return figuresOf(replay(trace, fleet, routerNamed(policy), pace), { ttftMs: 5000, itlMs: 100 }).hit
 }
 
-test('policies that read lookups find in the directory what the engines have long forgotten', () => {
+test('policies with lookups find blocks that the engines have evicted', () => {
   const lmcache = { hostTokens: 400_000 }
   expect(hitOf('kv_aware', lmcache)).toBeGreaterThan(0.75)
   expect(hitOf('kv_aware')).toBeLessThan(hitOf('kv_aware', lmcache) - 0.2)
@@ -155,12 +155,12 @@ test('policies that read lookups find in the directory what the engines have lon
   expect(hitOf('production_stack_kvaware', lmcache)).toBeGreaterThan(0.75)
 })
 
-test('a directory that is later than the next turn helps nobody who lives on it', () => {
+test('a directory delayed beyond the next turn has no benefit', () => {
   const inTime = hitOf('kv_aware', { hostTokens: 400_000, reportMs: 200 })
   expect(hitOf('kv_aware', { hostTokens: 400_000, reportMs: 600_000 })).toBeLessThan(inTime - 0.15)
 })
 
-test('a store that all engines share makes it nearly the same where a prompt goes', () => {
+test('a store shared by all engines makes the choice of engine almost irrelevant', () => {
   expect(hitOf('round_robin', { hostTokens: 400_000 })).toBeLessThan(0.6)
   expect(hitOf('round_robin', { remoteTokens: 4_000_000 })).toBeGreaterThan(0.75)
 })

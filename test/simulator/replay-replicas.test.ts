@@ -41,19 +41,19 @@ function replicas(changes: Partial<ReplicasOptions>): { readonly kind: RouterKin
 const enginesOf = (kind: RouterKind) => replay(trace, fleet, kind, pace).jobs.map(({ engine }) => engine)
 const one = enginesOf(gatewayKind('one', policy, { doc: '', source: '' }))
 
-describe('several gateways before the same engines', () => {
-  it('choose as one does where each hears of the others at once', () => {
+describe('several gateways with the same engines', () => {
+  it('choose as one gateway does if they exchange bookings without delay', () => {
     expect(enginesOf(replicas({}).kind)).toEqual(one)
     expect(enginesOf(replicas({ attempt: 'turn', replicas: 8 }).kind)).toEqual(one)
   })
 
-  it('choose otherwise where they hear nothing, or too late', () => {
+  it('choose differently without an exchange, or with a delay', () => {
     expect(enginesOf(replicas({ delayMs: null }).kind)).not.toEqual(one)
     expect(enginesOf(replicas({ delayMs: 500 }).kind)).not.toEqual(one)
   })
 
   it.each(['nothing', 'bookings', 'learned', 'prompts'] as const)(
-    'serve every request, also when one restarts and knows %s',
+    'serve every request, also when one restarts and keeps %s',
     (knows) => {
       const { jobs, refused } = replay(
         trace,
@@ -65,7 +65,7 @@ describe('several gateways before the same engines', () => {
     },
   )
 
-  it('have nothing booked when all is over, also what one that died had sent', () => {
+  it('have no bookings at the end, even those of a gateway that died', () => {
     for (const upset of [
       undefined,
       { kind: 'restarts', knows: 'bookings', at: 60 },

@@ -32,7 +32,7 @@ const busy = sharedPrefixes({
 const paced: Trace = { ...busy, requests: busy.requests.map((request, at) => ({ ...request, atMs: at * 40 })) }
 
 test.each(routerKinds.map((kind) => [kind.name, kind] as const))(
-  '%s answers every request, and twice alike',
+  '%s answers every request, with equal results in two runs',
   (_, kind) => {
     for (const engine of [serial, vllm]) {
       const once = replay(paced, fleetOf(3, engine), kind, pace)
@@ -49,7 +49,7 @@ test.each(routerKinds.map((kind) => [kind.name, kind] as const))(
   },
 )
 
-test('every policy that ships can be replayed, next to the baselines and marks, under names of their own', () => {
+test('every policy can be replayed next to the baselines, under unique names', () => {
   const names = routerKinds.map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
   expect(shippedKinds.map(({ name }) => name)).toContain('predicted')
@@ -76,7 +76,7 @@ test('no booking outlives its request', () => {
   expect(router!.state.bookings).toBe(0)
 })
 
-test('in a closed loop no turn is sent before the one ahead was answered and thought about', () => {
+test('a closed loop sends no turn before the previous response and think time', () => {
   const trace = multiRound({
     name: 'm',
     users: 5,
@@ -97,7 +97,7 @@ test('in a closed loop no turn is sent before the one ahead was answered and tho
   }
 })
 
-test('a session goes on after a request that was refused, and so do those who waited behind it', () => {
+test('a session continues after a rejected request, and queued ones are served', () => {
   const trace = multiRound({
     name: 'm',
     users: 6,
@@ -127,13 +127,13 @@ test('a session goes on after a request that was refused, and so do those who wa
   }
 })
 
-test('a limit on concurrency holds at every moment', () => {
+test('a concurrency limit is never exceeded', () => {
   const { jobs } = replay(busy, fleetOf(2, vllm), routerNamed('round_robin'), { ...pace, concurrency: 7 })
   for (const { sentAt } of jobs)
     expect(jobs.filter((job) => job.sentAt <= sentAt && job.endedAt > sentAt).length).toBeLessThanOrEqual(7)
 })
 
-test('late binding keeps no more than so many prompts without a first token on an engine', () => {
+test('late binding limits prompts without a first token per engine', () => {
   const { jobs } = replay(busy, fleetOf(2, serial), routerNamed('predicted'), { ...pace, holdAt: 2 })
   expect(jobs.every(({ endedAt }) => endedAt > 0)).toBe(true)
   const inTurn = [...jobs].sort((one, other) => one.firstTokenAt - other.firstTokenAt)
@@ -142,7 +142,7 @@ test('late binding keeps no more than so many prompts without a first token on a
   expect(worst).toBeLessThan(8)
 })
 
-test('a network round trip comes on top of every first token', () => {
+test('a network round trip adds to every first token', () => {
   const one: Trace = { ...paced, requests: paced.requests.slice(0, 1) }
   const near = replay(one, fleetOf(2, vllm), routerNamed('predicted'), pace).jobs[0]!
   const far = replay(one, fleetOf(2, vllm, 80), routerNamed('predicted'), pace).jobs[0]!
@@ -162,7 +162,7 @@ test('a split fleet prefills on one engine and decodes on another', () => {
   expect(result.computedTokens[0]).toBeGreaterThan(result.computedTokens[1]! * 10)
 })
 
-test('figures are what a hand computes', () => {
+test('figures equal a manual calculation', () => {
   const blocks = keysOf([1, 2])
   const request = { atMs: 0, promptTokens: 128, outputTokens: 3, blocks, session: null, chain: null, thinkMs: 0 }
   const trace: Trace = { name: 't', blockTokens: 64, requests: [request, request, { ...request, atMs: 1000 }] }
@@ -184,7 +184,7 @@ test('figures are what a hand computes', () => {
   expect(quantile(new Float64Array(0), 0.5)).toBe(0)
 })
 
-test('more load is more speed, and at full load users wait about four times as long as alone', () => {
+test('speed is proportional to load, and at full load users wait two to four times as long as alone', () => {
   const half = speedOf(0.5, paced, fleetOf(2, serial), pace)
   const full = speedOf(1, paced, fleetOf(2, serial), pace)
   expect(full).toBeCloseTo(2 * half)
@@ -195,7 +195,7 @@ test('more load is more speed, and at full load users wait about four times as l
   expect(ratio).toBeLessThanOrEqual(4)
 })
 
-test('where the experiment printed a mean over 100 slots it wrote 19, and that is what is shown beside the true one', () => {
+test('the published mean, 19 values divided by 100 slots, is shown beside the true mean', () => {
   const [part] = presetNamed('experiment-2').parts
   const result = replay(part!.trace, part!.fleet, routerNamed('round_robin'), {
     ...pace,

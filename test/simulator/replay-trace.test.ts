@@ -6,7 +6,7 @@ import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads
 const line = (fields: Record<string, unknown>) =>
   JSON.stringify({ timestamp: 0, input_length: 1300, output_length: 4, hash_ids: [1, 2, 3], ...fields })
 
-test('a trace starts at zero, is in order of time, and keys only full blocks', () => {
+test('a trace starts at zero, is in order of time, and has keys for full blocks only', () => {
   const trace = readTrace(
     't',
     [line({ timestamp: 9000 }), line({ timestamp: 6000, session_id: 's', think_ms: 40 })].join('\n'),
@@ -28,11 +28,11 @@ test.each([
   [line({ timestamp: -1 }), 'line 2 of the trace has timestamp -1'],
   [line({ hash_ids: undefined }), 'line 2 of the trace has no list of numbers `hash_ids`'],
   ['null', 'line 2 of the trace is not an object'],
-])('a broken line is named: %s', (broken, message) => {
+])('an invalid line is reported: %s', (broken, message) => {
   expect(() => readTrace('t', `${line({})}\n${broken}`)).toThrow(message)
 })
 
-test('equal ids are equal keys, unequal ids are not, beyond 32 bits too', () => {
+test('ids are equal if and only if their keys are, beyond 32 bits too', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 2 ** 45 }), fc.integer({ min: 0, max: 2 ** 45 }), (one, other) => {
       expect(String(keysOf([one])) === String(keysOf([other]))).toBe(one === other)
@@ -56,7 +56,7 @@ function traceAt(times: readonly number[], chain: (at: number) => string | null 
   }
 }
 
-test('requests that share a tick of a coarse clock are spread over it, the same way for the same seed', () => {
+test('requests in one tick of a coarse clock are spread over it, equally for equal seeds', () => {
   const coarse = traceAt([0, 0, 0, 3000, 3000, 6000, 6000, 6000])
   const once = spread(coarse, 5).requests.map(({ atMs }) => atMs)
   expect(spread(coarse, 5).requests.map(({ atMs }) => atMs)).toEqual(once)
@@ -74,7 +74,7 @@ test('with a fine clock the turns of a session keep their distance', () => {
   expect(moved[2]! - moved[1]!).toBeCloseTo(15)
 })
 
-test('each round of a conversation begins with all of the round before, and users share only the system prompt', () => {
+test('each turn of a conversation starts with the previous ones, and users share only the system prompt', () => {
   const trace = multiRound({
     name: 'm',
     users: 2,
@@ -99,7 +99,7 @@ test('each round of a conversation begins with all of the round before, and user
   expect(one.slice(8, 10)).not.toEqual(other.slice(8, 10))
 })
 
-test('prompts of a prefix workload share as many beginnings as were asked for', () => {
+test('prompts of a prefix workload share the configured number of prefixes', () => {
   const trace = sharedPrefixes({
     name: 'p',
     requests: 200,

@@ -17,7 +17,7 @@ function decoding(count: number): Sequence[] {
   )
 }
 
-test('a step of a mixture of experts reads those that its tokens chose, and no expert twice', () => {
+test('a step of a mixture of experts reads each chosen expert once', () => {
   const readMs = (count: number) => batchMs(mixture, decoding(count)) - batchMs(dense, decoding(count))
   expect(readMs(1)).toBeCloseTo(40)
   expect(readMs(2)).toBeCloseTo(60)
@@ -25,7 +25,7 @@ test('a step of a mixture of experts reads those that its tokens chose, and no e
   expect(readMs(60)).toBeCloseTo(80)
 })
 
-test('the forecast of an idle engine counts the experts of each of its steps', () => {
+test('the forecast of an idle engine counts the experts of each step', () => {
   for (const promptTokens of [2, 700, limits.maxNumBatchedTokens + 3]) {
     let firstAt = -1
     const engine = new EngineModel(

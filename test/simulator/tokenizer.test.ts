@@ -7,15 +7,15 @@ import { decode, encode, vocabularySize } from '../../src/simulator/tokenizer.ts
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 
 describe('the simulated tokenizer', () => {
-  it('gives back every text', () => {
+  it('decodes every text that it encoded', () => {
     fc.assert(fc.property(text, (given) => decode(encode(given)) === given))
   })
 
-  it('keeps ids in its vocabulary', () => {
+  it('returns ids within its vocabulary', () => {
     fc.assert(fc.property(text, (given) => encode(given).every((id) => id >= 8 && id < vocabularySize)))
   })
 
-  it('cuts a text the same whatever follows a line break', () => {
+  it('splits a text equally whatever follows a line break', () => {
     fc.assert(
       fc.property(text, fc.string({ minLength: 1 }), (given, more) => {
         const head = encode(`${given}.\n`)
@@ -30,7 +30,7 @@ describe('the simulated tokenizer', () => {
     ['你好世界', 4],
     ['2026', 4],
     ['🎉', 2],
-  ])('has a sensible number of tokens for %s', (given, count) => {
+  ])('has a plausible number of tokens for %s', (given, count) => {
     expect(encode(given)).toHaveLength(count)
   })
 })
@@ -39,7 +39,7 @@ describe('the simulated language', () => {
   const whole = (prompt: Uint32Array, maxTokens: number): Uint32Array =>
     generate('m', prompt, { maxTokens, mayStop: false, minTokens: 0 }).tokens
 
-  it('goes on elsewhere as it would have gone on here', () => {
+  it('continues a text on another engine as on the first one', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 30 }), (given, cut) => {
         const prompt = encode(`${given}:`)
@@ -50,13 +50,13 @@ describe('the simulated language', () => {
     )
   })
 
-  it('says something else in another model', () => {
+  it('differs between models', () => {
     const prompt = encode('hello')
     const other = generate('other', prompt, { maxTokens: 20, mayStop: false, minTokens: 0 }).tokens
     expect(Array.from(other)).not.toEqual(Array.from(whole(prompt, 20)))
   })
 
-  it('stops by itself sooner or later where it may', () => {
+  it('stops within the limit if it may stop', () => {
     const { tokens, stopped } = generate('m', encode('hello'), { maxTokens: 10_000, mayStop: true, minTokens: 5 })
     expect(stopped).toBe(true)
     expect(tokens.length).toBeGreaterThanOrEqual(5)
@@ -64,7 +64,7 @@ describe('the simulated language', () => {
 })
 
 describe('block keys', () => {
-  it('are shared exactly as far as two prompts are equal', () => {
+  it('are equal exactly as far as two prompts are equal', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(9), { maxLength: 60 }), fc.array(fc.nat(9), { maxLength: 60 }), (left, right) => {
         const [a, b] = [Uint32Array.from(left), Uint32Array.from(right)]
@@ -77,7 +77,7 @@ describe('block keys', () => {
     )
   })
 
-  it('differ under another salt', () => {
+  it('differ by salt', () => {
     const tokens = Uint32Array.from({ length: 8 }, (_, at) => at)
     expect(Array.from(blockKeys(tokens, 4, 'a'))).not.toEqual(Array.from(blockKeys(tokens, 4, 'b')))
   })

@@ -20,7 +20,7 @@ class Increase {
   }
 }
 
-it('counts no request twice in the eyes of Prometheus, though an object comes back with what it last wrote down', () => {
+it('counters never exceed the true counts in Prometheus, even after an object restores an old snapshot', () => {
   const step = fc.constantFrom('served', 'served', 'served', 'failed', 'written', 'lost', 'scraped', 'scraped')
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {

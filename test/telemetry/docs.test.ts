@@ -7,7 +7,7 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-it('docs/metrics.md and the dashboard are those of this table (else: npm run docs)', () => {
+it('docs/metrics.md and the Grafana dashboard match the table of metrics (else: npm run docs)', () => {
   expect(file('docs/metrics.md')).toBe(metricsMarkdown())
   expect(file('examples/grafana/firstlight.json')).toBe(grafanaDashboard())
 })
@@ -52,7 +52,7 @@ function faultsOf(query: string, shown: readonly string[] = []): string[] {
   return faults
 }
 
-it('a query with a name or a label that no scrape has is found out', () => {
+it('a query with an unknown metric or label is reported', () => {
   expect(faultsOf('rate(firstlight_engine_available{cluster=~"$cluster"}[5m])', ['engine', 'instance'])).toEqual([])
   expect(faultsOf('firstlight_engine_speed')).toHaveLength(1)
   expect(faultsOf('firstlight_draining{engine="a"}')).toHaveLength(1)
@@ -61,7 +61,7 @@ it('a query with a name or a label that no scrape has is found out', () => {
   expect(faultsOf('sum by (model) (firstlight_engine_available)', ['engine'])).toHaveLength(1)
 })
 
-it('the dashboard for Grafana asks for nothing that no scrape has, label by label', () => {
+it('the Grafana dashboard uses only existing metrics and labels', () => {
   const { panels, templating } = JSON.parse(file('examples/grafana/firstlight.json')) as {
     panels: { targets?: { expr: string; legendFormat: string }[] }[]
     templating: { list: { query: string | { query: string } }[] }
@@ -88,7 +88,7 @@ interface Rule {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-it('the alerts ask for nothing that no scrape has, and speak of nothing that is not there', () => {
+it('the alerts use only existing metrics and labels, in queries and texts', () => {
   const { groups } = load(file('examples/prometheus/alerts.yml')) as { groups: { rules: Rule[] }[] }
   const rules = groups.flatMap((group) => group.rules)
   expect(rules.length).toBeGreaterThan(5)
@@ -112,30 +112,27 @@ it.each([
   ...readdirSync(new URL('../../docs', import.meta.url), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
-])('%s names no metric that there is not', (page) => {
+])('%s mentions only existing metrics', (page) => {
   expect((file(page).match(OURS) ?? []).filter((name) => !named.has(name))).toEqual([])
 })
 
 // Debian: apt install prometheus.
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
-it.skipIf(!hasPromtool)(
-  'promtool takes the alerts, and they fire when they should and not when they should not',
-  () => {
-    for (const args of [
-      ['check', 'rules', 'examples/prometheus/alerts.yml'],
-      ['test', 'rules', 'test/telemetry/alerts.yml'],
-    ]) {
-      const { status, stdout, stderr } = spawnSync('promtool', args, {
-        cwd: new URL('../..', import.meta.url),
-        encoding: 'utf8',
-      })
-      expect([args, status, stdout + stderr]).toEqual([args, 0, expect.any(String)])
-    }
-  },
-)
+it.skipIf(!hasPromtool)('promtool accepts the alerts, and they fire under the right conditions only', () => {
+  for (const args of [
+    ['check', 'rules', 'examples/prometheus/alerts.yml'],
+    ['test', 'rules', 'test/telemetry/alerts.yml'],
+  ]) {
+    const { status, stdout, stderr } = spawnSync('promtool', args, {
+      cwd: new URL('../..', import.meta.url),
+      encoding: 'utf8',
+    })
+    expect([args, status, stdout + stderr]).toEqual([args, 0, expect.any(String)])
+  }
+})
 
-it('every metric is named as its kind wants, once', () => {
+it('every metric name is unique and follows the conventions of its type', () => {
   const names = METRICS.map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
   for (const { name, type, help } of METRICS) {

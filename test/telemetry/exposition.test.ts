@@ -90,7 +90,7 @@ describe('the text of /metrics', () => {
       ?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one))
       .map((sample) => sample.value)
 
-  it('says in seconds what another gateway tells to expect, and nothing where nobody there may be given a prompt', () => {
+  it('has a region’s expected TTFT in seconds, and none if it has no engines', () => {
     const labels = { model: 'qwen', cluster: 'tokyo' }
     expect(value('firstlight_region_expected_time_to_first_token_seconds', labels)).toEqual([0.25])
     expect(value('firstlight_region_rtt_seconds', labels)).toEqual([0.03])
@@ -107,7 +107,7 @@ describe('the text of /metrics', () => {
     for (const { name, type, help } of METRICS) expect(families.get(name)).toMatchObject({ type, help })
   })
 
-  it('says what the books say of an engine', () => {
+  it('has the ledger’s values of an engine', () => {
     expect(value('firstlight_engine_active_blocks', { engine: 'a', cluster: 'paris', model: 'qwen' })).toEqual([40])
     expect(value('firstlight_engine_uncomputed_prefix_tokens')).toEqual([900])
     expect(value('firstlight_engine_prefill_tokens_per_second')?.[0]).toBeCloseTo(10_000)
@@ -116,7 +116,7 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_engine_circuit', { state: 'closed' })).toEqual([0])
   })
 
-  it('says which other gateways are heard, and nothing of them where there are none', () => {
+  it('has replica counts, and none without replicas', () => {
     expect(value('firstlight_replicas_server_up')).toEqual([1])
     expect(value('firstlight_replicas_following')).toEqual([2])
     expect(value('firstlight_replicas_away')).toEqual([1])
@@ -130,13 +130,13 @@ describe('the text of /metrics', () => {
     ).not.toMatch(/firstlight_replicas_\w+ \d/)
   })
 
-  it('counts what was unusual about a choice, as the client was told it', () => {
+  it('counts notes of decisions as in response headers', () => {
     expect(value('firstlight_notes_total', { cluster: 'paris', note: 'fallback=object_unreachable' })).toEqual([1])
     expect(value('firstlight_notes_total', { note: 'failover=lyon:no_engine' })).toEqual([1])
     expect(value('firstlight_notes_total')).toHaveLength(2)
   })
 
-  it('counts choices by policy and by what it stood in for', () => {
+  it('counts decisions by policy and by the policy they replaced', () => {
     expect(value('firstlight_decisions_total', { policy: 'predicted', fallback: '' })).toEqual([9])
     expect(value('firstlight_decisions_total', { fallback: 'kv_aware' })).toEqual([1])
     expect(value('firstlight_retries_total')).toEqual([2])
@@ -155,7 +155,7 @@ describe('the text of /metrics', () => {
   })
 })
 
-it('leaves out what is not known instead of saying zero', () => {
+it('unknown values are left out instead of reported as 0', () => {
   const {
     learned: _,
     hitRate: __,
@@ -177,7 +177,7 @@ it('leaves out what is not known instead of saying zero', () => {
   }
 })
 
-it('can be read whatever engines, models and clusters are called', () => {
+it('the text is valid for any names of engines, models and clusters', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.string(), (id, pool, cluster) => {
       const rollups = rollupsOf([record({ model: pool, cluster, engine: id })])
@@ -193,7 +193,7 @@ it('can be read whatever engines, models and clusters are called', () => {
   )
 })
 
-it('never has more series than engines and closed lists allow', () => {
+it('the number of series is bounded by engines and fixed lists', () => {
   const rollups = new Rollups()
   for (let at = 0; at < 6_000; at++) rollups.record(record({ engine: `engine-${at}` }))
   expect(rollups.groups().length).toBeLessThanOrEqual(5_001)

@@ -34,7 +34,7 @@ function spansOf(changes: Partial<RequestRecord> = {}, of: Trace = trace): reado
 
 const attribute = (span: Span | undefined, name: string) => span?.attributes.find(({ key }) => key === name)?.value
 
-it('says what the GenAI conventions require of a span, and what they have names for', () => {
+it('a span has the attributes that the GenAI conventions require', () => {
   const [request] = spansOf()
   expect(request).toMatchObject({ name: 'chat qwen', kind: 2 })
   expect(attribute(request, 'gen_ai.operation.name')).toEqual({ stringValue: 'chat' })
@@ -48,11 +48,11 @@ it.each([
   ['/v1/messages', 'chat'],
   ['/v1/responses', 'chat'],
   ['/v1/embeddings', 'embeddings'],
-])('calls %s %s', (path, operation) => {
+])('%s is the operation %s', (path, operation) => {
   expect(attribute(spansOf({ path })[0], 'gen_ai.operation.name')).toEqual({ stringValue: operation })
 })
 
-it('gives each attribute one type, whatever its value', () => {
+it('each attribute has one type, whatever its value', () => {
   const times = fc.oneof(fc.nat(5_000), fc.double({ min: 0, max: 5_000, noNaN: true }))
   const types = new Map<string, string>()
   fc.assert(
@@ -86,13 +86,13 @@ it.each([
   expect(attribute(request, 'error.type')).toEqual(type === undefined ? undefined : { stringValue: type })
 })
 
-it('makes no span of an engine that was never chosen', () => {
+it('a request without an engine has one span', () => {
   expect(
     spansOf({ engine: null, cluster: null, placement: null, policy: null, status: 503, result: 'refused' }),
   ).toHaveLength(1)
 })
 
-it('keeps every span inside its parent, and in nanoseconds that a double would not hold', () => {
+it('every span is inside its parent, with nanoseconds beyond the precision of a double', () => {
   const ms = fc.double({ min: 0, max: 100, noNaN: true })
   fc.assert(
     fc.property(ms, ms, ms, ms, (edge, tokens, admit, rest) => {

@@ -24,7 +24,7 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   return { outbox, sent, works, scope, pass: (ms: number) => (time += ms) }
 }
 
-it('sends what came together in one batch, behind whoever brought it', async () => {
+it('items of one turn are sent in one batch, in the background of the first request', async () => {
   const { outbox, sent, works, scope } = open()
   for (const item of [1, 2, 3]) outbox.add(item, scope)
   expect(sent).toEqual([])
@@ -33,7 +33,7 @@ it('sends what came together in one batch, behind whoever brought it', async () 
   expect(sent).toEqual([{ items: [1, 2, 3], seq: 1 }])
 })
 
-it('repeats a batch that was not taken under its own number, before anything newer', async () => {
+it('a failed batch is repeated with its number before newer ones', async () => {
   const { outbox, sent, scope } = open(['refused'])
   outbox.add(1, scope)
   await outbox.flush()
@@ -46,7 +46,7 @@ it('repeats a batch that was not taken under its own number, before anything new
   ])
 })
 
-it('gives a batch up after some tries, and counts what was lost', async () => {
+it('a batch is dropped after several attempts, and its items are counted', async () => {
   const { outbox, sent, scope } = open(Array.from({ length: 5 }, () => 'refused' as const))
   outbox.add(1, scope)
   for (let tries = 0; tries < 5; tries++) await outbox.flush()
@@ -56,7 +56,7 @@ it('gives a batch up after some tries, and counts what was lost', async () => {
   expect(sent.at(-1)).toEqual({ items: [2], seq: 2 })
 })
 
-it('sends nothing again that is not wanted, and counts it as lost', async () => {
+it('a batch with a permanent error is not repeated, and its items are counted', async () => {
   const { outbox, sent, scope } = open(['unwanted'])
   for (const item of [1, 2]) outbox.add(item, scope)
   await outbox.flush()
@@ -69,7 +69,7 @@ it('sends nothing again that is not wanted, and counts it as lost', async () => 
   expect(outbox.dropped).toBe(2)
 })
 
-it('never holds more than it may: the oldest go', async () => {
+it('the queue is bounded, and the oldest items are dropped', async () => {
   const { outbox, sent, scope } = open()
   for (let item = 0; item < 10_003; item++) outbox.add(item, scope)
   expect(outbox.dropped).toBe(3)
@@ -78,7 +78,7 @@ it('never holds more than it may: the oldest go', async () => {
   expect(Math.max(...sent.map(({ items }) => items.length))).toBeLessThanOrEqual(500)
 })
 
-it('takes over from a sender that never came back', async () => {
+it('a sender that never settles is replaced after ten seconds', async () => {
   const sent: number[] = []
   let time = 0
   const outbox = new BatchExporter<number>({

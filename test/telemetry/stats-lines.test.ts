@@ -30,7 +30,7 @@ function open(totals: readonly (number | null)[]) {
   return { stats, lines }
 }
 
-it('says requests a second from the second line on, and begins anew with an engine that does', async () => {
+it('requests per second appear from the second line on, and restart with the engine', async () => {
   const { stats, lines } = open([10, 30, 5, 6])
   for (let times = 0; times < 4; times++) await stats.write()
   expect(lines.map(({ qps }) => qps)).toEqual([null, 10, null, 0.5])
@@ -48,7 +48,7 @@ it('says requests a second from the second line on, and begins anew with an engi
   })
 })
 
-it('names a pool that does not answer, and goes on', async () => {
+it('a pool that does not respond is logged, and later lines continue', async () => {
   const { stats, lines } = open([null, 4])
   await stats.write()
   await stats.write()

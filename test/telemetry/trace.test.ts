@@ -14,7 +14,7 @@ it.each([
   [`00-${TRACE}-${SPAN}-01`, true],
   [`00-${TRACE}-${SPAN}-00`, false],
   [`cc-${TRACE}-${SPAN}-01-what-the-future-brings`, true],
-])('%s is a parent', (header, sampled) => {
+])('%s is a valid traceparent', (header, sampled) => {
   expect(readTraceparent(header)).toEqual({ traceId: TRACE, parentId: SPAN, sampled })
 })
 
@@ -27,17 +27,17 @@ it.each([
   `00-${TRACE}-${'0'.repeat(16)}-01`,
   `00-${TRACE.toUpperCase()}-${SPAN}-01`,
   `00-${TRACE}-${SPAN}`,
-])('%s is none', (header) => {
+])('%s is not a traceparent', (header) => {
   expect(readTraceparent(header)).toBeNull()
 })
 
-it('follows the client’s decision, and rolls dice only without one', () => {
+it('the client’s sampling decision is used, else a random one', () => {
   expect(beginTrace(`00-${TRACE}-${SPAN}-00`, tracing(0, 1)).sampled).toBe(false)
   expect(beginTrace(`00-${TRACE}-${SPAN}-01`, tracing(0.99, 0)).sampled).toBe(true)
   expect([beginTrace(null, tracing(0.4)).sampled, beginTrace(null, tracing(0.6)).sampled]).toEqual([true, false])
 })
 
-it('tells the engine who calls, and passes on no state of a trace that is not its parent’s', () => {
+it('the engine gets a traceparent, and tracestate only from the same trace', () => {
   const child = beginTrace(`00-${TRACE}-${SPAN}-01`, tracing(0))
   expect(withTrace(['a', 'b', 'traceparent', 'old', 'tracestate', 's'], child)).toEqual([
     'a',

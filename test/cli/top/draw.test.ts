@@ -27,8 +27,8 @@ const screen = (frame: Frame, rows: number, cells: number) =>
 const line = (lines: readonly string[], word: string) => lines.find((text) => text.startsWith(word))!.split(/ {2,}/)
 const many = (count: number) => Array.from({ length: count }, (_, index) => engineOf(`e${index}`))
 
-describe('the drawing of a fleet', () => {
-  it('says what is known, and a dash for what is not', () => {
+describe('the fleet table', () => {
+  it('shows known values, and a dash for unknown ones', () => {
     const busy = engineOf('busy', {
       requests: 3,
       queued_prefill_tokens: 4096,
@@ -118,7 +118,7 @@ describe('the drawing of a fleet', () => {
     ])
   })
 
-  it('names a replica whose bookings are not received, and no other', () => {
+  it('lists only replicas whose bookings are not received', () => {
     const replica = { host: 'gateway-6', id: 'r', state: 'following', bookings: 3 } as const
     expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
     expect(
@@ -126,7 +126,7 @@ describe('the drawing of a fleet', () => {
     ).toMatch(/^replicas away: gateway-7 ·/)
   })
 
-  it('says of a pool whose object is out of reach that it is, and nothing else', () => {
+  it('marks a pool as out of reach if its state object does not respond', () => {
     const dark = { ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null }
     const lines = report(frameOf(viewOf([dark])))
     expect(line(lines, 'paris qwen')).toEqual([
@@ -146,7 +146,7 @@ describe('the drawing of a fleet', () => {
     expect(lines[1]).toContain('0 of 1 engine up')
   })
 
-  it('says of a pool behind another gateway what that one told, and dashes for what only an engine knows', () => {
+  it('shows a remote gateway’s digest, and dashes for values of single engines', () => {
     const { role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } =
       engineOf('paris', { requests: 2 })
     const gateway = {
@@ -194,7 +194,7 @@ describe('the drawing of a fleet', () => {
       expect(line(report(frameOf(viewOf([behind(more)]))), 'paris  ')).toContain(says)
   })
 
-  it('puts the pool with most engines down first, and of engines the gravest', () => {
+  it('puts the pool with most unavailable engines first, and within a pool the engines in the worst state', () => {
     const sick = [
       engineOf('ok'),
       engineOf('asleep', { asleep: true, available: false }),
@@ -221,7 +221,7 @@ describe('the drawing of a fleet', () => {
     expect(sorted(seen, { ...wish, only: 'PARIS circuit' }).map(({ engine }) => engine.id)).toEqual(['open'])
   })
 
-  it('puts the most of a figure first and what is not known last, names from a to z, and each the other way round', () => {
+  it('sorts figures in descending order with unknown ones last, and names from a to z, or reversed', () => {
     const seen = figuresOf(
       viewOf([poolOf([engineOf('e2', { ttft_ms: 5 }), engineOf('e10', { ttft_ms: 9 }), engineOf('e1')])]),
       new Pace(),
@@ -236,7 +236,7 @@ describe('the drawing of a fleet', () => {
     ])
   })
 
-  it('names the pool and the role where they differ', () => {
+  it('shows the pool and the role if they differ', () => {
     const lines = report(
       frameOf(
         viewOf([
@@ -248,7 +248,7 @@ describe('the drawing of a fleet', () => {
     expect(line(lines, 'd ').slice(0, 4)).toEqual(['d', 'oslo qwen', 'decode', 'up'])
   })
 
-  it('counts a split request once in the pace of its pool', () => {
+  it('counts a split request once in the request rate of its pool', () => {
     const pace = new Pace()
     const at = (ms: number, total: number) =>
       viewOf([
@@ -265,7 +265,7 @@ describe('the drawing of a fleet', () => {
     expect(figuresOf(at(2_000, 8), pace).fleet.requestsPerS).toBe(4)
   })
 
-  it('notes what an operator would want to be told', () => {
+  it('shows notes about problems of an engine', () => {
     const stats = {
       running: 1,
       waiting: 7,
@@ -298,7 +298,7 @@ describe('the drawing of a fleet', () => {
     expect(line(lines, 'a ')).toEqual(expect.arrayContaining(['33%', '7']))
   })
 
-  it('says how many engines and pools there is no room for', () => {
+  it('shows the number of engines and pools that do not fit', () => {
     const pools = Array.from({ length: 9 }, (_, index) => poolOf(many(5), { cluster: `c${index}` }))
     const lines = screen(frameOf(viewOf(pools)), 24, 80)
     expect(lines).toHaveLength(24)
@@ -309,7 +309,7 @@ describe('the drawing of a fleet', () => {
     expect(lines.at(-1)).toMatch(/^q quit/)
   })
 
-  it('gives pools the room that engines leave', () => {
+  it('gives pools the lines that engines do not need', () => {
     const lines = screen(
       frameOf(viewOf(Array.from({ length: 12 }, (_, index) => poolOf([], { cluster: `c${index}` })))),
       24,
@@ -329,13 +329,13 @@ describe('the drawing of a fleet', () => {
     expect(skipped).toBe(25)
   })
 
-  it('leaves columns out where they do not fit, names and states never', () => {
+  it('omits columns that do not fit, but never names and states', () => {
     const lines = screen(frameOf(viewOf([poolOf([engineOf('a', { healthy: false })])])), 12, 30)
     expect(line(lines, 'ENGINE')).toEqual(['ENGINE', 'STATE', 'RUN'])
     expect(line(lines, 'a ')).toEqual(['a', 'unhealthy', '0'])
   })
 
-  it('means by words what it means by colours', () => {
+  it('has the same text with and without colours', () => {
     const frame = frameOf(viewOf([poolOf([engineOf('a', { healthy: false }), engineOf('b')])]), {
       stale: 'lost since 3 s',
     })

@@ -16,23 +16,23 @@ function after(...samples: readonly (readonly [s: number, requests: number, fail
   return pace.of('paris', 'qwen', 'a')
 }
 
-describe('the pace of an engine', () => {
-  it('is not known from one view, nor from the same one twice', () => {
+describe('the request rate of an engine', () => {
+  it('is null after one view or two equal ones', () => {
     expect(after([5, 100])).toBeNull()
     expect(after([5, 100], [5, 100])).toBeNull()
   })
 
-  it('is what the totals grew by, over the time of the gateway', () => {
+  it('is the increase of the totals divided by the gateway’s elapsed time', () => {
     expect(after([5, 100, 1], [7, 130, 3])).toEqual({ requestsPerS: 15, failures: 2, overS: 2 })
   })
 
-  it('forgets what is older than ten seconds, unless there is nothing newer to compare with', () => {
+  it('uses the last ten seconds, or the last earlier view if there is no newer one', () => {
     expect(after([0, 0], [2, 1000], [11, 1000], [12, 1010])).toEqual({ requestsPerS: 1, failures: 0, overS: 10 })
     expect(after([0, 0], [60, 120])).toEqual({ requestsPerS: 2, failures: 0, overS: 60 })
     expect(after([0, 0], [60, 120], [120, 120])).toEqual({ requestsPerS: 0, failures: 0, overS: 60 })
   })
 
-  it('begins anew when an object was put back to an older count', () => {
+  it('restarts after an object was restored with a lower count', () => {
     expect(after([0, 500], [1, 400])).toBeNull()
     // Its snapshot had 450: what it counted since is 3, and not -47.
     expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({
@@ -42,7 +42,7 @@ describe('the pace of an engine', () => {
     })
   })
 
-  it('survives an object that is out of reach for a while, and forgets an engine that is gone', () => {
+  it('continues after an object was out of reach, and ends when its engine is removed', () => {
     const pace = new Pace()
     const known = (requests: number, at: number) =>
       viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])

@@ -8,7 +8,7 @@ const text = fc.oneof(
   fc.constantFrom('\u001b[2J', '\u009b31m', '\u001b]0;owned\u0007', 'a\u202eb', '\ud800', 'a\rb\nc'),
 )
 
-describe('text from elsewhere', () => {
+describe('printable text', () => {
   it.each([
     ['a\u001b[2Jb', 'a·[2Jb'],
     ['a\u009b2Jb', 'a·2Jb'],
@@ -22,7 +22,7 @@ describe('text from elsewhere', () => {
     ['通义千问', '通义千问'],
   ])('%j is shown as %j', (given, shown) => expect(harmless(given)).toBe(shown))
 
-  it('fills no more cells than it is given, and keeps as much as fits', () => {
+  it('fits the given width and keeps as much as fits', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 0, max: 20 }), (given, cells) => {
         const plain = harmless(given)
@@ -39,7 +39,7 @@ describe('text from elsewhere', () => {
     expect(cutTo('通义千问', 5)).toBe('通义…')
   })
 
-  it('a line holds no control character but those of its tones, whatever the names are', () => {
+  it('a line has no control characters except its own colours, for any names', () => {
     const tone = fc.constantFrom('good' as const, 'bad' as const, 'head' as const, null)
     fc.assert(
       fc.property(

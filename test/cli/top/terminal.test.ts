@@ -45,8 +45,8 @@ const stdioOf = (fake: FakeProcess) => fake as unknown as ProcessStdio
 const listeners = (fake: FakeProcess) =>
   [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
 
-describe('the terminal of a process', () => {
-  it('is none where output goes to a file, or to a terminal that can only print', () => {
+describe('terminalOf', () => {
+  it('is undefined for a file or a terminal without cursor control', () => {
     const file = new FakeProcess()
     file.stdout.isTTY = false
     expect(terminalOf(stdioOf(file))).toBeUndefined()
@@ -56,7 +56,7 @@ describe('the terminal of a process', () => {
     expect(terminalOf(stdioOf(new FakeProcess()))).toBeDefined()
   })
 
-  it('is left as it was found', () => {
+  it('restores the terminal’s modes and listeners', () => {
     const fake = new FakeProcess()
     const heard: string[] = []
     const terminal = terminalOf(stdioOf(fake))!
@@ -79,14 +79,14 @@ describe('the terminal of a process', () => {
     expect([fake.stdin.isRaw, fake.stdin.isPaused, ...listeners(fake)]).toEqual([false, true, 0, 0, 0])
   })
 
-  it('is drawn on without keys where standard input is something else', () => {
+  it('works without keys if standard input is not a terminal', () => {
     const fake = new FakeProcess()
     fake.stdin.isTTY = false
     terminalOf(stdioOf(fake))!.take({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
     expect([fake.stdin.isRaw, ...listeners(fake)]).toEqual([false, 0, 0, 0])
   })
 
-  it('has a common size where it does not know its own, and stops the whole job', () => {
+  it('defaults to 80 x 24, and suspends the whole process group', () => {
     const fake = new FakeProcess()
     Object.assign(fake.stdout, { columns: 0, rows: undefined })
     const terminal = terminalOf(stdioOf(fake))!

@@ -66,8 +66,8 @@ const complete = () =>
     body: JSON.stringify({ model: 'sim', prompt: 'hello', max_tokens: 2, stream: true }),
   }).then((answer) => answer.text())
 
-describe('firstlight top, once', () => {
-  it('prints the fleet as one plain table with the pace of its requests, and as JSON', async () => {
+describe('firstlight top without a terminal', () => {
+  it('prints the fleet as one plain table with request rates, and as JSON', async () => {
     const file = join(folder, 'top.json')
     const { ended, out, err } = run(['--url', `${gateway.url}/v1/`, '--json', file])
     const over = new AbortController()
@@ -95,7 +95,7 @@ describe('firstlight top, once', () => {
     expect(readFileSync(file, 'utf8') + out.join('')).not.toContain(ADMIN)
   })
 
-  it('fits the terminal it is printed on, and takes nothing of it', async () => {
+  it('prints lines that fit the terminal’s width, without control sequences', async () => {
     const terminal = new FakeTerminal(40, 10)
     const { ended, out } = run(['--url', gateway.url, '--once'], {
       terminal,
@@ -116,7 +116,7 @@ describe('firstlight top, once', () => {
       'the admin key was rejected',
       'give --key',
     ],
-  ])('says what to do about %s, on the first read', async (_, argv, env, says, next) => {
+  ])('reports %s with a next step, before it draws', async (_, argv, env, says, next) => {
     const terminal = new FakeTerminal()
     const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
     expect(await ended).toBe(1)
@@ -128,7 +128,7 @@ describe('firstlight top, once', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('says that nobody listens there', async () => {
+  it('reports a refused connection', async () => {
     const url = `http://127.0.0.1:${ownPorts(1)}`
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
@@ -144,7 +144,7 @@ describe('firstlight top, once', () => {
     [['--once', '--every-s', '2'], '--every-s has no effect with --once'],
     [['--key', 'two words'], 'The admin key must be printable ASCII'],
     [['extra'], 'takes no argument'],
-  ])('%j is refused before anybody is asked', async (argv, says) => {
+  ])('%j is rejected before any request', async (argv, says) => {
     const { ended, err } = run(argv)
     expect(await ended).toBe(2)
     expect(err[0]).toContain(says)
@@ -153,7 +153,7 @@ describe('firstlight top, once', () => {
 })
 
 describe('firstlight top, on a terminal', () => {
-  it('draws the fleet in place and gives the screen back at q', async () => {
+  it('draws the fleet in place and restores the screen at q', async () => {
     const terminal = new FakeTerminal()
     const { ended, out, err } = run(['--url', gateway.url], { terminal })
     expect(await terminal.shows(/^e1 +up/m)).toContain('2 of 2 engines up')
@@ -164,7 +164,7 @@ describe('firstlight top, on a terminal', () => {
     expect({ out, err }).toEqual({ out: [], err: [] })
   })
 
-  it('shows an engine that is drained at the top, its line only being written anew', async () => {
+  it('moves a drained engine to the top and rewrites only its line', async () => {
     const terminal = new FakeTerminal()
     const { ended, stop } = run(['--url', gateway.url], { terminal })
     await terminal.shows(/^e0 +up.*\ne1 +up/m)
@@ -198,7 +198,7 @@ describe('firstlight top, on a terminal', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('is drawn anew at another size', async () => {
+  it('redraws after a resize', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -211,7 +211,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('sorts, turns round, and holds still', async () => {
+  it('sorts, reverses and pauses', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url, '--sort', 'engine'], { terminal })
     await terminal.shows(/^e0 .*\ne1 /m)
@@ -228,7 +228,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('gives the screen to the shell while it is stopped, and takes it again', async () => {
+  it('restores the screen while it is suspended, and redraws afterwards', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -249,7 +249,7 @@ describe('firstlight top, on a terminal', () => {
   })
 
   it.each(['a view', 'a key', 'a resize'])(
-    'gives the screen back when the drawing fails at %s, and then says why',
+    'restores the screen if drawing fails at %s, then prints the error',
     async (when) => {
       const terminal = new FakeTerminal()
       const { ended, err } = run(['--url', gateway.url], { terminal })
@@ -266,7 +266,7 @@ describe('firstlight top, on a terminal', () => {
     },
   )
 
-  it('gives the screen back when the process ends without a word to it', async () => {
+  it('restores the screen if the process exits abruptly', async () => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -277,7 +277,7 @@ describe('firstlight top, on a terminal', () => {
     await ended
   })
 
-  it('holds no colour where NO_COLOR is set, and says the same without', async () => {
+  it('has no colours if NO_COLOR is set, with the same text', async () => {
     const screens = []
     for (const noColor of ['', '1']) {
       const terminal = new FakeTerminal()
@@ -326,10 +326,10 @@ const feed =
     return response
   }
 
-describe('firstlight top, before something else', () => {
+describe('firstlight top with hostile or failing servers', () => {
   const evil = '\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\u202e'
 
-  it('makes names harmless that come from a gateway', async () => {
+  it('removes control characters from names of the gateway', async () => {
     const hostile = {
       ...poolOf([engineOf(`e${evil}`, { role: evil as never })], { cluster: evil, model: evil, policy: evil }),
       reachable: true,
@@ -352,7 +352,7 @@ describe('firstlight top, before something else', () => {
     ['a page', 200, '<html>', 'not a Firstlight gateway (HTTP 200)'],
     ['a redirection', 302, '', 'not a Firstlight gateway (HTTP 302)'],
     ['nothing', 404, 'Not Found', 'not a Firstlight gateway (HTTP 404)'],
-  ])('names %s for what it is', async (_, status, body, says) => {
+  ])('reports %s', async (_, status, body, says) => {
     const url = await pretend((response) => response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end(body))
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
@@ -368,20 +368,20 @@ describe('firstlight top, before something else', () => {
       viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]),
       'pools[0].engines[0].ttft_ms is not valid in a gateway’s view',
     ],
-  ])('refuses to draw %j', async (event, says) => {
+  ])('rejects the view %j', async (event, says) => {
     const { ended, err } = run(['--url', await pretend(feed(event))])
     expect(await ended).toBe(1)
     expect(err[0]).toContain(says)
   })
 
-  it('prints the one view there is where the gateway ends before it sends another', async () => {
+  it('prints the last view if the gateway ends the stream', async () => {
     const url = await pretend((response) => void feed(viewOf([poolOf([engineOf('a')])]))(response).end())
     const { ended, out } = run(['--url', url])
     expect(await ended).toBe(0)
     expect(out[1]).toBe('1 of 1 engine up · 0 running · – requests/s · longest queue 0 s')
   })
 
-  it('says that it is lost, why and since when, goes on trying, and comes back', async () => {
+  it('reports a lost connection with its cause and age, retries, and recovers', async () => {
     let isUp = true
     const url = await pretend((response) => {
       if (!isUp) response.writeHead(503).end(JSON.stringify({ error: { message: 'It drains.' } }))
@@ -400,7 +400,7 @@ describe('firstlight top, before something else', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('takes a gateway that says nothing for lost', async () => {
+  it('reports a lost connection if the gateway sends no data', async () => {
     const url = await pretend(
       (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders(),
     )
@@ -409,7 +409,7 @@ describe('firstlight top, before something else', () => {
     )
   })
 
-  it('ends without a picture when it is told to before there is one', async () => {
+  it('ends without drawing if it is aborted before the first view', async () => {
     const terminal = new FakeTerminal()
     const asked = Promise.withResolvers<void>()
     const url = await pretend(() => asked.resolve())
@@ -421,7 +421,7 @@ describe('firstlight top, before something else', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it('asks anew for each view where views are wanted seldom, and shows an unread view never', async () => {
+  it('requests each view separately at long intervals, and never draws an outdated one', async () => {
     let asked = 0
     let left = 0
     const url = await pretend((response) => {

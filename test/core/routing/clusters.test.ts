@@ -102,7 +102,7 @@ describe('ranking clusters', () => {
     }
   })
 
-  it('does not send all requests to the cluster with a slightly lower estimate, because all edges have the same estimates', () => {
+  it('does not send every request to the lowest estimate, because all edges have the same one', () => {
     const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, coldS: 1, confidence: 1 })
     const { paris, tokyo } = shares([
       view('paris', { expected: expected(0) }),
