@@ -1,6 +1,5 @@
-// dist/dashboard: the dashboard's page and files. `npm ci` runs it too (`prepare`), so that /dashboard is there from
-// the
-// start; with --optional it fails nobody's installation.
+// Writes dist/dashboard: the dashboard's page and files. `npm ci` runs it (`prepare`), so that /dashboard works at
+// once. With --optional a failed build does not fail the installation.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
@@ -26,7 +25,7 @@ try {
   console.warn(`The dashboard was not built: ${error.message}`)
 }
 
-/** Left alone when nothing changed: a gateway may be serving it. */
+/** Keeps an unchanged file, because a gateway may be serving it. */
 function replace(path, bytes) {
   try {
     if (readFileSync(path).equals(bytes)) return

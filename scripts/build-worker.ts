@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const wrangler = fileURLToPath(new URL('../node_modules/wrangler/bin/wrangler.js', import.meta.url))
 
-/** wrangler sends nothing and writes no log files. */
+/** Prevents requests and log files of wrangler. */
 const OFFLINE = {
   WRANGLER_SEND_METRICS: 'false',
   WRANGLER_SEND_ERROR_REPORTS: 'false',

@@ -1,6 +1,5 @@
-// dist/node.mjs: what `firstlight` runs when it is installed as a package, where Node strips no types, and in a
-// checkout
-// while it is younger than the sources. `npm ci` makes it too (`prepare`); with --optional it fails nobody's
+// Writes dist/node.mjs, the program of an installed package, where Node does not strip types. A checkout uses it while
+// it is newer than the sources. `npm ci` runs it (`prepare`); with --optional a failed build does not fail the
 // installation.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +9,7 @@ const dist = (name) => fileURLToPath(new URL(`../dist/${name}`, import.meta.url)
 try {
   const { bundleNode, licencesOf } = await import('./bundle-node.ts')
   const { bytes, packages } = await bundleNode(dist('node.mjs'))
-  // The dashboard's two are in its own files.
+  // The dashboard's two packages are in its own files.
   writeFileSync(dist('licences.txt'), licencesOf([...packages, 'preact', 'uplot'].sort()))
   console.log(`dist/node.mjs: ${Math.round(bytes / 1024)} KiB, with parts of ${packages.join(', ')}`)
 } catch (error) {

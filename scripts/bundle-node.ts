@@ -1,4 +1,4 @@
-/** `firstlight` in one file for Node, as a package ships it. */
+/** Bundles `firstlight` into one file for Node, as packages ship it. */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,15 +8,14 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 export interface NodeBundle {
   readonly bytes: number
-  /** Names of the packages it carries parts of. */
+  /** Names of the bundled packages. */
   readonly packages: readonly string[]
 }
 
 /**
- * Every text and function of a module that is loaded lies in the heap for as long as the process runs, so only what is
- * used is taken of the packages, and no comments: one letter beyond Latin-1 among them doubles the whole text.
- * Not taken: what brings machine code or starts threads from files of its own. `outfile` is replaced at once: a
- * gateway may be about to load it.
+ * Bundles only used code, without comments: V8 keeps the source in the heap for the life of the process, and one
+ * character beyond Latin-1 doubles its size. Packages with native code or worker files stay external. `outfile` is
+ * replaced atomically, because a gateway may be loading it.
  */
 export async function bundleNode(outfile: string): Promise<NodeBundle> {
   const { metafile, outputFiles } = await build({
@@ -30,7 +29,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     format: 'esm',
     target: 'node22',
     minifyWhitespace: true,
-    // What Node prints of a fault has its line in it.
+    // Node prints the whole source line of an uncaught error.
     lineLimit: 160,
     legalComments: 'none',
     sourcemap: 'linked',
@@ -48,7 +47,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
   return { bytes: output!.bytes, packages: [...new Set(packages)].filter((name) => name !== undefined).sort() }
 }
 
-/** What their authors ask to be kept with a copy. */
+/** Licence texts that must accompany a copy. */
 export function licencesOf(packages: readonly string[]): string {
   return packages
     .map((name) => `${name}\n${'='.repeat(name.length)}\n\n${licenceOf(`${root}node_modules/${name}`).trim()}\n`)

@@ -5,7 +5,7 @@ import type { PolicyKind } from '../src/core/routing/options.ts'
 import { documentSchema } from '../src/config/schema.ts'
 import { id } from '../src/config/fields.ts'
 
-/** The little of JSON Schema that our document uses. */
+/** The part of JSON Schema that the configuration uses. */
 interface Node {
   readonly type?: string
   readonly pattern?: string
@@ -21,7 +21,7 @@ interface Node {
   readonly additionalProperties?: Node | boolean
 }
 
-/** The pattern of ids, of which the page speaks once. */
+/** The pattern of ids, which the page describes once. */
 const NAME = z.toJSONSchema(id).pattern
 
 export function configJsonSchema(): string {
@@ -74,7 +74,7 @@ export function configMarkdown(): string {
     .trim()}\n`
 }
 
-/** One table a mapping; mappings inside get sections of their own. */
+/** One table per mapping; nested mappings get their own sections. */
 function section(sections: string[], title: string, path: string, node: Node): void {
   const rows = ['', `### ${title}`, '', '| key | value | default | meaning |', '| --- | --- | --- | --- |']
   const inside: [string, Node][] = []

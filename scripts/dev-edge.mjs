@@ -1,4 +1,4 @@
-// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine, with the demo's engines behind it.
+// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine with the demo's engines.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { demoDocument, demoGuide, startDemoFleet } from '../src/platform/node/demo.ts'
@@ -13,7 +13,7 @@ const { values } = parseArgs({
 console.log('Building the Worker …')
 await buildWorker(fileURLToPath(new URL('../dist/worker', import.meta.url)))
 
-// A Worker has no loopback to trust, so it is told: anybody may call, and the overview wants a key.
+// A Worker has no loopback address, so the configuration allows all callers; the overview requires a key.
 const adminKey = 'demo'
 const fleet = await startDemoFleet(Number(values.engines))
 const document = {

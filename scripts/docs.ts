@@ -1,4 +1,4 @@
-/** Writes the generated pages. A test fails when they are stale. */
+/** Writes the generated pages. A test fails if they are out of date. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
 import { grafanaDashboard, metricsMarkdown } from './metrics-docs.ts'

@@ -1,20 +1,20 @@
-/** The built Worker under workerd on this machine. */
+/** Runs the built Worker under workerd on this machine. */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 
 export interface EdgeOptions {
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number
-  /** Variables and secrets, FIRSTLIGHT_CONFIG among them. */
+  /** Variables and secrets, including FIRSTLIGHT_CONFIG. */
   readonly bindings: Readonly<Record<string, string>>
-  /** Text of the bundle. Absent: what `npm run build:worker` made. */
+  /** Text of the bundle. Absent: the output of `npm run build:worker`. */
   readonly script?: string
-  /** The Worker's own log is thrown away. */
+  /** Discards the Worker's log. */
   readonly quiet?: boolean
   /** Compiled vocabularies by name, as a KV namespace holds them. */
   readonly vocabularies?: Readonly<Record<string, Uint8Array<ArrayBuffer>>>
-  /** The port is the Worker's own: no asset router and no Worker of the simulator's in front, as benchmarks want it. */
+  /** The port belongs to the Worker itself, without an asset router or simulator Worker in front, for benchmarks. */
   readonly direct?: boolean
 }
 
@@ -26,10 +26,10 @@ export interface Edge {
 const built = new URL('../dist/worker/worker.js', import.meta.url)
 const toml = new URL('../wrangler.toml', import.meta.url)
 
-/** Nothing here may look outside this machine. */
+/** Prevents requests to other machines. */
 const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
 
-/** Rejects when the Worker was not built. */
+/** Rejects if the Worker was not built. */
 export async function startEdge({
   port,
   bindings,
@@ -70,7 +70,7 @@ export async function startEdge({
   } as ConstructorParameters<typeof Miniflare>[0])
   const front = await runtime.ready
   for (const [name, bytes] of Object.entries(vocabularies ?? {})) {
-    // Miniflare's types lose this one's methods where the types of Workers are not loaded.
+    // Miniflare's types lack this method unless the Workers types are loaded.
     const namespace = (await runtime.getKVNamespace('VOCABULARIES')) as unknown as {
       put(name: string, value: ArrayBuffer): Promise<void>
     }

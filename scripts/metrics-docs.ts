@@ -1,4 +1,4 @@
-/** docs/metrics.md and the Grafana dashboard, made from the one table of metrics. */
+/** Generates docs/metrics.md and the Grafana dashboard from the table of metrics. */
 import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../src/telemetry/metrics.ts'
 
 const head = `# Metrics
@@ -48,7 +48,7 @@ Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`token
   return `${head}${rows.join('\n')}\n${stages}`
 }
 
-/** The labels each of its samples has, in order; `le` goes without saying. */
+/** Labels of each sample in order, without `le`. */
 export function labelsOf(metric: Metric): string[] {
   const engine = ['model', 'cluster', 'engine']
   switch (metric.from) {
@@ -74,7 +74,7 @@ export function labelsOf(metric: Metric): string[] {
 const ROWS = ['TTFT', 'Load', 'Requests', 'Cache', 'Prediction', 'Decisions', 'Learned', 'Regions', 'Health']
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
 
-/** A choice above the panels. */
+/** A variable of the dashboard. */
 const variable = (name: string, query: string) => ({
   name,
   type: 'query',
@@ -87,7 +87,7 @@ const variable = (name: string, query: string) => ({
   current: { selected: true, text: 'All', value: '$__all' },
 })
 
-/** A dashboard for Grafana 10 and later; import it and choose the data source. */
+/** A dashboard for Grafana 10 and later. Import it and choose the data source. */
 export function grafanaDashboard(): string {
   const panels: object[] = []
   let y = 0

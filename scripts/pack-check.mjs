@@ -1,5 +1,5 @@
-// `npm run pack:check`: packs, installs the tarball in an empty folder as a stranger would (this asks the npm registry
-// for the dependencies), and runs it.
+// `npm run pack:check`: packs, installs the tarball in an empty folder with dependencies from the npm registry, and
+// runs it.
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ function expect(truth, message) {
   console.log(`ok  ${message}`)
 }
 
-/** Starts a command that listens, asks it for its models, and ends it. */
+/** Starts a command that listens, requests its models, and stops it. */
 async function serves(argv, pattern, model) {
   const child = spawn('npx', ['--no-install', 'firstlight', ...argv], {
     cwd: folder,
@@ -37,7 +37,7 @@ async function serves(argv, pattern, model) {
     models.data.some(({ id }) => id === model),
     `and serves ${model} on ${url}`,
   )
-  // npx stands in between: the signal goes to the whole group, as from a terminal.
+  // npx runs the command as a child: the signal goes to the whole group, as from a terminal.
   process.kill(-child.pid, 'SIGINT')
   await exit
 }

@@ -1,5 +1,6 @@
 /**
- * `npm run screenshots`: the pictures of docs/dashboard.md, from a real browser before simulated engines with traffic.
+ * `npm run screenshots`: takes the pictures of docs/dashboard.md in a real browser, with simulated engines and
+ * traffic.
  */
 import { mkdirSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

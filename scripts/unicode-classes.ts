@@ -1,10 +1,10 @@
 /**
- * Writes src/core/tokens/unicode-table.ts from this runtime's Unicode tables: `node scripts/unicode-classes.ts`.
- * Ids must not depend on which Unicode version a runtime happens to have, so the classes are shipped.
+ * Writes src/core/tokens/unicode-table.ts from this runtime's Unicode tables: `node scripts/unicode-classes.ts`. The
+ * classes are shipped, because token ids must not depend on the runtime's Unicode version.
  */
 import { writeFileSync } from 'node:fs'
 
-/** Bit by bit as src/core/tokens/unicode.ts names them. */
+/** Bits as named in src/core/tokens/unicode.ts. */
 const classes = [
   /\p{L}/u,
   /\p{N}/u,
@@ -32,7 +32,7 @@ function runs(): { bits: number; length: number }[] {
 
 const found = runs()
 const used = [...new Set(found.map(({ bits }) => bits))].sort((a, b) => a - b)
-// A capital letter for the class, then the length in base 36, left out where it is 1.
+// A capital letter for the class, then the length in base 36, omitted if it is 1.
 const text = found
   .map(({ bits, length }) => String.fromCharCode(0x41 + used.indexOf(bits)) + (length === 1 ? '' : length.toString(36)))
   .join('')
@@ -44,7 +44,7 @@ writeFileSync(
 
 import type { CharacterClasses } from './unicode.ts'
 
-/** Goes into each vocabulary as it is compiled, so that the gateway does without. */
+/** Classes stored in each compiled vocabulary, so that the gateway does not need this table. */
 export const unicodeClasses: CharacterClasses = {
   bits: ${JSON.stringify(used).replaceAll(',', ', ')},
   runs:

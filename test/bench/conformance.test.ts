@@ -89,7 +89,7 @@ describe('models of prefill time', () => {
   const costModel = (total: number, cached: number): number =>
     40 + 0.9 * (total - cached) + (4e-4 * (total ** 2 - cached ** 2)) / 2
 
-  /** Prompts before an engine that prefills first come, first served. */
+  /** Prompts of an engine that prefills first come, first served. */
   function served(count: number): Prefill[] {
     const random = generator(5)
     let freeAt = 0

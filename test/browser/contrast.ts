@@ -1,6 +1,8 @@
 import type { Page } from 'playwright-core'
 
-/** Runs in the page: the least contrast (WCAG 2.2, 1.4.3) of every element with text of its own against what is behind it. */
+/**
+ * Runs in the page: the lowest contrast (WCAG 2.2, 1.4.3) of every element with its own text against its background.
+ */
 const MEASURE = `(() => {
   const rgb = (text) => (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number)
   const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)

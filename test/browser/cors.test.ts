@@ -1,4 +1,4 @@
-/** `cors` as a browser holds to it: pages of three origins, a gateway with keys and one without. */
+/** `cors` in a browser: pages of three origins, a gateway with keys and one without. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
@@ -13,7 +13,7 @@ let fleet: RunningFleet
 let pages: Server
 let locked: SilentGateway
 let open: SilentGateway
-/** Another site than the gateways', let in; the gateways' own host at another port, not let in. */
+/** An allowed page of another site, and a page of the gateways' host at a port that is not allowed. */
 let friend: string
 let stranger: string
 
@@ -49,7 +49,7 @@ interface Read {
   readonly headers: readonly string[]
 }
 
-/** What a script of the page gets to read; null: the browser shows it nothing. */
+/** What a script of the page can read; null: the browser blocks it. */
 async function fetchFrom(
   page: string,
   url: string,
@@ -64,7 +64,7 @@ async function fetchFrom(
   return read
 }
 
-/** As OpenAI's SDK asks in a browser. */
+/** Request of OpenAI's SDK in a browser. */
 const chat = (secret: string, more: object = {}) => ({
   method: 'POST',
   headers: {

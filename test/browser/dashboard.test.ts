@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const { page, errors, violations } of opened.splice(0)) {
     expect(await violations()).toEqual([])
-    // A refused key and a gateway that is gone are in the console by the browser's own word.
+    // The browser itself logs a rejected key and a lost gateway.
     expect(
       errors.filter((error) => !/Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED/.test(error)),
     ).toEqual([])
@@ -53,7 +53,7 @@ const cell = (page: Page, engine: string, label: string) => row(page, engine).lo
 const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
 const isLive = (page: Page) => page.locator('.link.live').waitFor(slow)
 
-/** A way to the gateway that can swallow what passes, as a network does that has lost a machine. */
+/** A proxy to the gateway that can drop all packets, as after the loss of a machine. */
 async function startNetwork(
   to: string,
 ): Promise<{ readonly url: string; swallow(all: boolean): void; close(): Promise<void> }> {

@@ -1,4 +1,4 @@
-/** A gateway on a port, simulated engines behind it, traffic, and a real Chromium. */
+/** A gateway on a port, simulated engines, traffic, and a real Chromium. */
 import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -19,20 +19,20 @@ export interface Cluster {
 export interface World {
   readonly fleet: RunningFleet
   readonly url: string
-  /** Asks the admin surface. */
+  /** Requests a path of the admin API. */
   admin(path: string): Promise<unknown>
   chat(requests: number, atOnce?: number): Promise<void>
-  /** Ends the gateway under its viewers' eyes, and starts one anew at the same address. */
+  /** Stops the gateway while pages are open; `startGateway` starts a new one at the same address. */
   stopGateway(): Promise<void>
   startGateway(): Promise<void>
   close(): Promise<void>
 }
 
 export interface WorldOptions {
-  /** The admin surface asks for a key. */
+  /** The admin API requires a key. */
   readonly locked?: boolean
   readonly statsIntervalMs?: number
-  /** Its engines are told to refuse, and to come back. */
+  /** Its engines refuse connections and recover on request. */
   readonly faults?: boolean
 }
 
@@ -100,7 +100,7 @@ const PREFACES = [
   'You are a patient tutor of astronomy. ',
 ].map((text) => text.repeat(60))
 
-/** Sends this many streamed chats, so many at once, of a few conversations that grow. */
+/** Sends streamed chats of a few growing conversations, with limited concurrency. */
 export async function chat(url: string, requests: number, atOnce: number): Promise<void> {
   let next = 0
   const one = async () => {
@@ -125,7 +125,7 @@ export async function chat(url: string, requests: number, atOnce: number): Promi
 }
 
 export async function openBrowser(): Promise<Browser> {
-  // In one process the first page that closes takes the browser with it. And users' browsers hold pages apart.
+  // With a single process, the first closed page ends the browser. Real browsers isolate pages too.
   const args = chromium.args.filter(
     (arg) => !['--single-process', '--no-zygote', '--disable-web-security'].includes(arg),
   )
@@ -140,7 +140,10 @@ export interface Watched {
   violations(): Promise<string[]>
 }
 
-/** A fresh profile on the dashboard. The locale is said, since that of a bare machine (`en-US@posix`) is none to `Intl`. */
+/**
+ * Opens the dashboard in a fresh profile. The locale is set, because a bare machine's `en-US@posix` is invalid in
+ * `Intl`.
+ */
 export async function openPage(
   browser: Browser,
   address: string,

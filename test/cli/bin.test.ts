@@ -17,7 +17,7 @@ writeFileSync(
 )
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Flags of each Node that ran, in order, its limits to glibc's arenas, and what was printed. */
+/** Flags of each started Node process in order, its limit of glibc arenas, and its output. */
 async function start(
   flags: readonly string[],
   ...argv: string[]
@@ -72,7 +72,7 @@ describe('bin/firstlight.mjs in a checkout', () => {
   for (const name of sources.slice(0, 3)) writeFileSync(join(checkout, name), 'console.log("sources")')
   writeFileSync(join(checkout, 'dist', 'node.mjs'), 'console.log("bundle")')
 
-  /** What runs when this was touched after the bundle was made. */
+  /** Program that runs if this file was modified after the bundle was built. */
   async function ran(touched: string | null): Promise<string> {
     const at = (name: string, second: number) => utimesSync(join(checkout, name), second, second)
     at('dist/node.mjs', 2_000)

@@ -1,4 +1,4 @@
-/** Simulated engines that publish KV events, a bridge, and a gateway before them. */
+/** Simulated engines that publish KV events, a bridge, and a gateway. */
 import { parseConfig } from '../../src/config/parse.ts'
 import { startBridge, type RunningBridge, type EngineStatus } from '../../src/cli/bridge/bridge.ts'
 import { enginesIn, located } from '../../src/cli/bridge/engines.ts'
@@ -26,7 +26,7 @@ export interface BridgeWorld {
   readonly bridge: RunningBridge
   readonly lines: readonly string[]
   publisher(engine: number): KvPublisher
-  /** Serves a prompt of token ids; what was predicted to be cached, and what the engine says was. */
+  /** Serves a prompt of token ids. Returns its predicted and reported cached tokens. */
   ask(
     prompt: readonly number[],
     more?: Readonly<Record<string, unknown>>,
@@ -37,12 +37,12 @@ export interface BridgeWorld {
     readonly output: number
   }>
   status(engine: number): EngineStatus
-  /** Until the gateway knows what the engines have published so far. */
+  /** Resolves when the gateway has applied all published events. */
   caughtUp(): Promise<void>
   gatewayMetrics(): Promise<string>
-  /** The bridge lets go of the engine, and finds it again. */
+  /** Disconnects the bridge from the engine and connects it again. */
   rejoin(engine: number): Promise<void>
-  /** Another gateway process on the same port. */
+  /** Starts another gateway process on the same port. */
   restartGateway(): Promise<void>
   close(): Promise<void>
 }
@@ -157,7 +157,7 @@ async function ask(url: string, prompt: readonly number[], more: Readonly<Record
   }
 }
 
-/** Is the optional package there? */
+/** Whether the optional package is installed. */
 export async function hasZmq(): Promise<boolean> {
   return zmqSockets().then(
     () => true,

@@ -36,7 +36,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   }
   afterEach(() => world.close())
 
-  /** Conversations that take turns: each turn's prompt is the one before and more. Every other one is salted. */
+  /** Interleaved conversations: each prompt extends the previous one. Every other conversation has a salt. */
   async function converse(
     conversations: number,
     turns: number,
@@ -107,9 +107,9 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     await world.ask(span(0, 80))
     await world.caughtUp()
     world.fleet.engines[0]!.restart()
-    // How often depends on how often the sockets were joined anew.
+    // The count depends on how often the sockets reconnected.
     await until(() => world.status(0).restarts >= 1)
-    // The bridge's word may still be on its way.
+    // The bridge's last message may still be in transit.
     await until(async () => /^firstlight_engine_cached_blocks\{.*\} 0$/m.test(await world.gatewayMetrics()))
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
   })
@@ -277,7 +277,7 @@ describe('firstlight bridge', () => {
       replayEndpoint: null,
       topic: 'kv',
     })
-    // One of several servers says its own rank alone; one server of several ranks has a cache for each.
+    // One of several servers reports only its own rank. One server of several ranks has a cache for each.
     expect(endpointsOf({ 3: said }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
     expect(endpointsOf({ 0: said, 1: said }, one)).toBe('ranks')
     for (const nothing of [
@@ -298,7 +298,7 @@ interface SentFeed {
   readonly stored: string
 }
 
-/** A gateway that answers as it is told, and a bridge's poster with one engine before it. */
+/** A gateway with scripted responses, and a bridge's poster with one engine. */
 async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: number; readonly body: string })[]) {
   const sent: SentFeed[] = []
   const lines: { readonly event: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
@@ -470,7 +470,7 @@ it('listens to the engines that answer while others do not', async () => {
   const leave = bridge.join(slow)
   const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
   const health = async () => (await fetch(`${status.url}/health`)).status
-  // Told, and answered.
+  // Sent and acknowledged.
   await until(() => told.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
   expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
   expect(await health()).toBe(503)
@@ -485,7 +485,7 @@ it('listens to the engines that answer while others do not', async () => {
     told.length = 0
     await until(() => told.filter((id) => id === 'a').length > 1)
   }
-  // What was on its way then has come.
+  // Messages in transit at that time have arrived.
   await tellsOfA()
   await tellsOfA()
   expect(told).not.toContain('b')

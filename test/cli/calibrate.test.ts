@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'calibrate-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const at = (name: string): string => join(folder, name)
 
-/** A run of a machine whose law is known, as a real server would have been recorded. */
+/** A recording of an engine whose cost model is known, in the format of a real one. */
 function recorded(): string {
   const random = chance(4)
   let queuedAt = 100
@@ -167,7 +167,7 @@ describe('a law from totals', () => {
   const stretch = (before: Totals, prefills: number, tokens: number, running: number): Totals => ({
     prefills: before.prefills + prefills,
     prefillTokens: before.prefillTokens + tokens,
-    // 20 ms each and 0.1 ms a token.
+    // 20 ms each and 0.1 ms per token.
     prefillS: before.prefillS + (prefills * 20 + tokens * 0.1) / 1000,
     gaps: before.gaps + 100,
     // 8 ms and 0.5 ms for each running request.

@@ -4,7 +4,7 @@ import { demoDocument, startDemoFleet } from '../../src/platform/node/demo.ts'
 import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
 
-/** Does what curl would: not every machine has one. */
+/** Replaces curl, which not every machine has. */
 async function paste(command: string): Promise<string> {
   const body = /-d '([^']*)'/.exec(command)?.[1]
   const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(([, name, value]): [string, string] => [
@@ -20,7 +20,7 @@ async function paste(command: string): Promise<string> {
   return response.text()
 }
 
-/** The commands of a guide, whole: a trailing backslash goes on in the next line. */
+/** Commands of a guide; a trailing backslash continues on the next line. */
 function commandsIn(guide: string): string[] {
   return [...guide.replaceAll(/\\\n\s*/g, '').matchAll(/^ {2}(curl .*)$/gm)].map((match) => match[1]!)
 }

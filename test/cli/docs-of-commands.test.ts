@@ -1,4 +1,4 @@
-/** What the pages say of each other and of the command line. */
+/** References of the docs to each other and to the command line. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'durable'].fl
 const read = (page: string): string => readFileSync(page, 'utf8')
 const named = (page: string): string => relative(root, page)
 
-/** Headings as GitHub names them. */
+/** Anchors that GitHub generates from headings. */
 function anchorsOf(text: string): Set<string> {
   const found = new Set<string>()
   const seen = new Map<string, number>()
@@ -55,7 +55,7 @@ describe('the pages', () => {
   it('can all be found from the README', () => {
     const reached = new Set([resolve(root, 'README.md')])
     for (const page of reached) {
-      // A link to a folder shows what is in it.
+      // A link to a folder includes its files.
       const targets = linksOf(page).flatMap(({ target }) =>
         existsSync(target) && statSync(target).isDirectory() ? inFolder(target) : [target],
       )

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'key-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const cluster = { id: 'c', pools: [{ model: 'm', engines: [{ id: 'e', url: 'http://127.0.0.1:9' }] }] }
-/** The snippets of configuration in what was printed, each as a document. */
+/** Configuration snippets in the output, each as a document. */
 const snippets = (out: string): { readonly keys: readonly { readonly secret: Record<string, string> }[] }[] =>
   [...out.matchAll(/^ {2}keys:\n {4}- .*$/gm)].map(([text]) => parseYaml(text.replaceAll(/^ {2}/gm, '')).value as never)
 

@@ -118,7 +118,7 @@ describe('firstlight load', () => {
     expect(rows[0]).toMatchObject({ policy: 'all', requests: 24 })
     expect(rows.slice(1).reduce((sum, { requests }) => sum + requests, 0)).toBe(24)
     expect(rows.slice(1).every(({ policy }) => policy === 'e0' || policy === 'e1')).toBe(true)
-    // 3 of its 4 full blocks were asked for before, by nearly everyone.
+    // Nearly all earlier prompts had 3 of its 4 full blocks.
     expect(rows[0]!.hit).toBeGreaterThan(0.4)
     expect(rows[0]!.ttft_mean_ms).toBeGreaterThan(0)
     const html = readFileSync(at('o.html'), 'utf8')
@@ -161,7 +161,7 @@ describe('firstlight load', () => {
       "4 x status 404: The model 'nobody' does not exist or this key may not use it. Models for this key: sim.",
     )
     expect(out).toContain('0 answered, 4 not')
-    // A row of zeros would be figures of nobody.
+    // A row of zeros would be meaningless.
     expect(out).not.toContain('engine')
     const nobody = await firstlight(
       'load',
@@ -301,7 +301,7 @@ describe('multi-round conversations', () => {
     expect(out).toContain('27 answered, 0 not')
     expect(most).toBe(4)
     expect(prompts).toHaveLength(27)
-    // Each later prompt of a user begins with the full blocks of the earlier one.
+    // Each later prompt of a user starts with the full blocks of the previous one.
     const grown = prompts.filter((one) =>
       prompts.some(
         (other) =>
@@ -356,7 +356,7 @@ describe('a trace file', () => {
       await until(isThere)
     }
     await told('{"run":0,"some":"thing"}', () => readFileSync(path, 'utf8') !== '')
-    // Nothing can take the place of a folder that holds something.
+    // A folder with files in it cannot be replaced.
     mkdirSync(`${path}.1/full`, { recursive: true })
     await told('{"run":1}', () => warned.length === 1)
     const others = openSync(at('others'), 'w')
@@ -396,7 +396,7 @@ describe('a trace file', () => {
     expect(readFileSync(path, 'utf8')).toBe(`my notes\n${whole(2)}\n`)
   })
 
-  /** In a process of its own, in a shell that grants it little. */
+  /** Runs a script in a process of its own, under a shell limit. */
   async function within(limit: string, script: string): Promise<void> {
     const recorder = new URL('../../src/platform/node/recorder.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
@@ -461,7 +461,7 @@ describe('a trace file', () => {
       Array.from({ length: 80 }, (_, n) => `{"timestamp":"${who}${n}","some":"thing"}`),
     )
     expect(lines.toSorted()).toEqual(written.toSorted())
-    // How often depends on who comes when: no file is put aside twice, or before it is full.
+    // The number depends on timing: no file is rotated twice or before it is full.
     expect(files.length).toBeGreaterThan(1)
     for (const name of files)
       if (name !== 'race.jsonl') expect(readFileSync(at(name)).length).toBeGreaterThan(100 - written[0]!.length - 4)

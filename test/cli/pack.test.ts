@@ -8,8 +8,8 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 /**
- * The tarball in an empty folder, with nothing beside it but the packages it declares. No network: they are linked
- * rather than installed. `npm run pack:check` does the same with a real `npm install`.
+ * Unpacks the tarball into an empty folder with only its declared dependencies. They are linked, because the test has
+ * no network. `npm run pack:check` does the same with a real `npm install`.
  */
 const execute = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -36,7 +36,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const firstlight = (...argv: string[]) => execute(process.execPath, [bin, ...argv], { cwd: folder })
 
-/** Resolves with the first match in the child's output; fails when it ends before. */
+/** Resolves with the first match in the child's output; rejects if the child ends before. */
 async function said(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
   let text = ''
   for await (const line of createInterface({ input: child.stdout! })) {

@@ -1,4 +1,4 @@
-/** A configuration that changes under a gateway that runs. */
+/** Configuration changes of a running gateway. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -57,7 +57,7 @@ const chat = (url: string, model: string, key = 'first-key'): Promise<Response> 
     body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
   })
 
-/** Bookings by pool, of all pools there are. */
+/** Number of bookings by pool. */
 async function bookings(url: string): Promise<Record<string, number>> {
   const fleet = (await (
     await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin-key' } })
@@ -208,7 +208,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     const live = await fetch(`${gateway.url}/v1/firstlight/live`, { headers: { authorization: 'Bearer admin-key' } })
     const ended = live.text()
     await adopt(configOf([poolOf('m', 'a', one), poolOf('n', 'b', other)]))
-    // The feed ends, and its page opens another.
+    // The feed ends, and the page opens another.
     expect(await ended).toContain('event: view')
   })
 })
@@ -253,7 +253,7 @@ describe('firstlight serve', () => {
   afterEach(() => void child.kill('SIGKILL'))
 
   const write = (pools: readonly Pool[] | 'nonsense', more: object = {}): void => {
-    // As configuration is put in place: whole, under its name.
+    // Written atomically, as deployments do.
     writeFileSync(`${file}.new`, pools === 'nonsense' ? '{"clusters": 3}' : JSON.stringify(document(pools, more)))
     renameSync(`${file}.new`, file)
   }

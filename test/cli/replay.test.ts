@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'replay-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const at = (name: string): string => join(folder, name)
 
-/** Forty prompts; every fifth begins like the one before. */
+/** Forty prompts; every fifth starts like the previous one. */
 function writeTrace(name: string, further: (row: number) => object = () => ({})): string {
   const rows = Array.from({ length: 40 }, (_, row) => ({
     timestamp: row * 700,
@@ -61,7 +61,7 @@ describe('firstlight replay', () => {
     expect(means).toEqual([...means].sort((one, other) => one - other))
     const page = readFileSync(at('o.html'), 'utf8')
     expect(page.match(/<svg /g)).toHaveLength(10)
-    // Nothing from outside: no address but the SVG's own title, no script.
+    // No external resources: no URL but the SVG's title, and no script.
     expect(page).not.toMatch(/https?:|<script|<link|url\(|@import|src=/)
     expect(page).not.toContain('NaN')
   })
@@ -102,7 +102,7 @@ describe('firstlight replay', () => {
     const [one, two, both] = [await rowOf('1'), await rowOf('2'), await rowOf('1,2')]
     expect([one.ttft_mean_sd_ms, one.out.includes('±')]).toEqual([undefined, false])
     expect(both.out).toContain('±')
-    // Of two values the sample standard deviation is their distance over the root of two.
+    // The sample standard deviation of two values is their difference divided by the square root of two.
     expect(both.ttft_mean_sd_ms).toBeGreaterThan(0)
     expect(both.ttft_mean_sd_ms).toBeCloseTo(Math.abs(one.ttft_mean_ms - two.ttft_mean_ms) / Math.SQRT2, 2)
   })

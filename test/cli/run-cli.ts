@@ -1,10 +1,10 @@
-/** The command line inside the test's process: what it prints, and its exit code. */
+/** Runs the command line inside the test's process. Returns its output and exit code. */
 import { main } from '../../src/cli/cli.ts'
 import type { Io } from '../../src/cli/commands/command.ts'
 
 export const firstlight = (...argv: string[]) => firstlightIn({}, ...argv)
 
-/** Where names have other addresses, or the environment has variables. */
+/** Runs it with other DNS answers or environment variables. */
 export async function firstlightIn(
   world: Partial<Pick<Io, 'env' | 'lookup'>>,
   ...argv: string[]

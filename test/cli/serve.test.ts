@@ -55,7 +55,7 @@ describe('a gateway that is stopped', () => {
   it('lets a running stream finish, and accepts no new requests', async () => {
     const response = await chat()
     const stopping = gateway.stop(never)
-    // Who stood at the listener is told; who comes later finds none.
+    // An accepted connection gets a 503; a later one is refused.
     expect((await chat().catch(() => null))?.status ?? 503).toBe(503)
     while (
       !(await chat().then(
@@ -70,7 +70,7 @@ describe('a gateway that is stopped', () => {
 
   it('refuses on connections that are still open, with a word about trying again', async () => {
     const response = await chat()
-    // A kept-alive socket that sent half of its next head before the end was announced.
+    // A keep-alive socket with half of a next request before the drain started.
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     let received = ''
@@ -94,7 +94,7 @@ describe('a gateway that is stopped', () => {
     let received = ''
     socket.on('data', (data) => (received += data.toString()))
     await once(socket, 'connect')
-    // Its connection has been taken in by now: one that came later has been answered.
+    // Its connection is accepted by now, because a later one was answered.
     await (await fetch(`${gateway.url}/health`)).text()
     const stopping = gateway.stop(never)
     socket.write(
@@ -116,7 +116,7 @@ describe('a gateway that is stopped', () => {
       )
     }
     const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
-    // The system has them all; this process lets in one a turn.
+    // The kernel has accepted them all; this process accepts one per turn.
     const comeBy = performance.now() + 50
     while (performance.now() < comeBy);
     const stopping = gateway.stop(never)
@@ -147,7 +147,7 @@ describe('a gateway that is stopped', () => {
     await until(() => engine.aborted() === 1)
   })
 
-  // A name in capitals goes through node:http, any other past it.
+  // A host name in capitals is handled by node:http, any other by the own parser.
   it.each(['gateway.test', 'Gateway.Test'])(
     'says of those it cut that it was ending, and not that their clients had gone, asked as %s',
     async (host) => {
@@ -236,7 +236,7 @@ describe('a gateway on a port', () => {
     const response = await chat('slow')
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
-    // With half of the next one: a connection that idles would be closed.
+    // With half of the next request, because an idle connection would be closed.
     socket.write('GET /ready HTTP/1.1\r\nHost: h\r\n\r\nGET /ready HTTP/1.1\r\n')
     const [first] = (await once(socket, 'data')) as [Buffer]
     expect(String(first)).toMatch(/^HTTP\/1\.1 200 [^]*connection: keep-alive/i)

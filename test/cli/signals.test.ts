@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { until } from '../wait.ts'
 
 const signals = new URL('../../src/platform/node/signals.ts', import.meta.url).href
-/** Says what it was told, and ends when it is told a second time. */
+/** Prints each signal it receives, and exits at the second one. */
 const script = `
 const { endedBy, watchSignals } = await import(${JSON.stringify(signals)})
 const { stop, stopNow } = watchSignals()
@@ -14,7 +14,7 @@ stopNow.addEventListener('abort', () => { console.log('now'); clearInterval(aliv
 console.log('ready')`
 
 describe('a process that serves', () => {
-  // A terminal that is closed, and `kill -HUP`, send the last one: unheard, it would cut every running stream.
+  // Closing a terminal and `kill -HUP` send SIGHUP. Without a handler it would end the process and cut all streams.
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'ends in order at %s, and at once at a second signal',
     async (signal) => {
@@ -28,10 +28,10 @@ describe('a process that serves', () => {
       await until(() => said.includes('ready') || ended())
       child.kill(signal)
       await until(() => said.includes('stop') || ended())
-      // Signals closer together than 300 ms count as one.
+      // Signals within 300 ms count as one.
       await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
       expect(await exited).toEqual([0, null])
-      // Who knows SIGHUP as a reload from other servers is told how that is done here.
+      // Other servers reload at SIGHUP, so the log shows the right signal.
       const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
       expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
     },
@@ -40,7 +40,7 @@ describe('a process that serves', () => {
 
 const cli = new URL('../../src/cli/cli.ts', import.meta.url).href
 
-// Node's own handler opens the inspector: whoever connects to it reads every key that the process holds.
+// Node's default handler opens the inspector, through which every key in the process can be read.
 it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes on', async () => {
   const child = spawn(
     process.execPath,

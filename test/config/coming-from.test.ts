@@ -9,7 +9,7 @@ const schema = JSON.parse(file('docs/firstlight.schema.json')) as Schema
 
 const all = (pattern: RegExp): readonly string[] => [...new Set([...page.matchAll(pattern)].map(([, found]) => found!))]
 
-/** Is there such a key, through lists and alternatives? */
+/** Whether the schema has the key, through lists and alternatives. */
 function has(node: unknown, [key, ...rest]: readonly string[]): boolean {
   if (key === undefined) return true
   if (typeof node !== 'object' || node === null) return false

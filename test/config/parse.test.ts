@@ -12,7 +12,7 @@ const document = (over: object = {}) => ({ clusters: [{ id: 'one', pools: [pool(
 const withPool = (over: object) => document({ clusters: [{ id: 'one', pools: [pool(over)] }] })
 const withEngine = (over: object) => withPool({ engines: [engine(over)] })
 
-/** How a pool of engines with these roles splits when it does not say. */
+/** Default split mode of a pool with engines of these roles. */
 function splitOf(...roles: string[]): string {
   const engines = roles.map((role, index) => engine({ id: `e${index}`, url: `http://h${index}`, role }))
   return parseConfig(withPool({ engines }), {}, node).clusters[0]!.pools[0]!.split.mode
@@ -28,7 +28,7 @@ function problems(input: unknown, env = {}, options = node): readonly Problem[] 
   return []
 }
 
-/** The one problem a document has, as [path, value, rule]. */
+/** The only problem of a document, as [path, value, rule]. */
 function only(input: unknown, env = {}, options = node): [string, string | null, string] {
   const all = problems(input, env, options)
   expect(all.map(({ path, rule }) => `${path}: ${rule}`)).toHaveLength(1)
@@ -85,9 +85,9 @@ describe('a configuration', () => {
     const { receivers } = parseConfig(split({ decoder: receiver(5) }, engines.slice(0, 2)), {}, node).clusters[0]!
       .pools[0]!.split.lmcache
     expect(receivers).toEqual({ decode1: { host: 'h', initPorts: [5], allocPorts: [6] } })
-    // Nothing is split there, so nothing is missing.
+    // Without a split, no receiver is required.
     expect(problems(withPool({ split: { connector: 'lmcache' } }))).toEqual([])
-    // Engines of any role prefill for those that decode, where a split was asked for.
+    // With a split, engines of any role prefill for those that decode.
     const mixed = ['any', 'decode'].map((role, index) =>
       engine({ id: `${role}${index}`, url: `http://h${index}`, role }),
     )
@@ -479,7 +479,7 @@ describe('a duplicate name', () => {
   })
 })
 
-/** Of `right`. */
+/** SHA-256 of `right`. */
 const HASH = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
 describe('limits.buffered_bytes', () => {
@@ -533,7 +533,7 @@ describe('a secret', () => {
           { name: 'b', secret: 'hush' },
         ],
       }),
-      // Misspelt, or where only a text may stand.
+      // A misspelt key, or an object in place of a string.
       document({ keys: [{ name: 'k', secret: 's', secrets: 'hush' }] }),
       withEngine({ api_key: 'hush' }),
       withEngine({ password: 'hush' }),

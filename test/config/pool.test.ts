@@ -72,7 +72,7 @@ describe('toPoolConfig', () => {
     expect(modeOf({ mode: 'never' })).toBe('never')
     expect(summarise(read({})).notes.join()).not.toContain('prefill engines get nothing')
     expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines get nothing')
-    // A threshold alone looks as if it were one.
+    // A threshold alone looks like `mode: threshold`.
     expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain(
       '`split.threshold_tokens` means nothing while `split.mode` is always: say `mode: threshold` or `uncached`.',
     )

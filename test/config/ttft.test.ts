@@ -16,7 +16,7 @@ const notes = (ttft: object, more: object = { keys }): string =>
     ),
   ).notes.join('\n')
 
-it('a note reports missing ttft.tokens and clients that can report without one', () => {
+it('a note reports a missing ttft.token and the clients that can report without one', () => {
   expect(notes({})).toMatch(/only the admin key opens \/ttft_report/)
   expect(notes({ listen: '0.0.0.0:28886' })).toMatch(/anybody who can connect to `ttft.listen`/)
   expect(notes({}, { open: true })).toMatch(/anybody who can connect may write/)

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BlockPool } from '../../src/simulator/block-pool.ts'
 
-/** The same rules in the slowest and plainest way. */
+/** Model of the pool with plain lists. */
 class NaivePool {
   readonly refs: number[]
   readonly names: (string | null)[]
-  /** Free blocks, the one to be taken next first. */
+  /** Free blocks, the next one first. */
   readonly free: number[]
 
   constructor(size: number) {
@@ -90,7 +90,7 @@ function compare(pool: BlockPool, naive: NaivePool): void {
   naive.refs.forEach((count, block) => expect(pool.references(block)).toBe(count))
   for (let key = 0; key < 10; key += 1) {
     const found = pool.find(key, key ^ 5)
-    // Two blocks may hold the same content; either will do.
+    // Two blocks can have the same content; either is correct.
     if (found < 0) expect(naive.names).not.toContain(String(key))
     else expect(naive.names[found]).toBe(String(key))
   }

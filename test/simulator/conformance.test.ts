@@ -15,7 +15,7 @@ let fleet: RunningFleet
 const url = () => fleet.urls[0]!
 
 beforeAll(async () => {
-  // The flags of the engine that was recorded.
+  // Flags of the recorded engine.
   const limits = { blockTokens: 32, cacheBlocks: 2000, maxNumSeqs: 4, maxModelLen: 4096 }
   fleet = await startFleet({
     engines: 1,
@@ -55,7 +55,7 @@ const allowed: Readonly<Record<string, { readonly why: string; readonly fields: 
   ),
 }
 
-/** Simulated engines publish no KV events, decode no sound and speak any language. */
+/** Simulated engines publish no KV events, decode no audio and accept any language. */
 const absent = new Set(['kv-event-sources', 'speech-no-sound', 'speech-language-unknown'])
 
 async function unlike(file: string, name: string, tolerance: { made: boolean; counted: boolean }): Promise<string[]> {
@@ -100,7 +100,7 @@ describe('the simulated engine, compared with vLLM', () => {
       const { name, request, response } = read<VectorFile>('nixl.json').exchanges[0]!
       const simulated = await record(nixl.urls[0]!, name, request)
       const found = differences(response, simulated.response, { made: true, counted: true })
-      // Which engine, blocks and request these are is theirs to say.
+      // The ids of engine, blocks and request differ.
       expect(found.filter((difference) => !/remote_(engine_id|port|request_id|block_ids)\b/.test(difference))).toEqual(
         [],
       )
@@ -125,7 +125,7 @@ describe('the simulated engine, compared with vLLM', () => {
       const { kv_transfer_params: params } = held.response.json as { kv_transfer_params: object }
       for (const name of ['nixl-decode', 'nixl-decode-again', 'nixl-unknown-remote']) {
         const { request, response } = real(name)
-        // The blocks of this fleet's own prefill engine, where the recording names those of its.
+        // Blocks of this fleet's prefill engine instead of the recorded ones.
         const json =
           name === 'nixl-unknown-remote' ? request.json : { ...(request.json as object), kv_transfer_params: params }
         const simulated = await record(nixl.urls[1]!, name, { ...request, json })

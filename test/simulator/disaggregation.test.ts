@@ -3,7 +3,7 @@ import type { Clock } from '../../src/simulator/clock.ts'
 import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
 import { turns } from '../wait.ts'
 
-/** A clock that jumps to whatever is next, so that five seconds or a lease take no time. */
+/** A clock that jumps to the next timer, so that a lease takes no real time. */
 function jumpingClock(): Clock & { pass(ms: number): Promise<void> } {
   let now = 1_000_000
   let due: { at: number; run: () => void }[] = []
@@ -62,7 +62,7 @@ function open(options: FleetOptions = {}): { fleet: Fleet; clock: ReturnType<typ
       .fetch(request)
       .then(async (response) => ({ status: response.status, json: (await response.json()) as Answer }))
     answer.catch(() => undefined)
-    // Reading the request's body takes real turns of the event loop.
+    // Reading the request body takes real turns of the event loop.
     await turns()
     await clock.pass(2000)
     return answer
@@ -93,7 +93,7 @@ describe('prefill and decode on two engines', () => {
     const decoded = await ask('d', { kv_transfer_params: params })
     const whole = await ask('whole', {})
     expect(decoded.json.choices[0]!.text).toBe(whole.json.choices[0]!.text)
-    // As a real one: what came from the other engine is not called cached.
+    // As in vLLM, fetched tokens are not reported as cached.
     expect(decoded.json.usage.prompt_tokens_details.cached_tokens).toBe(0)
     expect(fleet.engine('d').driver.model.counters.fetchedTokens).toBe(300)
     expect(fleet.engine('p').driver.model.usage).toBe(0)
@@ -186,7 +186,7 @@ describe('encode engines', () => {
     expect(await encodedBy('a')).toBe(1)
     expect(await encodedBy('e')).toBe(1)
     expect(await encodedBy('b')).toBe(0)
-    // Its own cache knows the picture too.
+    // Its own cache has the image too.
     expect(await encodedBy('a')).toBe(1)
   })
 })

@@ -42,7 +42,7 @@ const spec = (promptTokens: number, outputTokens: number, own = 1, more: Partial
   ...more,
 })
 
-/** Runs until nothing is left to do; the time of the last event. */
+/** Runs until no work is left. Returns the time of the last event. */
 function drain(model: EngineModel): number {
   let at = 0
   for (let next = model.nextEventAt(); next < Infinity; next = model.nextEventAt()) {
@@ -58,7 +58,7 @@ interface Arrival {
   readonly output: number
   readonly family: number
   readonly shared: number
-  /** Abort this long after the arrival; null: not. */
+  /** Abort this long after the arrival; null: no abort. */
   readonly abortMs: number | null
   readonly remote: boolean
   readonly hold: boolean
@@ -75,7 +75,7 @@ const arrival: fc.Arbitrary<Arrival> = fc.record({
   hold: fc.boolean(),
 })
 
-/** Every reference to a block is some live sequence's, and a block is free exactly when it has none. */
+/** Every reference to a block belongs to a live sequence, and a block is free if and only if it has no reference. */
 function checkBlocks(model: EngineModel, sequences: readonly Sequence[]): void {
   const refs = new Int32Array(model.pool.size)
   for (const sequence of sequences) for (let at = 0; at < sequence.tableLength; at += 1) refs[sequence.table[at]!]! += 1
@@ -245,7 +245,7 @@ describe('memory', () => {
     const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     model.submit(spec(160, 1, 1), 0)
     model.submit(spec(128, 1, 2), drain(model))
-    // 10 and 8 of 20 blocks hold the two; the third needs 7 and takes the two empty ones, then the first one's last five.
+    // The two use 10 and 8 of 20 blocks. The third needs 7: the two empty ones, then the last five of the first.
     model.submit(spec(112, 1, 3), drain(model))
     const again = model.submit(spec(160, 1, 1), drain(model))
     drain(model)
@@ -293,7 +293,7 @@ describe('remote prefill', () => {
     const sequence = model.submit(spec(500, 2, 1, { remote: true }), 0)
     drain(model)
     expect(sequence.fetchedTokens).toBe(500)
-    // Then one step of one token gives the first output.
+    // Then one step of one token returns the first output.
     expect(sequence.firstTokenAt).toBeCloseTo(3 + 0.01 * 500 + 5 + 0.5 + 0.01 * 500, 9)
   })
 

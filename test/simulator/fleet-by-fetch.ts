@@ -1,7 +1,7 @@
 import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 
-/** What a fleet does behind its `fetch`, on whatever runtime calls this. */
+/** Tests of a fleet behind `fetch`, for any runtime. */
 export function fleetByFetch(runtime: string): void {
   let fleet: Fleet | undefined
   afterEach(() => fleet?.stop())

@@ -1,11 +1,11 @@
-/** As kv-events.test.ts, on a bad day. */
+/** kv-events.test.ts with faults. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ENGINE_BLOCK, KvWorld } from './kv-fixture.ts'
 
 const ask = fc.record({
   conversation: fc.integer({ min: 0, max: 3 }),
-  // Every other one fills its blocks: then the last is computed again and lies there twice.
+  // Every other prompt fills its blocks: then the last one is computed again and stored twice.
   tokens: fc.oneof(
     fc.integer({ min: 1, max: 500 }),
     fc.integer({ min: 1, max: 31 }).map((blocks) => blocks * ENGINE_BLOCK),
@@ -41,7 +41,7 @@ const happening = fc.oneof(
 )
 type Happening = typeof happening extends fc.Arbitrary<infer One> ? One : never
 
-/** null: nothing that can be compared was asked. */
+/** null: the step had no request to compare. */
 function happens(world: KvWorld, happened: Happening): { readonly predicted: number; readonly cached: number } | null {
   switch (happened.do) {
     case 'ask': {

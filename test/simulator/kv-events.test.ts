@@ -1,4 +1,4 @@
-/** From an engine's cache to the gateway's prediction, without sockets: what a bridge carries, and nothing else. */
+/** From an engine's cache to the gateway's prediction, without sockets: only the messages of a bridge. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ENGINE_BLOCK, KvWorld } from './kv-fixture.ts'
@@ -24,7 +24,7 @@ describe('a gateway with KV events of an engine', () => {
           expect(predicted).toBe(cached)
           if (cached > 0) hits += 1
         }
-        // Prompts of whole blocks leave two copies of their last one.
+        // Prompts of whole blocks leave two copies of their last block.
         expect(world.stream.log.size).toBeLessThanOrEqual(world.model.pool.namedCount)
         evictions += world.model.pool.evictions
       }),
@@ -48,7 +48,7 @@ describe('a gateway with KV events of an engine', () => {
   })
 
   it('does not count a repeated prompt that was evicted afterwards', () => {
-    // The repeat changes nothing that is told: the first thing heard after it is that the prompt was evicted.
+    // The repeat causes no event: the first event after it is the prompt's eviction.
     for (const [blockTokens, list] of [
       [
         ENGINE_BLOCK,

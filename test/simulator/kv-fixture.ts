@@ -1,4 +1,4 @@
-/** One engine with room for a few prompts, the stream of its events, and the books of a gateway; and what may go wrong between them. */
+/** One engine with room for a few prompts, its event stream, a gateway's pool state, and faults between them. */
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import type { Framed } from '../../src/core/kv-events/event-batch.ts'
@@ -23,7 +23,7 @@ export interface Ask {
 interface Running {
   readonly key: string
   readonly sequence: Sequence
-  /** -1: nobody can say. */
+  /** -1: unknown. */
   readonly predicted: number
 }
 
@@ -31,7 +31,7 @@ export class KvWorld {
   model: EngineModel
   stream: EventStream
   now = 0
-  /** Batches that will not reach the bridge but by a replay. */
+  /** Batches that reach the bridge only by a replay. */
   toLose = 0
   readonly #blockTokens: number
   readonly #keptBatches: number
@@ -41,10 +41,10 @@ export class KvWorld {
   #seq = 0
   #kept: Framed[] = []
   #onTheWay: Framed[] = []
-  /** The engine tells of a reset with its next step only. */
+  /** The engine publishes a reset with its next step. */
   #resetUntold = false
 
-  /** @param keptBatches how many the engine keeps for replays */
+  /** @param keptBatches number of batches that the engine keeps for replays */
   constructor(blockTokens: number, keptBatches = 10_000) {
     this.#blockTokens = blockTokens
     this.#keptBatches = keptBatches
@@ -62,12 +62,12 @@ export class KvWorld {
     this.tell()
   }
 
-  /** Does the gateway take what it was told for all there is, rightly as far as anybody can know? */
+  /** Whether the gateway regards its picture of the cache as complete, and it is. */
   get isExact(): boolean {
     return !this.#resetUntold && this.#state.digest(this.now).engines[0]?.kvFeed?.state === 'exact'
   }
 
-  /** Books it and gives it to the engine. */
+  /** Books a request and submits it to the engine. */
   begin({ conversation, tokens, salted }: Ask): Running {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
@@ -94,12 +94,12 @@ export class KvWorld {
     return { key: answer.key, sequence, predicted: this.#state.explain(answer.key)?.predictedCachedTokens ?? -1 }
   }
 
-  /** The next step of the engine. */
+  /** Runs the next step of the engine. */
   step(): void {
     this.model.advance((this.now = this.model.nextEventAt()))
   }
 
-  /** Until all have ended. */
+  /** Runs until all have ended. */
   finish(running: readonly Running[]): void {
     const left = new Set(running)
     while (left.size > 0) {
@@ -113,14 +113,14 @@ export class KvWorld {
     }
   }
 
-  /** The client goes before it has seen a token. */
+  /** The client disconnects before the first token. */
   cancel({ key, sequence }: Running): void {
     this.model.abort(sequence, this.now)
     this.#state.release(key, outcome({ result: 'client_gone' }), this.now)
     while (this.model.nextEventAt() < Infinity) this.step()
   }
 
-  /** The whole of a request, and the gateway hears of it. */
+  /** Runs a whole request, and sends its events to the gateway. */
   ask(ask: Ask): { readonly predicted: number; readonly cached: number } {
     const one = this.begin(ask)
     this.finish([one])
@@ -128,7 +128,7 @@ export class KvWorld {
     return { predicted: one.predicted, cached: one.sequence.cachedTokens }
   }
 
-  /** The bridge hears what is on its way, asks for what is missing, and tells the gateway. */
+  /** The bridge receives pending batches, replays missing ones and posts to the gateway. */
   tell({ answerLost = false } = {}): void {
     for (const batch of this.#onTheWay) this.#receive(batch)
     this.#onTheWay = []
@@ -137,12 +137,12 @@ export class KvWorld {
     while (this.stream.log.isDue) this.#tellStep()
   }
 
-  /** All that is told, and no word expected any more. */
+  /** Sends everything, until no response is pending. */
   settle(): void {
     this.tell()
     for (const wait of [0, 1_000]) {
       this.now += wait
-      // A sign of life, if there is nothing to tell.
+      // Without changes it sends a heartbeat.
       do this.#tellStep()
       while (this.stream.log.isDue)
     }
@@ -158,7 +158,7 @@ export class KvWorld {
     this.#kept = []
     this.#onTheWay = []
     this.#resetUntold = false
-    // Its sockets close, which a host sees.
+    // The host sees that its sockets closed.
     this.stream.doubt()
   }
 

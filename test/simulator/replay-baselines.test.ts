@@ -1,4 +1,4 @@
-/** Other routers' rules, against examples worked by hand from what their sources say. */
+/** Rules of other routers, with examples computed by hand from their sources. */
 import { expect, test } from 'vitest'
 import { leastWork } from '../../src/simulator/replay/baselines/production-stack.ts'
 import { scoresOf } from '../../src/simulator/replay/baselines/llm-d.ts'
@@ -78,7 +78,8 @@ test('cache_aware uses the engine with the fewest requests if loads differ by 64
   for (const one of jobs) expect(send(aware, one)).toBe(0)
   // 65 - 0 > 64 and 65 > 1.5 x 0.
   expect(send(aware, job([1, 2]))).toBe(1)
-  // Ends bring it back: 64 - 0 is no more than 64; the tree knows the prompt on 0 and on 1, the first wins.
+  // Completions restore the balance: 64 - 0 is within the limit. The tree has the prompt on 0 and 1, and the first
+  // wins.
   aware.ended(jobs[0]!, 1)
   expect(send(aware, job([1, 2]))).toBe(0)
 })
@@ -99,14 +100,14 @@ test('llm_d does not distinguish prompts beyond 4096 tokens', () => {
   const picker = router('llm_d', [{ gauges: { ...IDLE, kvUsage: 0.2 } }, {}])
   const eight = [1, 2, 3, 4, 5, 6, 7, 8]
   expect(send(picker, job([...eight, 9]))).toBe(1)
-  // The whole match it can see, 8 blocks of 512, is on engine 1 though the tail differs.
+  // The whole visible match of 8 blocks of 512 is on engine 1, although the tail differs.
   expect(send(picker, job([...eight, 50, 51, 52]))).toBe(1)
 })
 
 test('kvaware uses the longest match if at most 2000 tokens are uncached, whatever the load', () => {
   const aware = router('production_stack_kvaware', [{ cached: 512 }, { cached: 4 * BLOCK }, {}])
   for (let time = 0; time < 50; time += 1) expect(send(aware, job([1, 2, 3, 4, 5, 6, 7]), time)).toBe(1)
-  // 8 blocks: 2048 left is too many, so the fewest arrivals decide: 0 has none.
+  // Of 8 blocks, 2048 uncached tokens are too many, so the fewest arrivals decide: 0 has none.
   expect(send(aware, job([1, 2, 3, 4, 5, 6, 7, 8]), 60)).toBe(0)
 })
 
@@ -128,7 +129,7 @@ test('the trapezoid of #670 uses the last of equal engines, matched ones first',
   expect(leastWork(1000, [0, 256, 0], [0, 40_000, 0])).toBe(2)
   expect(leastWork(1000, [0, 0, 0], [0, 0, 0])).toBe(2)
   expect(leastWork(1000, [256, 256, 0], [0, 0, 0])).toBe(1)
-  // An exact draw between a matched and an unmatched engine goes to the unmatched one, looked at last.
+  // A tie between a matched and an unmatched engine goes to the unmatched one, which is evaluated last.
   expect(leastWork(1000, [0, 256], [0, 500_500 - 467_604])).toBe(0)
 })
 
@@ -145,9 +146,9 @@ test('#670 charges a prompt in full until its first token', () => {
 test('dynamo_today weights queued and new prefill blocks and the resulting blocks', () => {
   const today = router('dynamo_today', [{}, {}])
   const first = send(today, job([1, 2, 3, 4, 5, 6]))
-  // There: prefill 6 queued + 4 own - 1 credit = 9, held 6 + 3 = 9: 18. On the idle one: 4 + 4 = 8.
+  // Cached engine: prefill 6 queued + 4 own - 1 credit = 9, blocks 6 + 3 = 9: 18. Idle engine: 4 + 4 = 8.
   expect(send(today, job([1, 30, 31, 32]))).toBe(1 - first)
-  // There: 6 + 6 - 6 = 6 and 6 held: 12. On the other: 4 + 6 = 10 and 4 + 6 = 10: 20.
+  // Cached engine: 6 + 6 - 6 = 6 and 6 blocks: 12. Other: 4 + 6 = 10 and 4 + 6 = 10: 20.
   expect(send(today, job([1, 2, 3, 4, 5, 6]))).toBe(first)
 })
 

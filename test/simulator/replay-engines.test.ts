@@ -77,7 +77,7 @@ test('the exact forecast of an idle engine comes true, cold and warm', () => {
         expect(firstAt - start).toBeCloseTo(forecast, 3)
       }
     }),
-    // One token left for a step of its own, which costs what a decode step does: of a cold prompt, and of a cached one.
+    // One token is left for its own step, at the cost of a decode step: for a cold and for a cached prompt.
     {
       numRuns: 25,
       examples: [

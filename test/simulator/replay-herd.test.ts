@@ -8,7 +8,7 @@ import { keysOf, type Trace, type TraceRequest } from '../../src/simulator/repla
 
 const BLOCK_TOKENS = 512
 
-/** Every `everyMs` a prompt nobody has seen, asked `size` times within `withinMs`, each time with a short end of its own. */
+/** Every `everyMs` a new prompt, sent `size` times within `withinMs`, each time with a different short tail. */
 function herds({
   count,
   size,
@@ -53,7 +53,8 @@ function meanTtftS(trace: Trace, policy: string): number {
 
 describe('many requests with one prompt', () => {
   it.each([
-    // Who comes while the first copy is computed waits for it, where turns make eight at once: a quarter longer over ten of these, not three times as long.
+    // Requests during the first prefill wait for it, where round robin makes eight copies at once: a quarter longer
+    // over ten of these, not three times as long.
     [
       'over three seconds, of a fleet with room',
       1.3,

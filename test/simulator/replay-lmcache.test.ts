@@ -27,7 +27,9 @@ function job(ids: readonly number[], tail: number): Job {
   })
 }
 
-/** Two nodes with room for two blocks in memory (6 us a token) and four on disk (40 us), told half a second late. */
+/**
+ * Two nodes with two blocks in memory (6 us per token) and four on disk (40 us); the directory is half a second late.
+ */
 function twoNodes(): LmcacheStore {
   return new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, hostTokens: of(2), diskTokens: of(4), reportMs: 500 })
 }
@@ -35,9 +37,9 @@ function twoNodes(): LmcacheStore {
 test('each block is loaded from its fastest tier, and tiers evict the least recently used block, tails first', () => {
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
-  // Two from memory, the tail from the disk alone.
+  // Two blocks from memory, the last from disk only.
   expect(store.loading(0, keysOf([1, 2, 3, 4]), 0)).toEqual({ tokens: of(3), ms: (512 * (6 + 6 + 40)) / 1000 })
-  // What the engine has itself is not loaded.
+  // Blocks in the engine's own cache are not loaded.
   expect(store.loading(0, keysOf([1, 2, 3, 4]), of(2))).toEqual({ tokens: of(3), ms: (512 * 40) / 1000 })
   expect(store.loading(0, keysOf([1, 2, 3]), of(3))).toBeNull()
   store.store(0, keysOf([7, 8]), 1000)
@@ -139,7 +141,7 @@ const trace = multiRound({
   blockTokens: BLOCK,
   named: false,
 })
-/** GPU caches of three prompts: nearly all that is found again is found outside. */
+/** GPU caches of three prompts: nearly all hits are outside the GPU. */
 const small = fleetOf(3, { kind: 'vllm', profile: withCacheTokens(profileNamed('agentic'), 32_000) })
 const pace = { speed: 1, closedLoop: true, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
 const hitOf = (policy: string, lmcache?: Partial<typeof LMCACHE_DEFAULTS>) => {

@@ -22,7 +22,7 @@ const prompts = sharedPrefixes({
   blockTokens: 512,
   seed: 1,
 })
-/** Over before the second scrape, so that only choices tell gateways apart. */
+/** Ends before the second scrape, so that gateways differ only by their choices. */
 const trace = { ...prompts, requests: prompts.requests.map((request, at) => ({ ...request, atMs: at * 20 })) }
 
 function replicas(changes: Partial<ReplicasOptions>): { readonly kind: RouterKind; readonly made: ReplicatedRouter[] } {

@@ -137,7 +137,7 @@ test('late binding limits prompts without a first token per engine', () => {
   const { jobs } = replay(busy, fleetOf(2, serial), routerNamed('predicted'), { ...pace, holdAt: 2 })
   expect(jobs.every(({ endedAt }) => endedAt > 0)).toBe(true)
   const inTurn = [...jobs].sort((one, other) => one.firstTokenAt - other.firstTokenAt)
-  // Bound late, so that nobody who came first waits for anybody who came last: served about in order.
+  // Late binding keeps the order: no early request waits for a late one.
   const worst = Math.max(...inTurn.map((job, at) => Math.abs(job.index - at)))
   expect(worst).toBeLessThan(8)
 })
@@ -170,7 +170,7 @@ test('figures equal a manual calculation', () => {
     ttftMs: 5,
     itlMs: 100,
   })
-  // 2 blocks x 10 ms; the second waits for the first and has all cached; the third finds all and an idle engine.
+  // 2 blocks x 10 ms. The second waits for the first and is fully cached. The third is fully cached on an idle engine.
   expect(figures).toMatchObject({
     ttftMeanMs: 40 / 3,
     ttftP50Ms: 20,

@@ -8,7 +8,7 @@ import { parseExposition } from './parse-exposition.ts'
 
 const OWN = { draining: false, silentEngines: 0, unreachablePools: 0, own: null }
 
-/** As Prometheus adds a counter up: a fall is a new beginning at zero. */
+/** Adds up a counter as Prometheus does: a decrease is a restart at zero. */
 class Increase {
   readonly #last = new Map<string, number>()
   total = 0

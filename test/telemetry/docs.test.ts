@@ -12,7 +12,7 @@ it('docs/metrics.md and the Grafana dashboard match the table of metrics (else: 
   expect(file('examples/grafana/firstlight.json')).toBe(grafanaDashboard())
 })
 
-/** As a scrape has them: name of a sample → its labels. */
+/** Samples of a scrape: name → labels. */
 const series = new Map<string, readonly string[]>(
   METRICS.flatMap((metric): [string, readonly string[]][] => {
     const labels = labelsOf(metric)
@@ -25,14 +25,14 @@ const series = new Map<string, readonly string[]>(
       : [[metric.name, labels]]
   }),
 )
-/** What Prometheus itself puts on whatever it scrapes. */
+/** Labels that Prometheus adds to every sample. */
 const SCRAPED = ['job', 'instance']
 const OURS = /\b(?:firstlight|gen_ai)_[a-z_]*[a-z]\b/g
 
-/** Metrics, their samples and their labels. */
+/** Names of metrics, samples and labels. */
 const named = new Set([...METRICS.map(({ name }) => name), ...series.keys(), ...[...series.values()].flat()])
 
-/** What is wrong with a query: names and labels that no scrape has. `shown`: labels that its legend or its words use. */
+/** Problems of a query: names and labels that no scrape has. `shown`: labels that its legend or text uses. */
 function faultsOf(query: string, shown: readonly string[] = []): string[] {
   const faults: string[] = []
   const bare = query.replaceAll(/"[^"]*"/g, '""')

@@ -1,4 +1,4 @@
-/** A strict reader of the Prometheus text format: throws where a scraper might only warn. */
+/** A strict parser of the Prometheus text format: throws where a scraper might only warn. */
 export interface Family {
   readonly type: string
   readonly help: string | null

@@ -1,4 +1,4 @@
-/** Runs the command and reads its report back. */
+/** Runs `firstlight doctor` and parses its report. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,9 +11,9 @@ export interface Visit {
   readonly out: string
   readonly json: string
   readonly subjects: readonly Subject[]
-  /** The only finding of that name in the whole report. */
+  /** The only finding of that name in the report. */
   find(check: string): Finding
-  /** `check: mark` of all findings that are not fine, in order. */
+  /** `check: mark` of all findings that are not ok, in order. */
   readonly marks: readonly string[]
 }
 
@@ -50,7 +50,7 @@ export async function visit(...argv: string[]): Promise<Visit> {
   }
 }
 
-/** The same for a configuration with one pool; files of `beside` are put next to it. */
+/** Runs it for a configuration with one pool; the files of `beside` are written next to it. */
 export async function visitPool(
   pool: object,
   beside: Readonly<Record<string, Uint8Array>> = {},

@@ -1,4 +1,4 @@
-/** A certificate nobody trusts, for other.example, until 2126. Made for these tests; it guards nothing. */
+/** An untrusted certificate for other.example, valid until 2126. It is used only in these tests. */
 export const certificate = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgB93UCaZP+99wsbGF

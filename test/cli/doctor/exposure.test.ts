@@ -94,7 +94,7 @@ describe('endpoints that must not be public', () => {
       ['note'],
       ['problem'],
     ])
-    // Guarded by other headers, as those of Cloudflare Access.
+    // Protected by other headers, as with Cloudflare Access.
     expect(marks('public', false, 302)).toEqual(['ok'])
     expect([marks('private', true, 401), marks('private', true, 200), marks('public', true, 200)]).toEqual([
       ['ok'],

@@ -19,7 +19,7 @@ afterEach(async () => {
   fleet = undefined
 })
 
-/** A service that is a `fetch`, on a port. */
+/** Serves a `fetch` function on a port. */
 async function host(service: { fetch(request: Request): Promise<Response> }): Promise<string> {
   const server = createServer((request, response) => {
     const pieces: Buffer[] = []
@@ -38,7 +38,7 @@ async function host(service: { fetch(request: Request): Promise<Response> }): Pr
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Registers a server at a port of this machine where nobody listens. */
+/** Registers a server at a port of this machine without a listener. */
 function join(coordinator: FakeCoordinator, id: string, ip: string): void {
   coordinator.join(id, ip)
   Object.assign(coordinator.instances.at(-1)!, { http_port: 1 })
@@ -66,7 +66,7 @@ describe('firstlight doctor before LMCache', () => {
     join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('models/sim', tokens, { instance: 'node-a' })
     const full = await visit(url)
-    // Nobody listens where the server says it does: as it should be.
+    // No listener at the server's address: as it should be.
     expect(full.marks).toEqual(['servers: note'])
     expect(full.find('instances').message).toBe('node-a at 127.0.0.5')
     expect(full.find('directory').message).toBe('2 keys, of models/sim')

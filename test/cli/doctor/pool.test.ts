@@ -14,7 +14,7 @@ const vocabulary = (changes: object = {}): Uint8Array =>
     ...readTokenizerConfig({ ...modelFile('tokenizer_config.json'), ...changes }),
   })
 
-/** Two engines as recorded; the second with changes. */
+/** Two engines with recorded responses; the second one with changes. */
 async function pair(changes: Table = {}, pool: object = {}, files: Readonly<Record<string, Uint8Array>> = {}) {
   const [a, b] = await Promise.all([stub(realVllm), stub({ ...realVllm, ...changes })])
   return visitPool(

@@ -9,7 +9,7 @@ const examine = async (changes: Table = {}, ...argv: string[]) => {
   return { ...(await visit(server.url, ...argv)), asked: server.asked }
 }
 
-/** The recorded completion, changed. */
+/** The recorded completion with changes. */
 const completion = (change: (answer: Record<string, unknown>) => void) => {
   const answer = jsonOf('completion')
   change(answer)
@@ -29,7 +29,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('admission_limits').message).toBe('requests are refused beyond 8 requests')
     expect(seen.find('sleep_mode').message).toContain('pause; the gateway observes it')
     expect(seen.find('kv_transfer').message).toBe('NixlConnector as kv_both')
-    // The lab's engine publishes its events on every address.
+    // The recorded engine publishes its events on all addresses.
     expect(seen.marks).toEqual(['dev_mode: note', 'event_sockets: warning'])
   })
 

@@ -20,7 +20,7 @@ const keep = async <One extends { close(): unknown }>(started: Promise<One>): Pr
   return one
 }
 
-/** A gateway before two simulated engines. */
+/** A gateway with two simulated engines. */
 async function region({
   pool = {},
   key = {},
@@ -48,7 +48,7 @@ async function region({
   )
 }
 
-/** What the doctor finds of a configuration whose cluster `paris` is behind that gateway. */
+/** Findings for a configuration whose cluster `paris` is behind that gateway. */
 async function visitEdge(url: string, gateway: object = {}): Promise<Visit> {
   const folder = mkdtempSync(join(tmpdir(), 'doctor-edge-'))
   const file = join(folder, 'firstlight.json')

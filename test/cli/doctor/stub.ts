@@ -1,4 +1,4 @@
-/** Servers made by hand: what a path answers, as a table. */
+/** Stub servers: a table of responses by path. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -10,11 +10,11 @@ export interface Said {
   readonly status?: number
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Nothing at all is said. */
+  /** Sends no response. */
   readonly silent?: true
 }
 
-/** `METHOD /path` (the query counts not) → what is said; absent: 404, as FastAPI has it. */
+/** `METHOD /path` (without the query) → response; absent: FastAPI's 404. */
 export type Table = Readonly<Record<string, Said | ((request: IncomingMessage, body: string) => Said)>>
 
 export interface Stub {
@@ -87,18 +87,18 @@ const exchanges = new Map(
   (JSON.parse(read('../../vectors/openai.json')) as VectorFile).exchanges.map((exchange) => [exchange.name, exchange]),
 )
 
-/** A real vLLM's answer of that name. */
+/** Response recorded from vLLM under that name. */
 function replayed(name: string): (request: IncomingMessage) => Said {
   const { response } = exchanges.get(name) as Exchange
   return (request) => ({ status: response.status, body: bodyText(response), headers: echo(request) })
 }
 
-/** `--enable-request-id-headers`. */
+/** Effect of `--enable-request-id-headers`. */
 const echo = (request: IncomingMessage): Record<string, string> => ({
   'x-request-id': String(request.headers['x-request-id']),
 })
 
-/** A real vLLM 0.32 with the flags of the conformance run, as it was recorded. */
+/** vLLM 0.32 with the flags of the conformance run, as recorded. */
 export const realVllm: Table = {
   'GET /health': replayed('health'),
   'GET /version': replayed('version'),
@@ -113,6 +113,6 @@ export const realVllm: Table = {
   'POST /tokenize': (_, body) => ({ body: body.includes('"messages"') ? recorded.tokenize_chat : recorded.tokenize }),
 }
 
-/** JSON of a recorded answer, to be changed. */
+/** JSON of a recorded response, for changes. */
 export const jsonOf = (name: string): Record<string, unknown> =>
   JSON.parse(bodyText((exchanges.get(name) as Exchange).response)) as Record<string, unknown>

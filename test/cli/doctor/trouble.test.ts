@@ -13,7 +13,7 @@ afterEach(() => {
   raw.clear()
 })
 
-/** A listener that says these bytes to everybody; null: nothing. */
+/** A listener that sends these bytes on every connection; null: none. */
 async function speaks(bytes: string | null): Promise<string> {
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -25,7 +25,7 @@ async function speaks(bytes: string | null): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** What the one server named could not be asked for, and what to do. */
+/** The error and next step for the one configured server. */
 async function reached(...argv: string[]) {
   const { code, subjects } = await visit(...argv)
   const found = subjects[0]!.findings[0]!

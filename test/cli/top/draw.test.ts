@@ -23,7 +23,7 @@ const report = (frame: Frame, cells = Infinity) =>
   reportOf(frame, cells).map((line) => painted(line, { cells, colours: false }))
 const screen = (frame: Frame, rows: number, cells: number) =>
   screenOf(frame, { rows, cells }).lines.map((line) => painted(line, { cells, colours: false }))
-/** The line that begins with this word, cut at its blanks. */
+/** The line that starts with this word, split at runs of spaces. */
 const line = (lines: readonly string[], word: string) => lines.find((text) => text.startsWith(word))!.split(/ {2,}/)
 const many = (count: number) => Array.from({ length: count }, (_, index) => engineOf(`e${index}`))
 

@@ -1,4 +1,6 @@
-/** A terminal that keeps what one would see. It knows the few sequences `top` needs, and takes any other for an attack. */
+/**
+ * A terminal that records its visible screen. It implements the few sequences that `top` needs and rejects all others.
+ */
 import type { Terminal, TerminalEvents } from '../../../src/cli/commands/command.ts'
 
 export class FakeTerminal implements Terminal {
@@ -7,13 +9,13 @@ export class FakeTerminal implements Terminal {
   isOther = false
   hasCursor = true
   wraps = true
-  /** Keys come to the command rather than to a shell. */
+  /** Raw mode: the command receives the keys. */
   isTaken = false
   suspended = 0
-  /** Everything that was written. */
+  /** All written text. */
   text = ''
   lines: string[] = []
-  /** Called before every write: a test may throw here. */
+  /** Called before every write; a test can throw here. */
   beforeWrite: (text: string) => void = () => undefined
   events: TerminalEvents | null = null
   resume: (() => void) | null = null
@@ -84,19 +86,19 @@ export class FakeTerminal implements Terminal {
     this.events!.onResize()
   }
 
-  /** What one sees, without blanks at the ends of lines. */
+  /** Visible text, without trailing spaces. */
   get screen(): string {
     return this.lines.map((line) => line.trimEnd()).join('\n')
   }
 
-  /** As the shell wants it back. */
+  /** Whether the terminal's state is as before the command. */
   get isRestored(): boolean {
     return (
       !this.isOther && this.hasCursor && this.wraps && !this.isTaken && this.events === null && this.resume === null
     )
   }
 
-  /** The screen, once it shows this. */
+  /** Resolves with the screen when it matches. */
   async shows(wanted: string | RegExp): Promise<string> {
     const isThere = () => (typeof wanted === 'string' ? this.screen.includes(wanted) : wanted.test(this.screen))
     while (!isThere()) await new Promise<void>((resolve) => this.#waiting.push(resolve))

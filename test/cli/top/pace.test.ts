@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { Pace } from '../../../src/cli/top/watch.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
-/** What is said of engine `a` after samples of [seconds, requests, failures, counted before]. */
+/** Rate of engine `a` after samples of [seconds, requests, failures, count at restore]. */
 function after(...samples: readonly (readonly [s: number, requests: number, failures?: number, before?: number])[]) {
   const pace = new Pace()
   for (const [s, requests, failures = 0, before = 0] of samples) {
@@ -34,7 +34,7 @@ describe('the request rate of an engine', () => {
 
   it('restarts after an object was restored with a lower count', () => {
     expect(after([0, 500], [1, 400])).toBeNull()
-    // Its snapshot had 450: what it counted since is 3, and not -47.
+    // The snapshot had 450: the count since then is 3, not -47.
     expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({
       requestsPerS: 3,
       failures: 0,

@@ -308,7 +308,7 @@ const listen = (server: Server) =>
     server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
   )
 
-/** Something that answers in a gateway's place. */
+/** A server in place of a gateway. */
 async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
   const server = createServer((_, response) => answer(response))
   servers.push(server)
@@ -341,7 +341,7 @@ describe('firstlight top with hostile or failing servers', () => {
     expect(out.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/)
     const terminal = new FakeTerminal()
     const live = run(['--url', url], { terminal })
-    // It throws at whatever it does not expect.
+    // The fake terminal throws at unexpected sequences.
     await terminal.shows('e·[2J·]0;owned')
     terminal.type('q')
     expect(await live.ended).toBe(0)

@@ -1,4 +1,4 @@
-/** Views as a gateway sends them, for drawings. */
+/** Views in the format of a gateway, for drawings. */
 import type { Engine, Pool, View } from '../../../src/dashboard/wire.ts'
 
 export const engineOf = (id: string, more: Partial<Engine> = {}): Engine => ({

@@ -25,7 +25,7 @@ function translator(blockTokens = 16) {
   return { own, held, tell }
 }
 
-/** The blocks of a prompt as the gateway measures it. */
+/** Block hashes of a prompt, computed by the gateway. */
 function measured(
   prompt: readonly number[],
   { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {},
@@ -230,7 +230,7 @@ describe('BlockTranslator against a naive cache', () => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
           const { held, tell } = translator(2 * ratio)
-          // Physical blocks; the same content may lie in several, as where two requests computed it side by side.
+          // Physical blocks. Several can have the same content, if two requests computed it at the same time.
           let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
           for (const one of steps) {
             if (one.do === 'clear') {
@@ -243,7 +243,7 @@ describe('BlockTranslator against a naive cache', () => {
             } else {
               const what = { prompt: one.prompt, salt: one.salt, blockTokens: 2 }
               const names = measured(one.prompt, { blockTokens: 2, salt: one.salt })
-              // What lies there is found block by block from the beginning; the rest is computed, and the last block always.
+              // Blocks are found in order from the first. The rest is computed, and always the last block.
               let from = names.findIndex((block) => cache.every((other) => other.name !== block))
               if (from < 0) from = Math.max(0, names.length - 1)
               if (from === names.length) continue

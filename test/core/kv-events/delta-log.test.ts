@@ -4,7 +4,7 @@ import { type Delta, DeltaLog } from '../../../src/core/kv-events/delta-log.ts'
 
 const limits = { stepBlocks: 4, waitingBlocks: 12 }
 
-/** What a gateway makes of steps. */
+/** State of a gateway that applies the steps. */
 class Mirror {
   readonly blocks = new Set<number>()
   complete = false

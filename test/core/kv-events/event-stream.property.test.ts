@@ -11,7 +11,7 @@ interface Step {
 
 const did = (what: Step['do'], number = 1, line: Step['line'] = 'heard'): Step => ({ do: what, number, line })
 
-/** What an old life published comes out of a socket behind an answer of the new one, and bears the number that is next. */
+/** Regressions: after a restart, a batch of the old process arrives with the number that is expected next. */
 const oldLives: readonly (readonly Step[])[] = [
   [did('store', 1, 'late'), did('restart'), did('check'), did('store', 2, 'lost'), did('store', 3)],
   [did('store', 1, 'late'), did('check'), did('restart'), did('check'), did('store', 2, 'lost'), did('store', 3)],
@@ -54,7 +54,7 @@ describe('EventStream on an unreliable connection', () => {
         for (const { do: what, number: at, line } of steps) {
           if (what === 'restart') {
             engine.restart()
-            // Its sockets close, which a host sees.
+            // The host sees that its sockets closed.
             stream.doubt()
           } else if (what === 'check') catchUp(stream, engine)
           else {
@@ -69,7 +69,7 @@ describe('EventStream on an unreliable connection', () => {
                     : null
                   : engine.clear()
             if (batch === null) continue
-            // What waits in a socket comes before what is sent later.
+            // Batches that wait in a socket arrive before later ones.
             if (line === 'late') late.push(batch)
             else if (line !== 'lost') {
               for (const one of late) receive(stream, engine, one)

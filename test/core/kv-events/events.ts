@@ -1,22 +1,22 @@
-/** Event batches of made-up engines, for tests. */
+/** Event batches of simulated engines, for tests. */
 import { createHash } from 'node:crypto'
 import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-events.ts'
 
 export interface Stored {
-  /** All tokens of the prompt up to the last block stored. */
+  /** All tokens of the prompt up to the last stored block. */
   readonly prompt: readonly number[]
-  /** Blocks of it that the event leaves out, because they were there. */
+  /** Number of leading blocks that the event omits because they were already stored. */
   readonly from?: number
   readonly blockTokens: number
   readonly salt?: string | null
   readonly adapter?: string | null
   readonly medium?: string | null
   readonly group?: number
-  /** null: an engine too old to say. */
+  /** null: the engine is too old to report it. */
   readonly attention?: string | null
 }
 
-/** The engine's own hashes: a digest nobody can guess, seeded with what the engine likes. */
+/** Block hashes of an engine: a digest with a seed that the gateway does not have. */
 export function engineHashes({ prompt, blockTokens, salt = null, adapter = null }: Stored, seed = 'none'): BlockHash[] {
   const hashes: BlockHash[] = []
   let parent = seed
@@ -60,7 +60,7 @@ export function stored(what: Stored): WireEvent {
   }
 }
 
-/** The block at a place of a prompt is gone. */
+/** Event that removes the block at an index of a prompt. */
 export function removed(what: Stored, at: number): WireEvent {
   return {
     type: 'BlockRemoved',

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type EngineBlockSet, KnownBlocks } from '../../../src/core/kv-events/engine-block-set.ts'
 
-/** Engine blocks form a tree: each goes on from another, and three make one of ours. */
+/** Engine blocks form a tree: each continues a parent, and three form one block of the pool. */
 const PARTS = 3
 
 function world() {

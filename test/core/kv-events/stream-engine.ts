@@ -1,4 +1,4 @@
-/** An engine that publishes, and what a host does with its batches. */
+/** A simulated KV event publisher and the actions of a host with its batches. */
 import { EventStream } from '../../../src/core/kv-events/event-stream.ts'
 import type { Framed } from '../../../src/core/kv-events/event-batch.ts'
 import type { WireEvent } from '../../../src/simulator/kv-events.ts'
@@ -13,7 +13,7 @@ export const open = (replays = true) =>
 
 const prompt = (number: number) => ({ prompt: span(number * 10, 4), blockTokens: 4 })
 
-/** A publisher as vLLM's: numbers from 0 in each life, the last few batches for replays. */
+/** Publisher that numbers batches from 0 after each start, as vLLM does, and keeps the last ones for replays. */
 export class Engine {
   clockS = 1000
   buffer: Framed[] = []
@@ -59,7 +59,7 @@ export class Engine {
   }
 }
 
-/** What a host does: asks until the stream is content. */
+/** Actions of a host: replays until the stream needs no more batches. */
 export function catchUp(stream: EventStream, engine: Engine): void {
   for (let tries = 0; tries < 3; tries++) {
     const from = stream.replayFrom
@@ -74,7 +74,7 @@ export function receive(stream: EventStream, engine: Engine, batch: Framed): voi
   if (stream.published(batch) === 'replay') stream.unreplayed(batch)
 }
 
-/** Of one that heard all there is to hear. */
+/** A stream that received all of these batches. */
 export function listenerOf(numbers: Iterable<number>): EventStream {
   const [stream, engine] = [open(), new Engine()]
   catchUp(stream, engine)
@@ -82,7 +82,7 @@ export function listenerOf(numbers: Iterable<number>): EventStream {
   return stream
 }
 
-/** Names of the blocks in the picture. */
+/** Hashes of all blocks in the log. */
 export function heldBy({ log }: EventStream): string[] {
   log.resync()
   const words = log.next(true, 0).stored

@@ -1,11 +1,11 @@
 /**
- * Which prompts share a stretch, from "Pace" in docs/routing.md: from a booking that found the engine idle to the first
- * token that left it idle, or, under load, 8192 new tokens between two first tokens.
+ * Which prompts share a busy period, from "Pace" in docs/routing.md. A period lasts from a booking on an idle engine
+ * to the first token that leaves it idle. Under load it lasts for 8192 new tokens between two first tokens.
  */
 interface Booked {
   readonly order: number
   readonly at: number
-  /** The engine had nothing to do when it came, as far as is known by now. */
+  /** The engine was idle when it was booked, as far as is known now. */
   isFresh: boolean
 }
 
@@ -20,21 +20,21 @@ export class StretchModel {
   #stretch = { from: 0, next: 0, prompts: 0, bookedTokens: 0 }
   #lastTokenAt = 0
 
-  /** @param isIdle nothing is left to do by what was expected. */
+  /** @param isIdle the predicted queue is empty */
   booked(order: number, at: number, isIdle: boolean): void {
     if (this.#all.length === 0) this.#begin(order)
     this.#all.push({ order, at, isFresh: isIdle })
   }
 
-  /** @param next the order of the next booking. */
+  /** @param next order of the next booking */
   firstToken(
     order: number,
     { at, newTokens, next }: { readonly at: number; readonly newTokens: number; readonly next: number },
   ): StretchFacts {
-    // Silent prompts before it were prefilled when it found the engine idle.
+    // Silent prompts before one that found the engine idle were already prefilled.
     const fresh = this.#all.findLast((one) => one.isFresh && one.order <= order)
     if (fresh !== undefined && fresh.order > this.#stretch.from) this.#begin(fresh.order)
-    // First tokens within 3 ms came out of one step, which is not cut.
+    // First tokens within 3 ms come from one step, which is not divided.
     if (this.#stretch.bookedTokens >= 8192 && at - this.#lastTokenAt > 3) this.#begin(this.#stretch.next)
     const stretch = this.#stretch
     stretch.prompts += 1
@@ -47,7 +47,7 @@ export class StretchModel {
   }
 
   ended(order: number, at: number, wasPrefilled: boolean): void {
-    // It kept the engine busy until now, whatever was expected when later ones came.
+    // It kept the engine busy until now, whatever was predicted when later ones arrived.
     if (!wasPrefilled) for (const one of this.#all) if (one.order > order && one.at < at) one.isFresh = false
     this.#all = this.#all.filter((one) => one.order !== order)
   }

@@ -6,7 +6,7 @@ import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill
 const RTT_S = 0
 const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, seconds })
 
-/** A queue, what it has taught, and prompts that end with as many pairs as tokens. */
+/** A queue and its samples; prompts have as many attention pairs as tokens. */
 function engine() {
   const taught: BusyPeriodSample[] = []
   const queue = new PrefillQueue((sample) => taught.push(sample))
@@ -49,7 +49,7 @@ describe('a busy period', () => {
     tell(first, [8000, 8000])
     const second = queue.firstToken(next, 5002)
     expect(second).not.toBe(first)
-    // It began with a first token, so no round trip is in it.
+    // The period started with a first token, so it includes no round trip.
     tell(second, [9000], 0.25)
     expect(taught).toEqual([
       { newTokens: 8000, pairs: 8000, seconds: 1.001, at: 2002 },
@@ -135,7 +135,7 @@ describe('a busy period', () => {
           expect(samples.length).toBeGreaterThan(0)
           const took = samples.reduce((sum, { seconds }) => sum + seconds, 0)
           const work = samples.reduce((sum, { newTokens }) => sum + newTokens, 0)
-          // What is at the ends of a stretch may be a neighbour's: one step of 8192 in several.
+          // Work at the edges of a period can belong to a neighbour: one step of 8192 tokens among several.
           expect(took / (work * TOKEN_S)).toBeGreaterThan(0.8)
           expect(took / (work * TOKEN_S)).toBeLessThan(1.25)
         }),
@@ -148,7 +148,7 @@ describe('a busy period', () => {
 const TOKEN_S = 1e-4
 const STEP_TOKENS = 8192
 
-/** First come, first served, in steps of as many tokens as fit, prompts cut where the step is full. Returns what was learned. */
+/** First come, first served, in steps of limited tokens that can divide a prompt. Returns the samples. */
 function batchingEngine(
   coming: readonly { readonly afterMs: number; readonly tokens: number }[],
   belief: number,

@@ -10,8 +10,8 @@ const CHANGE_MS = 60_000
 const END_MS = 150_000
 
 /**
- * Mean seconds to the first token, and the share of requests the first engine got, in the last minute.
- * @param factor so many times longer its prefills take from `CHANGE_MS` on
+ * Mean TTFT in seconds and the first engine's share of requests, both in the last minute.
+ * @param factor its prefills take this many times longer from `CHANGE_MS` on
  */
 function afterTheChange(factor: number): { readonly ttftS: number; readonly share: number } {
   const random = chance(1)
@@ -36,7 +36,7 @@ function afterTheChange(factor: number): { readonly ttftS: number; readonly shar
     due.push({ at: firstTokenAt, run: (at) => state.firstToken(key, { ttft: at - now }, at) })
     const usage = { promptTokens, completionTokens: 20, cachedTokens: 0 }
     due.push({ at: firstTokenAt + 500, run: (at) => state.release(key, outcome({ usage }), at) })
-    // Half of what the four can do.
+    // Half of the capacity of the four engines.
     due.push({ at: now - Math.log(1 - random()) * 62, run: arrive })
   }
   arrive(0)
@@ -51,7 +51,7 @@ function afterTheChange(factor: number): { readonly ttftS: number; readonly shar
   }
 }
 
-/** Uniform in [0, 1), repeatable. */
+/** Repeatable random numbers, uniform in [0, 1). */
 function chance(seed: number): () => number {
   let state = seed >>> 0
   return () => {

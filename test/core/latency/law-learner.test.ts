@@ -12,7 +12,7 @@ import {
 } from '../../../src/core/latency/cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 
-/** What vLLM 0.32 took for a float32 model on one CPU thread: prompt, cached, milliseconds. */
+/** Times of vLLM 0.32 with a float32 model on one CPU thread: prompt tokens, cached tokens, milliseconds. */
 const MEASURED: readonly (readonly [number, number, number])[] = [
   [256, 0, 426],
   [256, 0, 292],
@@ -47,7 +47,7 @@ const took = (size: PromptSize, seconds: number, at: number) => ({
 const errorOf = (costModel: PrefillCostModel, size: PromptSize, seconds: number): number =>
   Math.abs(prefillSeconds(costModel, size) / seconds - 1)
 
-/** Uniform in [0, 1), repeatable. */
+/** Repeatable random numbers, uniform in [0, 1). */
 function chance(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -56,7 +56,7 @@ function chance(seed: number): () => number {
   }
 }
 
-/** Prompts of 64 to 8,192 tokens, half of them partly cached, 8 % of noise, every twentieth answer ten times off. */
+/** Prompts of 64 to 8,192 tokens, half of them partly cached, with 8 % noise; every twentieth time is off by 10x. */
 function afterSixtyAnswers(random: () => number): CostModelFitter {
   const learner = new CostModelFitter(gpu)
   for (let at = 0; at < 60; at++) {

@@ -51,7 +51,7 @@ const placement = fc.record({
 const chunksOf = (ranks: number) =>
   fc.array(fc.array(fc.array(placement, { maxLength: 3 }), { minLength: ranks, maxLength: ranks }), { maxLength: 8 })
 
-/** How far every row of the leading chunks has a placement of the kind. */
+/** Number of leading chunks of which every row has a matching placement. */
 function leading(chunks: readonly (readonly ChunkRow[])[], fits: (placement: CachePlacement) => boolean): number {
   const end = chunks.findIndex((rows) => !rows.every((row) => row.some(fits)))
   return end < 0 ? chunks.length : end

@@ -59,7 +59,7 @@ const step = fc.record({
   chunk: fc.nat(5),
 })
 
-/** The same by sets of names. */
+/** Model of the directory: a set of names. */
 function naive(steps: readonly Step[]): Set<string> {
   const held = new Set<string>()
   for (const { instance, kind, level, chunk } of steps) {

@@ -5,7 +5,7 @@ import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtur
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const TOKENS = 6400
-/** What is made of a prompt whose beginning was last used so many requests ago. */
+/** Verdict on a prompt whose prefix was last used `idleEnds` requests ago. */
 const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheFinding =>
   feedback.judge({
     predictedTokens: TOKENS,
@@ -111,7 +111,7 @@ describe('CacheCapacity', () => {
   })
 })
 
-/** An engine that keeps the prompts used last, and says how much of each it had. */
+/** An engine that keeps the most recently used prompts. */
 class Keeper {
   readonly #kept = new Map<number, true>()
   readonly #prompts: number
@@ -135,7 +135,7 @@ class Keeper {
 const PROMPT_BLOCKS = 20
 const KEPT_PROMPTS = 50
 
-/** A gateway that nobody told how much its engine keeps, with prompts that come back after any time. */
+/** A gateway without a configured cache size, and prompts that repeat after any time. */
 function watch() {
   let state = 1
   const random = (): number => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
@@ -172,7 +172,7 @@ function watch() {
 describe('an engine that keeps fewer blocks than reported', () => {
   it('is not mistaken for a restart, and its real size is learned', () => {
     const { serve, learned, random } = watch()
-    // Of those used a hundred requests ago or more all are gone, and often several in a row.
+    // Prompts used a hundred requests ago or earlier are all evicted, often several in a row.
     for (let round = 0; round < 1500; round++)
       serve(round < 200 || random() < 0.5 ? round % 200 : Math.floor(random() * 200))
     expect(learned().restarts).toBe(0)
@@ -194,7 +194,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
     probe(false)
     authenticator.restart()
     probe(true)
-    // Most of what comes then begins anew, and goes on.
+    // Most of the following prompts are new, then repeated.
     for (let other = 1_000; other < 1_045; other++) for (let turn = 0; turn < 2; turn++) serve(other)
     for (let round = 0; round < 3; round++) {
       expect(learned().restarts).toBe(0)
@@ -202,7 +202,7 @@ describe('an engine that keeps fewer blocks than reported', () => {
       serve(1_000 + round)
     }
     expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
-    // What came since is there.
+    // Blocks booked after the restart are cached.
     expect(believed()).toBe((45 + 3) * PROMPT_BLOCKS)
   })
 

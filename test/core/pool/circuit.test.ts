@@ -189,7 +189,7 @@ describe('circuit', () => {
             if (!atOnce)
               for (const [index, isPoison] of poisoned.entries())
                 if (isPoison) circuit = excused(circuit, `r${index}`, 0)
-            // What came while it was open was not looked at: told late, it may have counted less.
+            // Results during an open circuit are ignored, so a late excuse can count fewer failures.
             if (atOnce) expect(circuit).toEqual(naive)
             else if (naive.state === 'closed') expect(circuit.state).toBe('closed')
           },
@@ -295,7 +295,7 @@ describe('circuitSignal', () => {
   it('is not a success for a stream whose end was not parsed', () => {
     expect(circuitSignal('w', whole, outcome({ endUnseen: true }))).toBe('begun')
     expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
-    // Whoever looked or not, these are seen.
+    // These outcomes are evidence even if the end was not parsed.
     expect(circuitSignal('w', whole, outcome({ endUnseen: true, result: 'engine_refused', status: 400 }))).toBe(
       'success',
     )

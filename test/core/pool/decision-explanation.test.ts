@@ -21,7 +21,7 @@ const talk = fc.record({
 })
 const history = fc.array(talk, { minLength: 1, maxLength: 40 })
 
-/** Requests one after the other; `each` looks at the moment before one is admitted, and at what it then became. */
+/** Runs requests one after the other. `each` gets the state before an admission and the resulting decision. */
 function run(
   changes: Partial<PoolConfig>,
   talks: readonly (typeof history extends fc.Arbitrary<infer List> ? List : never)[number][],

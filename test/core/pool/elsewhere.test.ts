@@ -1,4 +1,4 @@
-/** Two sets of books of the same engines that tell each other what they chose. */
+/** Two pool states for the same engines that exchange their placements. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
@@ -22,7 +22,7 @@ class Pair {
     this.states = [opened(), opened()]
   }
 
-  /** Chosen by one, told to the other at once. */
+  /** Admits at one state and sends the booking to the other at once. */
   admit(by: 0 | 1, asked: Admission): string {
     const admitted = this.states[by].admit(asked, this.now)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)

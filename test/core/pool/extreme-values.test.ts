@@ -5,7 +5,7 @@ import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtu
 import { chain, range } from '../prefix-index/block-chains.ts'
 
 const BLOCK_TOKENS = 64
-/** Nothing, one token, and both sides of a block's edge. */
+/** No token, one token, and both sides of a block boundary. */
 const LENGTHS = [0, 1, BLOCK_TOKENS - 1, BLOCK_TOKENS, BLOCK_TOKENS + 1, 4 * BLOCK_TOKENS, 4 * BLOCK_TOKENS + 1]
 
 describe.each(policyKinds.map(({ name }) => name))('%s', (name) => {

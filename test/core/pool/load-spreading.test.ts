@@ -148,7 +148,7 @@ describe('qps', () => {
     const state = open({ policy: { name: 'qps', options: {} }, engines: eight.slice(0, 2) })
     for (let index = 0; index < 5; index++) admit(state, 0, { avoid: ['e1'] })
     for (let index = 0; index < 3; index++) expect(admit(state, 59_999).engine).toBe('e1')
-    // The five are out of the window at exactly a minute: three stand against none.
+    // The five requests leave the window after exactly one minute: then e0 has 0 and e1 has 3.
     expect(admit(state, 60_000).engine).toBe('e0')
   })
 })

@@ -160,15 +160,15 @@ const op: fc.Arbitrary<Op> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: 'evict' as const }) },
 )
 
-/** What the state should hold, kept the slow and obvious way. */
+/** Expected state, computed in the simplest way. */
 interface Expected {
   readonly asked: Admission
   readonly placement: Placement
   held: { readonly key: string }
-  /** Engines that were known when it was booked. */
+  /** Engines of the configuration at the time of the booking. */
   readonly on: readonly string[]
   firstTokenSeen: boolean
-  /** Parts that ended before the first token. */
+  /** Legs that ended before the first token. */
   readonly done: Set<EarlyLegRole>
   seenAt: number
   lapsesAt: number
@@ -182,7 +182,7 @@ class World {
     leaseMs: LEASE_MS,
   })
   readonly live = new Map<string, Expected>()
-  /** Everything ever booked, so that what is over can be spoken of too. */
+  /** All bookings ever made, because operations can refer to released ones. */
   readonly all: Expected[] = []
   readonly released = new Set<string>()
   state = this.fresh()
@@ -258,12 +258,12 @@ class World {
     this.all.push(expected)
   }
 
-  /** Mostly what was booked of late: it is more likely to live. */
+  /** Usually a recent booking, which is more likely to be live. */
   picked(at: number): Expected | undefined {
     return this.all.at(-1 - (at % Math.max(1, Math.min(4, this.all.length))))
   }
 
-  /** Says nothing of bookings: what is live stays live. */
+  /** Excuses change no booking: live ones stay live. */
   excuse({ pick: at, engine: id }: Extract<Op, { do: 'excuse' }>): void {
     const chosen = this.picked(at)
     if (chosen !== undefined) this.state.observe([{ kind: 'excused', engine: id, booking: chosen.held.key }], this.now)
@@ -337,7 +337,7 @@ class World {
     const snapshot = structuredClone(this.state.snapshot(this.now))
     this.state = this.fresh()
     if (snapshot !== null) this.state.restore(snapshot, this.now)
-    // What was released may be brought back by a late resume now: the object no longer knows better.
+    // A late resume can now restore released bookings, because the new state has no record of their release.
     this.released.clear()
     for (const held of this.live.values()) held.lapsesAt = Math.max(held.seenAt + LEASE_MS, this.now + LEASE_MS / 2)
   }

@@ -18,7 +18,7 @@ const BLOCK_TOKENS = 64
 const four = ['a', 'b', 'c', 'd']
 const predicted: PolicyConfig = { name: 'predicted', options: {} }
 
-/** A cluster with a clock, told of requests in the words of this suite. */
+/** A pool state with a clock and short operations. */
 function open(changes: Partial<PoolConfig> = {}) {
   let seed = 3
   const random = () => {
@@ -44,7 +44,7 @@ function open(changes: Partial<PoolConfig> = {}) {
     }
   }
   const finish = (key: string, end: Partial<Outcome> = {}) => state.release(key, outcome(end), clock.now)
-  /** One whole request on an idle fleet, a second long. */
+  /** One whole request of one second on an idle fleet. */
   const serve = (content: readonly (string | number)[], end: Partial<Outcome> = {}, more: Partial<Admission> = {}) => {
     const admitted = admit(content, more)
     clock.now += 500
@@ -242,7 +242,7 @@ describe('engines without prefix caching', () => {
 
 describe('blocks of prompts that are measured in bytes', () => {
   const texts = [2.9, 4, 6]
-  /** Chunks of 256 bytes, as the meter of a pool without a vocabulary cuts them. */
+  /** Chunks of 256 bytes, as in a pool without a vocabulary. */
   const text = (name: string, chunks: number, bytesPerToken: number) => ({
     content: range(0, chunks).map((at) => `${name}/${at}`),
     more: { tokenSource: 'bytes' as const, promptTokens: Math.ceil((chunks * 256 + 100) / bytesPerToken) },
@@ -307,7 +307,7 @@ describe('prompts with blocks for none or only some of their tokens', () => {
 })
 
 describe('an engine that recomputes the last cached block because of speculative decoding', () => {
-  /** Conversations, each asked twice; the engine finds all but so many tokens of what it has. */
+  /** Conversations of two requests each. The engine reports `lost` tokens fewer than are cached. */
   const talk = (
     known: Pick<ReturnType<typeof open>, 'serve'>,
     { turns, lost }: { readonly turns: number; readonly lost: number },
@@ -391,7 +391,7 @@ describe('responses with several sequences', () => {
       const { key } = admit(['prompt'], { sequences, streams })
       if (streams) state.firstToken(key, {}, clock.now)
       clock.now += 1000
-      // Whoever shows no first token is taken for prefilled by now.
+      // A request without a first token counts as prefilled by now.
       finish(admit(['settles']).key)
       clock.now += 20_000
       const { key: probing, decision } = admit(['probe'])
@@ -401,7 +401,7 @@ describe('responses with several sequences', () => {
       expect(digestOf('a').activeBlocks).toBe(0)
       clock.now += 20_000
       expect(admit(['probe']).decision.candidates[0]!.terms['potential_blocks']).toBe(2)
-      // The two prompts.
+      // Without the blocks of the two prompts.
       return blocks - 4
     }
     expect(grownBy(4) / grownBy(1)).toBeCloseTo(4, 0)
@@ -466,7 +466,7 @@ describe('an engine with a new configuration', () => {
     const { state, serve } = open({ policy: turns, engines: engines('a', 'b', 'c') })
     for (const at of range(0, 60)) serve([at], {}, { avoid: ['b', 'c'] })
     for (const at of range(0, 4)) serve([at], {}, { avoid: ['a'] })
-    // All that a has ever done is answer; from now on it prefills, beside one that has never done anything.
+    // Until now engine a only served whole requests. From here on it prefills, beside an engine without any requests.
     state.configure(
       2,
       pool({
@@ -505,7 +505,7 @@ describe('an engine with a new configuration', () => {
         fc.array(talk, { maxLength: 20 }),
         fc.array(talk, { maxLength: 10 }),
         (now, before, after) => {
-          // Before, whoever is asked may serve: what has been booked is the same either way.
+          // Until now every engine can serve, so both states have the same bookings.
           const from = (described: EngineSpec[]) => open({ engines: described })
           const plain = { maxInFlight: null, models: null }
           const worlds = [
@@ -592,7 +592,7 @@ describe('feedback from engines', () => {
 
   it('lowers the capacity of an engine that evicts earlier than predicted', () => {
     const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 10_000 })] })
-    // It keeps 1,000 blocks: of twenty prompts of 100 the ten last ones.
+    // The engine keeps 1,000 blocks: the last ten of twenty prompts of 100 blocks.
     const kept: number[] = []
     for (let round = 0; round < 400; round++) {
       const name = (round * 7) % 20
@@ -601,7 +601,7 @@ describe('feedback from engines', () => {
       if (hit) kept.splice(kept.indexOf(name), 1)
       kept.push(name)
       if (kept.length > 10) kept.shift()
-      // A prompt that is always there, so that misses are not taken for a restart.
+      // This prompt is always cached, so the misses do not look like a restart.
       serve(['always', ...range(0, 20)], usage(round === 0 ? 0 : 1344, 1345))
     }
     const { cacheBlocks } = digestOf('a').learned!
@@ -785,7 +785,7 @@ describe('a snapshot', () => {
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
     state.firstToken(running[0]!.key, {}, clock.now)
     state.progress(running[0]!.key, 5, clock.now)
-    // An earlier total that came late.
+    // An earlier total that arrives late.
     state.progress(running[0]!.key, 4, clock.now)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)

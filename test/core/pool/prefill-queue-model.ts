@@ -1,7 +1,7 @@
 /**
- * What PrefillQueue must answer, from "Queued prefill" in docs/routing.md. An engine prefills first come, first served, one
- * prompt at a time, each as long as its law expects (M/D/1). The model keeps how much of each prompt is left, in
- * microseconds, and time takes from the first prompt first.
+ * Expected results of PrefillQueue, from "Queued prefill" in docs/routing.md. An engine prefills first come, first
+ * served, one prompt at a time, each for the time of its cost model (M/D/1). The model stores the rest of each prompt
+ * in microseconds; elapsed time is subtracted from the first prompt first.
  */
 import type { Prefill } from '../../../src/core/pool/prefill-queue.ts'
 
@@ -15,12 +15,12 @@ export interface Job extends Prefill {
 }
 
 export class PrefillQueueModel {
-  /** Those that have not ended, in the order of their booking. */
+  /** Jobs that have not ended, in booking order. */
   #jobs: Job[] = []
   #booked = 0
-  /** Time has passed until here, ms. */
+  /** Time up to which the model has advanced, ms. */
   #at = 0
-  /** The first that counts, and since when the engine can be at it. */
+  /** First job that counts, and the time at which the engine could start it. */
   #head: Job | undefined
   #headSince = 0
 
@@ -28,7 +28,7 @@ export class PrefillQueueModel {
     return this.#jobs.filter(({ counts }) => counts)
   }
 
-  /** Until a prompt booked now would begin. A first token later than 4 times its step and 5 s is overdue. */
+  /** Seconds until a prompt booked now would start. A first token later than 4 times its step and 5 s is overdue. */
   seconds(now: number): number {
     const [head, ...behind] = this.waiting
     const elapsed = (now - this.#headSince) * 1000
@@ -55,7 +55,7 @@ export class PrefillQueueModel {
     return job
   }
 
-  /** Prompts whose answer is no stream are taken for prefilled when their time has passed and none is before them. */
+  /** Unstreamed prompts count as prefilled when their time has passed and no job is before them. */
   settle(now: number): void {
     this.pass(now)
     for (let head = this.waiting[0]; head?.streams === false && head.left === 0; head = this.waiting[0])
@@ -68,7 +68,7 @@ export class PrefillQueueModel {
     this.#at = now
   }
 
-  /** Prefills are in order: none before it is still to come, and the next one begins now. */
+  /** Prefills are in order: all jobs before it are done, and the next one starts now. */
   firstToken(job: Job, now: number): void {
     if (job.ended) return
     for (const other of this.#jobs) {
@@ -96,7 +96,7 @@ export class PrefillQueueModel {
     this.#head = this.waiting[0]
   }
 
-  /** Those that may come out of one step of the engine with it: 8192 new tokens. */
+  /** Jobs that can share its engine step of 8192 new tokens. */
   #stepOf(head: Job | undefined): readonly Job[] {
     const from = this.#jobs.filter(({ order }) => head !== undefined && order >= head.order)
     const end = from.findIndex((_, at) => at > 0 && sum(from.slice(0, at + 1), 'newTokens') > 8192)

@@ -6,7 +6,7 @@ import { type Job, PrefillQueueModel, sum } from './prefill-queue-model.ts'
 import { StretchModel } from '../latency/busy-period-model.ts'
 
 const ms = (max: number) => fc.oneof(fc.constantFrom(0, 3), fc.integer({ min: 0, max }))
-// Whole milliseconds: then the sums of the queue and of the model are equal, in whatever order they were added up.
+// Whole milliseconds, so that the sums of queue and model are equal in any order of addition.
 const step = fc.record({
   do: fc.constantFrom(
     'add' as const,
@@ -19,7 +19,7 @@ const step = fc.record({
   ),
   elapsed: ms(3000),
   which: fc.oneof(fc.constant(0), fc.nat()),
-  /** An answer that is no stream tells of its first token when it has ended. */
+  /** An unstreamed response reports its first token when it has ended. */
   ago: ms(2000),
   prefillMs: ms(9000),
   newTokens: fc.oneof(fc.constantFrom(4096, 8192), fc.integer({ min: 0, max: 9000 })),
@@ -81,7 +81,7 @@ class Twins {
     this.stretches.ended(job.order, now, wasPrefilled)
   }
 
-  /** Who has had a first token is abandoned, too, when it ends: that must be harmless. */
+  /** A request with a first token is also abandoned when it ends, which must have no effect. */
   #firstToken({ which }: Step, at: number): void {
     const { queued, job } = this.#pending[which % this.#pending.length]!
     const stretch = this.queue.firstToken(queued, at)
@@ -111,7 +111,7 @@ class Twins {
   }
 }
 
-/** Numbers up to a rounding error: queue and model add the same times in another order. */
+/** Rounds numbers, because queue and model add the same times in a different order. */
 function near(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(near)
   return Number.isFinite(value) ? expect.closeTo(value as number, 6) : value
@@ -129,7 +129,7 @@ describe('PrefillQueue', () => {
           expect(twins.seen(twins.queue)).toEqual(near(twins.seen(twins.model)))
           expect(twins.waits(twins.queue, now)).toEqual(near(twins.waits(twins.model, now)))
         }
-        // Each is reported once: from then on it counts as producing output.
+        // Each is reported once: from then on it counts as decoding.
         expect(twins.presumed.map(({ newTokens }) => newTokens).toSorted()).toEqual(
           twins.jobs
             .filter(({ presumedAt }) => presumedAt !== null)
@@ -147,12 +147,12 @@ describe('PrefillQueue', () => {
     ['that is none', (all) => shuffled(all)],
   ]
 
-  // Ten thousand bookings of a replica that went away took half a second before.
+  // Regression: ten thousand bookings of a replica that disconnected took half a second.
   it.each(orders)('looks at few others for each of thousands that end together, in the order %s', (_order, arrange) => {
     for (const end of ['abandon', 'firstToken'] as const) {
       const queue = new PrefillQueue(() => {})
       const looks = { count: 0 }
-      // The first come while the engine is believed to have nothing to do, the others in a burst.
+      // The first arrive while the predicted queue is empty, the others in a burst.
       const all = Array.from({ length: 4000 }, (_, at) =>
         counted(
           queue.add({ newTokens: 100, work: 5050, seconds: 0.01, streams: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
@@ -166,7 +166,7 @@ describe('PrefillQueue', () => {
   })
 })
 
-/** Each time somebody looks where it stands, or goes on from it to its neighbours, that counts. */
+/** Counts each read of its position and neighbours. */
 function counted(queued: QueuedPrefill, looks: { count: number }): QueuedPrefill {
   for (const name of ['previous', 'next', 'order', 'bookedAt'] as const) {
     let value: unknown = queued[name]

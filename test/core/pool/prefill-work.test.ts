@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { PrefillQueue, prefillWork, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
 
 describe('prefillWork', () => {
-  // The vectors of vllm production-stack#670, run there; (10, 20) is -155 there.
+  // Test vectors of vllm production-stack#670, computed with its code, which returns -155 for (10, 20).
   it.each([
     [0, 0, 0],
     [1, 0, 1],
@@ -30,7 +30,7 @@ describe('prefillWork', () => {
 
 const of = (seconds: number, tokens = 1000) => ({ newTokens: tokens, work: prefillWork(tokens, 0), seconds })
 
-/** One of those pending ends, with a first token or without. */
+/** Ends one pending entry, with or without a first token. */
 function endOne(
   queue: PrefillQueue,
   pending: QueuedPrefill[],
@@ -151,7 +151,7 @@ describe('PrefillQueue', () => {
           expect(queue.newTokens).toBe(pending.reduce((sum, { newTokens }) => sum + newTokens, 0))
           const booked = pending.reduce((sum, { micros }) => sum + micros, 0) / 1e6
           expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
-          // More only where a first token is overdue.
+          // The sum can only be higher if a first token is overdue.
           if (pending.every(({ streams }) => streams === undefined))
             expect(queue.seconds(now)).toBeLessThanOrEqual(booked + 1e-9)
         }

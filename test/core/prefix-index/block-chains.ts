@@ -1,4 +1,4 @@
-/** Chained block hashes of made-up content: equal prefixes give equal hashes, as the real ones do. */
+/** Chained block hashes of any content: equal prefixes have equal hashes. */
 export function chain(content: readonly (string | number)[]): Uint32Array {
   const blocks = new Uint32Array(content.length * 2)
   let lo = 0x811c9dc5

@@ -1,6 +1,6 @@
 /**
- * `ActiveSequences` of ai-dynamo/dynamo#1731, written down from the pull request: blocks are a set of keys, the tail
- * is a key of its own, sharing is set membership.
+ * `ActiveSequences` of ai-dynamo/dynamo#1731, written from the pull request. Blocks are a set of keys, the partial
+ * last block has its own key, and blocks are shared if their keys are equal.
  */
 export class ActiveSequences {
   readonly #blockTokens: number
@@ -26,7 +26,7 @@ export class ActiveSequences {
     return hashes.filter((hash) => !this.#unique.has(hash)).length + (tokens % this.#blockTokens === 0 ? 0 : 1)
   }
 
-  /** One output token. */
+  /** Adds one output token. */
   push(request: string): void {
     const sequence = this.#sequences.get(request)!
     sequence.tokens++

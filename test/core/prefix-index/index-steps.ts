@@ -10,7 +10,7 @@ export type Step =
   | { readonly do: 'capacity'; readonly engine: number; readonly blocks: number }
 
 const engineNumber = fc.integer({ min: 0, max: 2 })
-/** Few words, so prompts share prefixes and fork anywhere; long runs of one word, so runs are longer than a block. */
+/** Few words, so that prompts share prefixes and fork anywhere; long runs of one word, so that runs exceed a block. */
 export const anyPrompt = fc
   .array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 1, max: 6 })), { maxLength: 5 })
   .map((parts) => parts.flatMap(([word, times]) => Array.from({ length: times }, () => word)))
@@ -28,7 +28,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** To the index and to the model of it alike. */
+/** Applies one step to the index and to its model. */
 export function apply(one: Step, index: PrefixIndex, naive: NaiveIndex, pins: [Pin, NaivePin][]): void {
   if (one.do === 'pin')
     pins.push([index.pin(one.engine, chain(one.content), one.content.length), naive.pin(one.engine, one.content)])

@@ -1,9 +1,9 @@
 interface Entry {
   live: number
   doomed: boolean
-  /** When it was let go, with the order within one release. */
+  /** Order of the block's release, also within one request. */
   stamp: number
-  /** The same as a count of releases. */
+  /** Number of releases before it. */
   released: number
 }
 
@@ -12,7 +12,7 @@ export interface NaivePin {
   readonly keys: readonly string[]
 }
 
-/** What PrefixIndex must say, written the slow and obvious way: one Map of blocks an engine, scanned for everything. */
+/** Model of PrefixIndex: one Map of blocks per engine, always scanned in full. */
 export class NaiveIndex {
   readonly engines: { readonly blocks: Map<string, Entry>; capacity: number }[] = []
   readonly #maxEntries: number
@@ -87,7 +87,7 @@ export class NaiveIndex {
       entry.live--
       if (entry.live > 0) continue
       if (entry.doomed) blocks.delete(key)
-      // Later blocks are let go first: the end of a prompt is evicted before its beginning.
+      // Later blocks are released first, so that the end of a prompt is evicted before its start.
       else {
         entry.stamp = ++this.#clock
         entry.released = this.releases

@@ -39,7 +39,7 @@ describe('PrefixIndex', () => {
   it('does not match a block from the middle of a prompt at the start', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()
-    // The fork makes the second block the first of a run.
+    // The fork makes the second block the first one of a run.
     index.pin(engine, Uint32Array.of(1, 1, 2, 2), 2)
     index.pin(engine, Uint32Array.of(1, 1, 3, 3), 2)
     index.match(Uint32Array.of(2, 2), 1)

@@ -25,7 +25,7 @@ const serve = (index: PrefixIndex, engine: number, content: Content) =>
   index.release(index.pin(engine, chain(content), content.length))
 const pin = (index: PrefixIndex, engine: number, content: Content) => index.pin(engine, chain(content), content.length)
 
-/** Every prefix some engine holds, whether or not anything follows it there. */
+/** Every cached prefix of any engine, with or without blocks after it. */
 function heldPrefixes(naive: NaiveIndex): Content[] {
   const keys = new Set(
     naive.engines.flatMap(({ blocks }) => [...blocks].flatMap(([key, { doomed }]) => (doomed ? [] : [key]))),
@@ -56,7 +56,7 @@ describe('PrefixIndex.sample', () => {
             const few = new Set(index.sample(limit))
             expect(few.size).toBeLessThanOrEqual(limit)
             for (const lane of few) expect(all).toContain(lane)
-            // Whoever finds a depth finds all before it.
+            // A sampled depth implies all smaller ones.
             for (const prefix of held) {
               const told = lanesOf(prefix).map((lane) => few.has(lane))
               expect(told.lastIndexOf(true)).toBe(told.includes(false) ? told.indexOf(false) - 1 : told.length - 1)

@@ -183,7 +183,7 @@ describe('ids', () => {
       kept.add(partial({ role: 'pd', request_id: lengthened(at), ...more }), 0)
     for (let at = 1; at <= 500; at++) told(at)
     expect(kept.find('same', 0)?.combined.prefill_queue_time_ms).toBe(500 - 128 + 1)
-    // One that had gone from them is among them again.
+    // A spelling that had left the last 128 is among them again.
     expect(told(1, { prefill_compute_time_ms: 7 }).combined.prefill_compute_time_ms).toBe(7)
     expect(kept.find('same', 0)?.combined).toMatchObject({ prefill_queue_time_ms: 1, prefill_compute_time_ms: 7 })
     expect(kept.size).toBe(500)
@@ -201,7 +201,7 @@ describe('ids', () => {
   })
 })
 
-/** Reports that agree: no slot is given two values. */
+/** Consistent reports: no field has two values. */
 const slots = fc.uniqueArray(
   fc.record({
     role: fc.constantFrom('meta', 'encoder', 'pd'),
@@ -227,7 +227,7 @@ const slots = fc.uniqueArray(
     item: fc.option(fc.nat(2), { nil: undefined }),
     value: fc.double({ min: 0, max: 1000, noNaN: true }),
   }),
-  // Ids of one request share its slots, so they must not contradict each other either.
+  // Spellings of one request share its fields, so they must be consistent too.
   {
     selector: ({ role, field, chunk, item, id }) => JSON.stringify([role, field, chunk, item, /:\d:/.exec(id)?.[0]]),
     maxLength: 24,
@@ -240,7 +240,7 @@ it('give the same result for any order and repetition of reports', () => {
       const roll = (limit: number) => dice.next().value! % limit
       const hasLast = new Set<string>()
       const reports = chosen.map(({ role, id, field, chunk, last, item, value }) => {
-        // One last chunk a stage, or "last" itself would be a contradiction.
+        // At most one last chunk per stage, or `last` would be contradictory.
         const isLast = chunk !== undefined && last && !hasLast.has(role + field)
         if (isLast) hasLast.add(role + field)
         return partial({

@@ -7,7 +7,7 @@ const requestsIn = ({ counts }: RollupGroup): number =>
   Object.entries(counts).reduce((sum, [name, count]) => sum + (name.startsWith('requests:') ? count : 0), 0)
 const total = (groups: readonly RollupGroup[]): number => groups.reduce((sum, group) => sum + requestsIn(group), 0)
 
-/** With more names than there is room for. */
+/** Rollups with more names than their limit. */
 function overfull(endedAt = 0): Rollups {
   const rollups = new Rollups()
   for (let at = 0; at < 6_000; at++) rollups.record(record({ engine: `pod-${at}`, receivedAt: endedAt, durationMs: 0 }))

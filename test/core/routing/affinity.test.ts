@@ -3,7 +3,7 @@ import { AffinityKeys } from '../../../src/core/routing/affinity.ts'
 
 const SYSTEM = 6
 
-/** Blocks are chained: each has all before it in it. */
+/** Blocks are chained: each hash depends on all earlier blocks. */
 function prompt(talk: number, turns = 1, system = SYSTEM) {
   const blocks = new Uint32Array(2 * (system + 4 * turns))
   for (let at = 0; at < blocks.length; at++)

@@ -174,7 +174,7 @@ describe('active_blocks', () => {
   })
 
   it('has today’s cost with rule: today', () => {
-    // Dynamo's docs: costs 18, 10 and 11 make worker 2 the winner. Here by hand, in blocks of 64:
+    // Example of Dynamo's docs: of costs 18, 10 and 11, worker 2 wins. Computed by hand in blocks of 64:
     // a: queued 128 + 640 -> 12 blocks, no credit, potential 5 + 10
     // b: 640 -> 10 blocks, 4 on the GPU and 4 in host memory (3 credit), potential 12 + 2
     const fleet = {
@@ -216,7 +216,7 @@ describe('lmetric', () => {
   })
 })
 
-/** `predicted` without what is not time to first token. */
+/** `predicted` with only the terms of the time to first token. */
 const bare = { workWeight: 0, decodeWeight: 0, barrierS: 0, recentShare: 0, slowStart: 0, indifferenceS: 0 }
 const nearAndFar = (rttS: number) => ({ near: { costModel: { ...costModel, perTokenS: 2e-4 } }, far: { rttS } })
 const oldAndFresh = (warmth: number) => ({ old: { queuedPrefillS: 0.1 }, fresh: { warmth } })
@@ -230,7 +230,7 @@ describe('predicted', () => {
   })
 
   it('gives up a cache hit in rotation only if it saves almost no time', () => {
-    // 64 tokens of 100 save 0.0064 s and a little: a fifth of 0.032 s.
+    // 64 of 100 tokens save slightly more than 0.0064 s, a fifth of 0.032 s.
     const fleet = { idle: {}, cached: { cachedTokens: 64, queuedPrefillS: 0.0001 } }
     expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.031 })[0]).toBe('cached')
     expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.033 })[0]).toBe('idle')
@@ -262,7 +262,7 @@ describe('predicted', () => {
 
   it('copies a shared prefix to an idle engine, and charges it only to waiting requests', () => {
     const values = { ...bare, workWeight: 1 }
-    // All but the last 64 tokens are held by live requests of `crowded`: nine tenths of the fleet's prompts wait there.
+    // All but the last 64 tokens are in use by live requests of `crowded`, which has nine tenths of the queued prompts.
     const fleet = (live: boolean, waiting: number) => ({
       crowded: { liveTokens: live ? 3936 : 0, cachedTokens: 3968, queuedPrefills: 9, queuedPrefillS: 0.5 },
       other: { queuedPrefills: waiting },
@@ -270,13 +270,14 @@ describe('predicted', () => {
     expect(order('predicted', 4000, fleet(false, 0), values)[0]).toBe('crowded')
     expect(order('predicted', 4000, fleet(true, 0), values)[0]).toBe('other')
     expect(order('predicted', 4000, fleet(true, 2), values)[0]).toBe('crowded')
-    // 4000 - 64 tokens are live. The rest costs what work costs, a second of the copy a tenth, and three where one waits.
+    // 4000 - 64 tokens are live. The rest is charged as work. A second of the copied prefix is charged a tenth, and 3.1
+    // with one waiting prompt.
     const [wholeS, restS] = [0, 4000 - 64].map(
       (cached) => 0.02 + (4000 - cached) * 1e-4 + ((16e6 - cached * cached) / 2) * 1e-9,
     )
     const { other } = costs('predicted', 4000, fleet(true, 1), values)
     expect(other).toBeCloseTo(wholeS! + 8 * restS! + 3.1 * (wholeS! - restS!), 12)
-    // Where nothing is kept the next of them finds no copy.
+    // An engine without prefix caching keeps no copy for later prompts.
     const { forgetful } = costs(
       'predicted',
       4000,
@@ -292,9 +293,9 @@ describe('predicted', () => {
     const priced = (one: number, other: number) =>
       costs('predicted', 4000, { one: { queuedPrefills: one }, other: { queuedPrefills: other } }, values)
     expect(priced(0, 0)['one']).toBeCloseTo(coldS, 12)
-    // Both have one: (1 + 1)² seconds for each of its own.
+    // Both queues have one prompt: work is weighted by (1 + 1)².
     expect(priced(1, 1)['one']).toBeCloseTo(4 * coldS, 12)
-    // One on average: twice 2 and a quarter of what the engine has more or less.
+    // The mean is one: 2 times 2, plus or minus a quarter of the engine's difference.
     expect(priced(2, 0)['one']).toBeCloseTo(2 * 2.25 * coldS, 12)
     expect(priced(2, 0)['other']).toBeCloseTo(2 * 1.75 * coldS, 12)
     expect(priced(50, 50)['one']).toBeCloseTo(9 * coldS, 12)
@@ -357,7 +358,7 @@ describe('predicted', () => {
     const fleet = engines({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
     const winner = (expectedOutputTokens: number): string =>
       asRanked(made, request(100, { expectedOutputTokens }), fleet, noChance)[0]!.engine
-    // 20 requests add 10 ms a token: 0.1 x 10 ms x 50 tokens is what the other's queue costs.
+    // 20 requests add 10 ms per token: 0.1 x 10 ms x 50 tokens equals the other engine's queue.
     expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
   })
 

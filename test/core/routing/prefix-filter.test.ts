@@ -5,7 +5,7 @@ import { chainBlocks, chainSeed } from '../../../src/core/tokens/block-hash.ts'
 
 const BLOCK_WORDS = 4
 
-/** Blocks of a prompt as they are hashed at the gateway. */
+/** Block hashes of a prompt. */
 function blocksOf(name: number, count: number): Uint32Array {
   const words = Uint32Array.from({ length: count * BLOCK_WORDS }, (_, at) => (at === 0 ? name : at))
   const seed = chainSeed({ model: 'm', adapter: null, salts: [], tenant: null, unit: 'ids', blockTokens: BLOCK_WORDS })

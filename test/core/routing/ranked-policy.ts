@@ -2,7 +2,7 @@ import type { RankedCandidate } from '../../../src/core/contract/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from '../../../src/core/routing/policy.ts'
 import { Ranking } from '../../../src/core/routing/ranking.ts'
 
-/** What a policy makes of the candidates, as `explain` tells it. */
+/** Ranking of the candidates by a policy, in the format of `explain`. */
 export function asRanked<Needs extends Signal>(
   policy: Policy<Needs>,
   request: RouteRequest,

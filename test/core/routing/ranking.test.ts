@@ -8,7 +8,7 @@ import { softmax } from '../../../src/core/routing/softmax.ts'
 import { asRanked } from './ranked-policy.ts'
 
 const share = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
-/** Few values, so that many are equal. */
+/** Few distinct values, so that many are equal. */
 const someCosts = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.double({ min: 0, max: 9, noNaN: true })), {
   maxLength: 150,
 })

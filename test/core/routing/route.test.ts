@@ -156,7 +156,7 @@ describe('a pool of prefill and decode engines', () => {
       if ('refusal' in ranked) throw new Error('refused')
       return ranked.decision.predictedTtftMs!
     }
-    // Idle engines of one kind: all that differs is the hand-over.
+    // The engines are idle and equal, so the only difference is the KV transfer.
     expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new KvTransferModel().expectedMs(4_000), 6)
   })
 

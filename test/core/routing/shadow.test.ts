@@ -9,7 +9,7 @@ function open(changes: Partial<PoolConfig>): ClusterState {
   return state
 }
 
-/** A lookup found nearly all of the prompt on one engine. */
+/** A lookup that found nearly the whole prompt on one engine. */
 const heldBy = (engine: string) =>
   admission({ promptTokens: 64_000, hints: [{ engine, matchedTokens: 63_000, tier: 'device' as const }] })
 

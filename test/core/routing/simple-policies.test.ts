@@ -140,7 +140,7 @@ describe('bounded load', () => {
         requests.map((count, at) => ({ id: `e${at}`, weight: 1, requests: count })),
         1.25,
       ).map(({ id }) => id)
-    // A fair share of 1.25 * 2 / 2 = 1.25 leaves room for a second request, and not for a third.
+    // A fair share of 1.25 * 2 / 2 = 1.25 allows a second request, but not a third.
     expect(order(1, 0)).toEqual(['e0', 'e1'])
     expect(order(2, 0)).toEqual(['e1', 'e0'])
   })

@@ -47,7 +47,7 @@ describe('encoders', () => {
           expect(chosen).toHaveLength(items)
           const after = loads.map((load, at) => load + chosen.filter((id) => id === `e${at}`).length)
           const given = after.filter((_, at) => chosen.includes(`e${at}`))
-          // Whoever got one had the least at that time.
+          // An assigned encoder had the lowest load at that time.
           expect(Math.max(...given)).toBeLessThanOrEqual(Math.min(...after) + 1)
         },
       ),

@@ -25,7 +25,9 @@ const tokenIds = fc.array(fc.integer({ min: 0, max: 200_000 }), { maxLength: 80 
 const prefixes = (ids: readonly number[], size: number): string[] =>
   Array.from({ length: Math.floor(ids.length / size) }, (_, i) => ids.slice(0, (i + 1) * size).join())
 
-/** One block's hash as it is defined. Edges of different versions share books: it may never change. */
+/**
+ * Hash of one block by its definition. It may never change, because gateways of different versions share pool states.
+ */
 function definedBlock(state: ChainState, words: readonly number[], length: number): void {
   let a = state.lo
   let b = state.hi

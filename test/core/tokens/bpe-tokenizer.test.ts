@@ -17,7 +17,7 @@ describe.each(Object.keys(families))('the family %s', (name) => {
     for (const [i, text] of texts.entries()) expect([text, idsOf(tokenizer, text, true)]).toEqual([text, recorded[i]])
   })
 
-  // The JavaScript library takes no part in added tokens that strip or come after NFC.
+  // The JavaScript library does not support added tokens that strip or follow NFC.
   it.skipIf(name === 'added')('gives the ids of @huggingface/tokenizers on random text', () => {
     const reference = new Tokenizer(json, {})
     fc.assert(
@@ -29,7 +29,10 @@ describe.each(Object.keys(families))('the family %s', (name) => {
   })
 })
 
-/** Where the JavaScript library departs from the Rust one (recorded above): white space in its GPT-2 pattern, and `'ſ` as a contraction. */
+/**
+ * Removes text on which the JavaScript library differs from the Rust one (recorded above): white space in its GPT-2
+ * pattern, and `'ſ` as a contraction.
+ */
 const withoutNextLine = (text: string): string => text.replaceAll('\u0085', '')
 const anyText = fc
   .array(
@@ -129,7 +132,7 @@ describe('text without a split', () => {
       idsOf(tokenizer, make(length))
       return tokenizer.steps
     }
-    // Twice the text, little more than twice the work: a heap adds one level.
+    // Twice the text is slightly more than twice the work: the heap gets one more level.
     expect(steps(20_000) / steps(10_000)).toBeLessThan(2.4)
     expect(steps(20_000)).toBeLessThan(20_000 * 3 * 25)
   })

@@ -84,7 +84,7 @@ describe('compiling a vocabulary', () => {
   })
 
   it('follows the merges even if a whole token would match that merging never produces', () => {
-    // "ab" + "c" is made before "a" + "bc", so the token "abc" of the second merge is out of reach from its own bytes.
+    // Merge "ab" + "c" comes before "a" + "bc", so "abc" of the second merge cannot be reached from single bytes.
     const json = withModel(tinyModel())
     expect(idsOf(openTokenizer(json), 'abc')).toEqual([tokenId(json, 'ab'), tokenId(json, 'c')])
     const lax = withModel({ ...tinyModel(), ignore_merges: true })
@@ -150,7 +150,7 @@ const splitBy = (regex: string): unknown => ({
 
 const tokenId = (json: TokenizerJson, token: string): number => json.model.vocab[token] as number
 
-/** Single bytes, and `ab`, `bc`, `abc` with the merge of `abc` out of reach. */
+/** Single bytes, and `ab`, `bc`, `abc`, whose own merge cannot be reached. */
 function tinyModel(): Partial<TokenizerJson['model']> {
   const bytes = Object.entries(familyJson('qwen2').model.vocab).filter(
     ([token, id]) => id > 2 && [...token].length === 1 && id < 259,

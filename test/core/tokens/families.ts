@@ -23,7 +23,10 @@ interface Settings extends Partial<
 const read = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`../../vectors/tokenizers/${name}.json`, import.meta.url), 'utf8'))
 
-/** One trained vocabulary; families differ in how they cut and merge. Ids are those of Hugging Face's Rust tokenizers. */
+/**
+ * One trained vocabulary; families differ in splitting and merging. Ids were computed with Hugging Face's Rust
+ * tokenizers.
+ */
 export const { texts, families } = read('families') as {
   texts: string[]
   families: Record<string, { settings: Settings; ids: number[][] }>
@@ -52,7 +55,7 @@ export function idsOf(tokenizer: BpeTokenizer, text: string, addSpecial = false)
   return [...out.ids.subarray(0, out.length)]
 }
 
-/** Every split of every token, as a conversion from tiktoken's ranks lists them. */
+/** Every split of every token, in the format of a conversion from tiktoken ranks. */
 function allMerges({ model: { vocab }, added_tokens: added }: TokenizerJson): [string, string][] {
   const special = new Set(added.map(({ content }) => content))
   const inOrder = Object.entries(vocab).sort(([, a], [, b]) => a - b)

@@ -77,7 +77,7 @@ describe('prompts measured in bytes', () => {
     const first = 'tell me a long story '.repeat(30)
     const before = pairs(measure('chat', chat(first)).blocks)
     const after = pairs(measure('chat', chat(first, 'once upon a time '.repeat(20), 'go on')).blocks)
-    // All but the last, which held the mark that opens the answer.
+    // All but the last block, which had the marker of the next response.
     expect(after.slice(0, before.length - 1)).toEqual(before.slice(0, -1))
     expect(after.length).toBeGreaterThan(before.length)
   })

@@ -66,7 +66,8 @@ describe('chat templates', () => {
     const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
     expect(() => render(buried, body)).toThrow('not at the end')
     expect(render(buried.slice(0, -1), body)).toBe('so far')
-    // Not printed as it is, in a text that is all one letter: to look for it everywhere would take the square of its length.
+    // The template does not print the message unchanged, and the text is one repeated letter: a search at every
+    // position would take quadratic time.
     const changed = `{% for m in messages %}{{ m.content | replace('b', 'c') }}{% endfor %}`
     const long = {
       messages: [

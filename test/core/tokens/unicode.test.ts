@@ -44,5 +44,5 @@ describe('the class table', () => {
   })
 })
 
-/** Runtimes differ by the characters of the last Unicode versions only; those they do not know, they call unassigned. */
+/** Characters assigned in this runtime's Unicode version. Runtimes differ in the newest characters only. */
 const assigned = /\P{Cn}/u
