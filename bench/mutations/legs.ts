@@ -228,7 +228,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'coordinator may announce more chunks than came',
-    file: 'src/origin/lmcache/coordinator.ts',
+    file: 'src/origin/lmcache/lookup-services.ts',
     find: 'if (chunks.length !== answer.chunks) throw new Error(',
     replace: 'if (chunks.length < 0) throw new Error(',
     impact: 'a truncated answer sets a wrong chunk size',
@@ -239,7 +239,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'world size is read from the wrong byte',
-    file: 'src/origin/lmcache/coordinator.ts',
+    file: 'src/origin/lmcache/lookup-services.ts',
     find: '(known.key.kv_rank >>> 24) & 0xff',
     replace: '(known.key.kv_rank >>> 16) & 0xff',
     impact: 'prompts on engines with several GPUs are never found',

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { InstanceMap } from '../../src/core/lmcache/instance-map.ts'
-import { Controller } from '../../src/origin/lmcache/controller.ts'
-import { Coordinator } from '../../src/origin/lmcache/coordinator.ts'
+import { Coordinator, Controller } from '../../src/origin/lmcache/lookup-services.ts'
 import { openDeadline } from '../../src/origin/lmcache/lookups.ts'
 import { LmcacheMetadata } from '../../src/origin/lmcache/metadata.ts'
 import { Breaker } from '../../src/origin/breaker.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import fc from 'fast-check'
 import type { BookingEvent } from '../../src/core/contract/booking-events.ts'
-import { EventBatcher, type EventBatch } from '../../src/platform/workers/event-batcher.ts'
+import { EventBatcher, type EventBatch } from '../../src/platform/workers/clusters.ts'
 import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
 
 const LINGER_MS = 20

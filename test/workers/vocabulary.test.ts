@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
-import { vocabularySource } from '../../src/platform/workers/vocabulary.ts'
+import { IsolateGateway, vocabularySource } from '../../src/platform/workers/isolate-gateway.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
 
 /** All bytes, and the merges that make `hello`. */

@@ -2,8 +2,7 @@
 import * as z from 'zod/mini'
 import { InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { EngineTarget, Ports } from '../../ports.ts'
-import { requestJson, readAs } from './client.ts'
-import type { Call, CacheSource } from './source.ts'
+import { requestJson, readAs, type Call, type CacheSource } from './client.ts'
 
 export interface FactsOptions {
   readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>

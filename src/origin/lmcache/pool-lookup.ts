@@ -6,7 +6,7 @@ import type { CacheLookup, CacheMatch, CacheQuestion, Ports } from '../../ports.
 import { Breaker } from '../breaker.ts'
 import type { LmcacheMetadata } from './metadata.ts'
 import type { SkipReason } from './skips.ts'
-import type { CachedPrompt, CacheSource } from './source.ts'
+import type { CachedPrompt, CacheSource } from './client.ts'
 
 /** Counted in spans of this length. */
 const SPAN_MS = 60_000

@@ -10,7 +10,6 @@ import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './long-json.ts'
 import type { Replicas } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
-import { yieldToEventLoop } from './yield-to-event-loop.ts'
 import { ClusterState } from '../../core/pool/pool-state.ts'
 import { LocalCluster } from '../../origin/local-cluster.ts'
 import { mapYielding } from '../../api/map-yielding.ts'
@@ -19,6 +18,9 @@ import { countedUpTo } from '../../core/reports/rollups.ts'
 import { TtftState } from '../../core/reports/ttft-state.ts'
 import type { ReportPartial } from '../../core/reports/partial.ts'
 import { BatchExporter } from '../../telemetry/batch-exporter.ts'
+
+/** Resolves after sockets and timers have run in the event loop. */
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** Batching delay, long enough for a batch and short enough for readers. */
 const DELAY_MS = 250

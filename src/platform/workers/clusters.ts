@@ -1,12 +1,196 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import type { BookingEvent } from '../../core/contract/booking-events.ts'
+import type { Admission, Resume, EngineSignal } from '../../core/contract/contract.ts'
+import { type AdmitAnswer, type ClusterTransport, type PoolMethod, ClusterClient } from '../../origin/cluster-client.ts'
+import type { RequestScope, Cluster } from '../../ports.ts'
 import { ClusterState } from '../../core/pool/pool-state.ts'
-import type { EngineSignal } from '../../core/contract/contract.ts'
 import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
-import { ClusterClient } from '../../origin/cluster-client.ts'
 import { LocalCluster } from '../../origin/local-cluster.ts'
 import { Failure } from '../../failure.ts'
-import type { Cluster } from '../../ports.ts'
-import { ObjectTransport } from './remote-cluster.ts'
+
+/** Events that one call sends. */
+export interface EventBatch {
+  readonly bookingEvents: readonly BookingEvent[]
+  /** Milliseconds since the epoch. */
+  readonly sentAt: number
+}
+
+/** Time without an answer, ms, after which a call counts as lost and its events are sent again. */
+const LOST_AFTER_MS = 10_000
+/** Delay, ms, after which a promised call is no longer expected: its request has ended. */
+const LATE_MS = 50
+/** Events per call; more would slow down the `admit` that sends them. */
+const MAX_BATCH = 1_000
+/** About 5 MB. If an object is unreachable for so long, the bookings expire. */
+const MAX_QUEUED = 10_000
+
+/**
+ * Booking events of all requests of one isolate for one object, queued until a call sends them. Plain data: on Workers
+ * no promise and no stub may pass from one request to another. A call that failed returns its batch; a batch without
+ * an answer is sent again, because events are idempotent.
+ */
+export class EventBatcher {
+  readonly #now: () => number
+  #queue: BookingEvent[] = []
+  readonly #inFlight = new Set<EventBatch>()
+  /** Time by which a request has promised to send the events, ms since the epoch. */
+  #carrierBy = 0
+  /** When the queue was last emptied; ms since the epoch. */
+  #emptiedAt = 0
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  get isEmpty(): boolean {
+    return this.#queue.length === 0
+  }
+
+  /** true: no request has promised to carry it, so the caller has to, within `withinMs`. */
+  add(bookingEvent: BookingEvent, withinMs: number): boolean {
+    this.#queue.push(bookingEvent)
+    if (this.#queue.length > MAX_QUEUED) this.#queue.shift()
+    const now = this.#now()
+    if (now < this.#carrierBy) return false
+    this.#carrierBy = now + withinMs + LATE_MS
+    return true
+  }
+
+  /**
+   * Time that the carrier may still wait, ms: another call carried the queue, so its events are younger than
+   * `withinMs`. The
+   * carrier promises to come back by then. 0: the carrier must make its call.
+   */
+  lingerMs(withinMs: number): number {
+    const now = this.#now()
+    const leftMs = this.isEmpty ? 0 : Math.max(0, this.#emptiedAt + withinMs - now)
+    if (leftMs > 0) this.#carrierBy = now + leftMs + LATE_MS
+    return leftMs
+  }
+
+  /** Ends the promise of the carrier: the next caller of `add` is the next carrier. */
+  carrierFree(): void {
+    this.#carrierBy = 0
+  }
+
+  /** Takes the oldest events for a call that starts now. Call `arrived` or `failed` when its result is known. */
+  take(): EventBatch {
+    const now = this.#now()
+    for (const batch of this.#inFlight) if (now - batch.sentAt > LOST_AFTER_MS) this.failed(batch)
+    const batch = { bookingEvents: this.#queue.splice(0, MAX_BATCH), sentAt: now }
+    if (batch.bookingEvents.length > 0) this.#inFlight.add(batch)
+    if (this.isEmpty) this.#emptiedAt = now
+    return batch
+  }
+
+  arrived(batch: EventBatch): void {
+    this.#inFlight.delete(batch)
+  }
+
+  /** Puts the events back, before newer ones. */
+  failed(batch: EventBatch): void {
+    if (this.#inFlight.delete(batch)) this.#queue = [...batch.bookingEvents, ...this.#queue].slice(-MAX_QUEUED)
+  }
+}
+
+type Stub = DurableObjectStub<ClusterObject>
+
+/**
+ * Time that events wait for an `admit` which carries them, ms. The engines of a quiet isolate look busy for this much
+ * longer, which is less than an object may be unreachable.
+ */
+const LINGER_MS = 20
+/** Checks by the carrier of a busy isolate whether other calls carry all events, before it makes a call of its own. */
+const MAX_CHECKS = 50
+/** Delay before a carrier whose call failed tries once more, ms. */
+const RETRY_MS = 1_000
+
+const done = Promise.resolve()
+
+/** Calls of a ClusterObject. Rejects if the object is unreachable; the caller then places the request without it. */
+export class ObjectTransport implements ClusterTransport {
+  readonly #open: () => Stub
+  readonly #batcher: EventBatcher
+
+  constructor(open: () => Stub, now: () => number = Date.now) {
+    this.#open = open
+    this.#batcher = new EventBatcher(now)
+  }
+
+  call(method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
+    return this.#ask(async (stub) => {
+      const methods = stub as unknown as Record<PoolMethod, (...args: readonly unknown[]) => Promise<unknown>>
+      return methods[method](...args)
+    })
+  }
+
+  /** Carries the events of other requests: a busy isolate needs no call besides. */
+  async admit(admission: Admission): Promise<AdmitAnswer> {
+    const batch = this.#batcher.take()
+    try {
+      // Safe to repeat: the object gives the same answer for a booking that it has.
+      const answer = await this.#ask(async (stub) => stub.admit(admission, batch.bookingEvents))
+      this.#batcher.arrived(batch)
+      return answer
+    } catch (error) {
+      this.#batcher.failed(batch)
+      throw error
+    }
+  }
+
+  async resume(booking: Resume): Promise<void> {
+    const answer = await this.#ask(async (stub) => stub.resume(booking))
+    if (answer !== null) throw new Error(answer.refusal.detail)
+  }
+
+  renew(key: string): Promise<boolean> {
+    return this.#ask(async (stub) => stub.renew(key))
+  }
+
+  /** Resolves when the object has the event, or at once if another request carries it. Never rejects. */
+  send(event: BookingEvent, scope: Pick<RequestScope, 'background'> | undefined): Promise<void> {
+    if (!this.#batcher.add(event, LINGER_MS)) return done
+    const carried = this.#carry()
+    scope?.background(carried)
+    return carried
+  }
+
+  async #carry(): Promise<void> {
+    let waitMs = LINGER_MS
+    for (let checks = 0; waitMs > 0 && checks < MAX_CHECKS; checks++) {
+      await scheduler.wait(waitMs)
+      waitMs = this.#batcher.lingerMs(LINGER_MS)
+    }
+    for (const delayMs of [RETRY_MS, 0]) {
+      this.#batcher.carrierFree()
+      if (this.#batcher.isEmpty) return
+      const batch = this.#batcher.take()
+      try {
+        await this.#ask((stub) => stub.tell(batch.bookingEvents))
+        return this.#batcher.arrived(batch)
+      } catch {
+        this.#batcher.failed(batch)
+      }
+      if (delayMs > 0) await scheduler.wait(delayMs)
+    }
+  }
+
+  /** Repeats the call on a fresh stub if the platform marks the error as retryable and the object is not overloaded. */
+  async #ask<Answer>(ask: (stub: Stub) => Promise<Answer>): Promise<Answer> {
+    try {
+      return await ask(this.#open())
+    } catch (error) {
+      if (!isRetryable(error)) throw error
+      return ask(this.#open())
+    }
+  }
+}
+
+function isRetryable(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false
+  const { retryable, overloaded } = error as { readonly retryable?: boolean; readonly overloaded?: boolean }
+  return retryable === true && overloaded !== true
+}
 
 /** Where the object of a pool is to live, and what it is to know. */
 export interface PoolPlace extends PoolSource {

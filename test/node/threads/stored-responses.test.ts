@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
-import { StoredResponseHost } from '../../../src/platform/node/threads/stored-responses.ts'
+import { StoredResponseHost } from '../../../src/platform/node/threads/start.ts'
 const holding = { tenant: 't', cluster: 'c', pool: 'm', engine: 'e', model: 'm' }
 
 /** Two threads and the main thread. Messages wait in `toMain` and `toThread` until they are delivered. */

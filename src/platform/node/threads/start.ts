@@ -4,7 +4,7 @@ import type { Config } from '../../../config.ts'
 import { DigestCache } from '../../../origin/digest-cache.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
-import type { Cluster, Log } from '../../../ports.ts'
+import type { Cluster, Log, StoredResponse, StoredResponses } from '../../../ports.ts'
 import { configurePools } from '../reload.ts'
 import { nodePorts, type NodePorts, type RuntimeHooks } from '../ports.ts'
 import { probeForever } from '../serve.ts'
@@ -13,13 +13,58 @@ import { vocabulariesIn } from '../vocabulary.ts'
 import { ThreadClusterHost } from './cluster-host.ts'
 import { WorkerSupervisor, type ThreadParts } from './worker-supervisor.ts'
 import { poolNames } from './ports.ts'
-import { StoredResponseHost } from './stored-responses.ts'
 import type { ThreadStart } from './thread.ts'
 import { withTimeout } from '../../../timeout.ts'
-import type { ToMain } from './rpc.ts'
+import type { ToMain, ToThread } from './rpc.ts'
 import { availableParallelism } from 'node:os'
 import { UsageError } from '../../../cli/commands/command.ts'
 import { createServer, type AddressInfo } from 'node:net'
+
+/* Directory of stored responses for all I/O threads. Lives in the main thread. */
+
+/** An I/O thread as the main thread calls it. */
+export interface AskedThread {
+  call(word: ToThread): Promise<unknown>
+}
+
+type Word = Extract<ToMain, readonly [`held_${string}`, ...unknown[]]>
+
+export class StoredResponseHost {
+  readonly #held: StoredResponses
+  readonly #othersThan: (thread: number) => readonly AskedThread[]
+  readonly #limitMs: number
+
+  /** @param limitMs how long a lookup that finds nothing waits for a thread that does not answer. */
+  constructor(held: StoredResponses, othersThan: (thread: number) => readonly AskedThread[], limitMs: number) {
+    this.#held = held
+    this.#othersThan = othersThan
+    this.#limitMs = limitMs
+  }
+
+  /** Handles a message of the thread with number `from`. */
+  receive(from: number, word: Word): unknown {
+    switch (word[0]) {
+      case 'held_find':
+        return this.#find(from, word[1], word[2])
+      case 'held_keep':
+        return this.#held.keep(word[1], word[2])
+      case 'held_forget':
+        return this.#held.forget(word[1])
+    }
+  }
+
+  /**
+   * A thread posts `held_keep` before a client can read the id, but this thread may receive messages of two threads in
+   * another order than they were posted. Messages of one thread stay in order, so what a thread posted has arrived when
+   * that thread has answered a question.
+   */
+  async #find(from: number, id: string, tenant: string): Promise<StoredResponse | null> {
+    const found = await this.#held.find(id, tenant)
+    if (found !== null) return found
+    await Promise.all(this.#othersThan(from).map((thread) => withTimeout(this.#limitMs, thread.call(['sync']))))
+    return this.#held.find(id, tenant)
+  }
+}
 
 /**
  * Checks that nobody listens on the address, and returns it with a port. Rejects with the system's error if it is in

@@ -1,10 +1,97 @@
-/** The wire of LMCache's multi-process coordinator (`lmcache coordinator`), as 0.5.6 speaks it. */
+/**
+ * Lookups at LMCache's two directory services: the coordinator (`lmcache coordinator`) and the legacy controller
+ * (`lmcache_controller`), as of 0.5.6.
+ */
 import * as z from 'zod/mini'
 import { ChunkSize } from '../../core/lmcache/chunks.ts'
-import { holdersOf, type CachePlacement, type ChunkRow } from '../../core/lmcache/prefix-match.ts'
+import {
+  holdersOf,
+  type CachePlacement,
+  type ChunkRow,
+  type Holders,
+  type PrefixMatch,
+} from '../../core/lmcache/prefix-match.ts'
 import type { EngineTarget, Origin } from '../../ports.ts'
-import { requestJson, readAs } from './client.ts'
-import type { CachedPrompt, CacheSource, Call } from './source.ts'
+import { requestJson, readAs, type CachedPrompt, type CacheSource, type Call } from './client.ts'
+import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
+
+/**
+ * Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once
+ * LMCache#4471 is in.
+ */
+const controllerLookupAnswer = z.object({
+  layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))),
+})
+const instanceAnswer = z.object({ res: z.nullish(z.string()) })
+
+/** Largest number of concurrent lookups. */
+const AT_ONCE = 8
+
+export class Controller implements CacheSource {
+  readonly needs = { model: false }
+  /** It also counts an incomplete last chunk. */
+  readonly leastTokens = 0
+  readonly #origin: Origin
+  readonly #target: EngineTarget
+
+  constructor(origin: Origin, target: EngineTarget) {
+    this.#origin = origin
+    this.#target = target
+  }
+
+  async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
+    const answer = await requestJson(this.#origin, this.#target, {
+      method: 'POST',
+      path: '/lookup',
+      body: { tokens: Array.from(tokens) },
+      ...call,
+    })
+    const { layout_info: layout } = readAs(controllerLookupAnswer, answer)
+    return {
+      instances: new Map(
+        Object.entries(layout).map(([instance, [location, end]]) => [
+          instance,
+          reachOf(String(location), Number(end) || 0),
+        ]),
+      ),
+      shared: 0,
+    }
+  }
+
+  async instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]> {
+    const found: ListedInstance[] = []
+    for (let from = 0; from < hosts.length; from += AT_ONCE) {
+      const group = hosts.slice(from, from + AT_ONCE)
+      const answers = await Promise.allSettled(
+        group.map((ip) =>
+          requestJson(this.#origin, this.#target, {
+            method: 'POST',
+            path: '/query_instance',
+            body: { event_id: `firstlight-${ip}`, ip },
+            ...call,
+          }),
+        ),
+      )
+      for (const [index, answer] of answers.entries()) {
+        // A host nobody registered is answered with an error by some versions and with null by others.
+        const instance = answer.status === 'fulfilled' ? instanceAnswer.safeParse(answer.value).data?.res : null
+        if (instance) found.push({ id: instance, host: group[index]! })
+      }
+    }
+    return found
+  }
+
+  async worldSize(): Promise<null> {
+    return null
+  }
+}
+
+/** Its names of places are its backends': LocalCPUBackend, LocalDiskBackend, RemoteBackend and their like. */
+function reachOf(location: string, tokens: number): PrefixMatch {
+  if (/cpu/i.test(location)) return { host: tokens, disk: tokens, remote: tokens }
+  if (/disk|gds/i.test(location)) return { host: 0, disk: tokens, remote: tokens }
+  return { host: 0, disk: 0, remote: tokens }
+}
 
 /** What it was given to hash goes no further than this many tokens: its own limit. */
 const MOST_TOKENS = 1_000_000
