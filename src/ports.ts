@@ -39,7 +39,7 @@ export interface Cluster {
   /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
   /** Ranks without booking. */
-  rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }>
+  rank(admission: Admission): Promise<Ranked>
   observe(signals: readonly EngineSignal[]): Promise<void>
   /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
@@ -63,6 +63,8 @@ export type Admitted =
       readonly events?: readonly PoolEvent[]
     }
   | { readonly refusal: Refusal }
+
+export type Ranked = { readonly decision: Decision } | { readonly refusal: Refusal }
 
 /** One booking. Every path ends in `release`; a lease without `renew` expires. */
 export interface Lease {

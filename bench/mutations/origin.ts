@@ -9,8 +9,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine of a retry is not named to the cluster',
     file: 'src/origin/acquire.ts',
-    find: 'avoid: [...failed, ...others, ...strangers],',
-    replace: 'avoid: [...others, ...strangers],',
+    find: 'avoid: [...failed, ...others, ...unknown],',
+    replace: 'avoid: [...others, ...unknown],',
     impact: 'a retry goes to the engine that has just failed',
     tests: FORWARD,
   },

@@ -22,7 +22,7 @@ export interface Digests {
   fallback(admission: Admission, route: PoolRoute): Placement | null
 }
 
-/** One attempt's place: engines, and the booking that holds them. */
+/** Engines of one attempt and the booking that holds them. */
 export interface AcquiredPlacement {
   readonly route: PoolRoute
   readonly placement: Placement
@@ -30,31 +30,31 @@ export interface AcquiredPlacement {
   readonly policy: string
   readonly predictedTtftMs: number | null
   readonly booking: LeaseKeeper
-  /** What the decision header says besides the id: `fallback=…`, `failover=…`. */
+  /** Entries of the decision header besides the id: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
 }
 
-/** What earlier attempts of the same request have taught. */
+/** Results of earlier attempts of the same request. */
 export interface AttemptHistory {
   readonly attempt: number
-  /** They were gateways, full or out of reach. */
+  /** They went to gateways that were full or out of reach. */
   readonly moved: boolean
-  /** As in `Admission`. null: an engine failed that was asked for the answer. */
+  /** As in `Admission`. null: the engine of the final leg failed. */
   readonly failedLegs: readonly EarlyLegRole[] | null
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
-  /** Where the time that lookups and admits take is noted. */
+  /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
 }
 
-/** An object that answers later than this is out of reach; what it books then is released. */
+/** Time limit of `admit`, ms. A booking that arrives later is released. */
 const ADMIT_MS = 2_000
 
 /**
- * An object that has a newer configuration than this edge chooses engines the edge has not heard of. It is asked again
- * without them, while there are no more than this.
+ * An object with a newer configuration than this edge may choose engines that the edge does not have. It is asked again
+ * without these engines, up to this many.
  */
-const MOST_STRANGERS = 64
+const MAX_UNKNOWN = 64
 
 export async function acquirePlacement(
   exchange: Exchange,
@@ -106,22 +106,14 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
   const mayPanic: PoolRoute[] = []
   let worst: Refusal | null = null
   for (const route of routes) {
-    // Bound to one engine: whatever caches hold changes nothing.
-    const looking = exchange.pinned === null ? exchange.hints?.(route) : null
-    if (looking) past.stages.addAll(await looking)
-    let strangers: readonly string[] = none
-    while (strangers.length < MOST_STRANGERS) {
+    // The caches do not matter to a request that is bound to one engine.
+    const lookups = exchange.pinned === null ? exchange.hints?.(route) : null
+    if (lookups) past.stages.addAll(await lookups)
+    let unknown: readonly string[] = none
+    while (unknown.length < MAX_UNKNOWN) {
       const startedAt = ports.now()
-      const base = admissionFor(exchange, route, past, strangers)
-      const admission = isLastResort ? { ...base, isLastResort } : base
-      const parts = {
-        cluster: ports.cluster(route.cluster.id, route.pool.model),
-        admission,
-        leaseMs: route.pool.leaseMs,
-        log: ports.log,
-        alarms: exchange.scope.alarms ?? ports.alarms,
-        scope: exchange.scope,
-      }
+      const base = admissionFor(exchange, route, past, unknown)
+      const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
       const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
       past.stages.add('admit', ports.now() - startedAt)
       if ('refusal' in found) {
@@ -132,9 +124,9 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
       }
       const engine = targetOf(route, found.placement)
       const isGateway = engine?.isGateway === true
-      const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, admission) : null
+      const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, parts.admission) : null
       if (sent !== null) found.booking.sent(sent)
-      // Our books of another gateway take its engines for one.
+      // The ledger counts all engines behind another gateway as one.
       const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : found.predictedTtftMs
       if (engine !== null)
         return {
@@ -148,19 +140,30 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
         }
       void found.booking.release(endedAs('abandoned'))
       ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
-      strangers = [...strangers, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
+      unknown = [...unknown, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
     }
-    if (strangers.length >= MOST_STRANGERS) notes.push(`failover=${route.cluster.id}:unknown_engine`)
+    if (unknown.length >= MAX_UNKNOWN) notes.push(`failover=${route.cluster.id}:unknown_engine`)
   }
   const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
   return { refused, mayPanic, notes }
+}
+
+function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): Asking {
+  return {
+    cluster: ports.cluster(route.cluster.id, route.pool.model),
+    admission,
+    leaseMs: route.pool.leaseMs,
+    log: ports.log,
+    alarms: exchange.scope.alarms ?? ports.alarms,
+    scope: exchange.scope,
+  }
 }
 
 type Found = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
 type Asking = Omit<BookingParts, 'lease' | 'placement'>
 
-/** Where the books are in this process. null: not to be had at once. */
+/** Admits synchronously. null: the ledger is not in this process. */
 function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {
   const admitted = parts.cluster.admitNow?.(parts.admission) ?? null
   return admitted === null ? null : foundIn(admitted, parts)
@@ -232,11 +235,11 @@ function admissionFor(
   exchange: Exchange,
   route: PoolRoute,
   past: AttemptHistory,
-  strangers: readonly string[],
+  unknown: readonly string[],
 ): Admission {
   const failed = past.avoid.get(route.cluster.id) ?? []
   const { pinned } = exchange
-  // Bound to one engine: all others are to be avoided.
+  // A request bound to one engine avoids all others.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
   const admission = exchange.admission(route)
   return {
@@ -245,13 +248,13 @@ function admissionFor(
     attempt: past.attempt,
     ...(past.moved ? { moved: true } : {}),
     ...(past.attempt > 0 && past.failedLegs !== null ? { failedLegs: past.failedLegs } : {}),
-    avoid: [...failed, ...others, ...strangers],
+    avoid: [...failed, ...others, ...unknown],
     unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
     encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
   }
 }
 
-/** Who answers. null: somebody in it is not known here. */
+/** Engine of the final leg. null if an engine of the placement is unknown here. */
 function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
   if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
   return partsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null

@@ -1,8 +1,8 @@
 import type { Admission, ClusterSummary, PoolConfig } from '../core/contract/contract.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
-import type { Admitted, Cluster } from '../ports.ts'
+import type { Admitted, Cluster, Ranked } from '../ports.ts'
 
-/** The configuration of one pool as this edge holds it now. */
+/** Current configuration of one pool at this edge. */
 export interface PoolSource {
   readonly version: number
   readonly pool: PoolConfig
@@ -12,7 +12,7 @@ async function summaryOf(cluster: Cluster, decisions: number): Promise<ClusterSu
   return cluster.summary === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.summary(decisions)
 }
 
-/** An object without a configuration knows no engine at all. What it took the first time it takes no second time. */
+/** Repeats the feed after configuring, because an unconfigured object has no engines. Feeds are idempotent. */
 async function feedTo(
   cluster: Cluster,
   feeds: readonly KvEventDelta[],
@@ -24,80 +24,96 @@ async function feedTo(
   return cluster.feed!(feeds)
 }
 
-/** null: unconfigured; `admit` sees to that. */
+/** null if the object is unconfigured, because `admit` then configures it. */
 function admittedNow(cluster: Cluster, admission: Admission): Admitted | null {
   const admitted = cluster.admitNow?.(admission) ?? null
-  return admitted !== null && 'refusal' in admitted && admitted.refusal.reason === 'unconfigured' ? null : admitted
+  return admitted !== null && isUnconfigured(admitted) ? null : admitted
+}
+
+function isUnconfigured(answer: Admitted | Ranked): boolean {
+  return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
+}
+
+/** Gives a cluster object its configuration. */
+class Configurer {
+  /** Version that this edge sent last. */
+  sentVersion = 0
+  readonly #cluster: Cluster
+  readonly #source: () => PoolSource | null
+
+  constructor(cluster: Cluster, source: () => PoolSource | null) {
+    this.#cluster = cluster
+    this.#source = source
+  }
+
+  /** Throws if this edge does not configure the pool. */
+  async configure(): Promise<void> {
+    const current = this.#source()
+    if (current === null) throw new Error('the pool is not in the configuration')
+    await this.#cluster.configure(current.version, current.pool)
+    this.sentVersion = current.version
+  }
+
+  /** Repeats the call after configuring if the answer belongs to an older configuration. */
+  async upToDate<Answer>(call: () => Promise<Answer>, versionOf: (answer: Answer) => number): Promise<Answer> {
+    const answer = await call()
+    const current = this.#source()
+    if (current === null || versionOf(answer) >= current.version) return answer
+    await this.configure()
+    return call()
+  }
+
+  /** Repeats the call after configuring if the object is unconfigured. */
+  async configured<Answer extends Admitted | Ranked>(call: () => Promise<Answer>): Promise<Answer> {
+    const answer = await call()
+    if (!isUnconfigured(answer)) return answer
+    await this.configure()
+    return call()
+  }
 }
 
 /**
- * A Cluster that gives its object the configuration when the object asks for it, so that callers never meet
- * `unconfigured`. Only what says it is unconfigured is asked again: a call costs one round trip as a rule.
- * @param source null: this edge has no such pool; the object is then left as it is.
+ * Wraps a Cluster so that its object gets the configuration when it lacks one; callers never see `unconfigured`. The
+ * configuration is sent only then, so that a call normally costs one round trip.
+ * @param source null: this edge has no such pool; the object is left as it is.
  */
 export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | null): Cluster {
-  let told = 0
-  const configure = async () => {
-    const current = source()
-    if (current === null) throw new Error('the pool is not in the configuration')
-    await cluster.configure(current.version, current.pool)
-    told = current.version
-  }
-  const upToDate = async <Answer>(
-    ask: () => Promise<Answer>,
-    versionOf: (answer: Answer) => number,
-  ): Promise<Answer> => {
-    const answer = await ask()
-    const current = source()
-    if (current === null || versionOf(answer) >= current.version) return answer
-    await configure()
-    return ask()
-  }
+  const configurer = new Configurer(cluster, source)
   return {
     configure: (version, pool) => cluster.configure(version, pool),
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
-    async admit(admission, scope) {
-      const admitted = await cluster.admit(admission, scope)
-      if (!('refusal' in admitted) || admitted.refusal.reason !== 'unconfigured') return admitted
-      await configure()
-      return cluster.admit(admission, scope)
-    },
-    async rank(admission) {
-      const ranked = await cluster.rank(admission)
-      if (!('refusal' in ranked) || ranked.refusal.reason !== 'unconfigured') return ranked
-      await configure()
-      return cluster.rank(admission)
-    },
+    admit: (admission, scope) => configurer.configured(() => cluster.admit(admission, scope)),
+    rank: (admission) => configurer.configured(() => cluster.rank(admission)),
     async resume(booking, scope) {
       try {
         return await cluster.resume(booking, scope)
       } catch {
-        // It rejects when the object lost its configuration too; anything else fails a second time.
-        await configure()
+        // The call also rejects if the object lost its configuration; any other cause fails again.
+        await configurer.configure()
         return cluster.resume(booking, scope)
       }
     },
     async observe(signals) {
-      // What is said of engines would be lost on an object that does not know them; an operator's word is said only
-      // once.
-      if (told !== source()?.version || signals.some(({ kind }) => kind === 'drain')) await configure()
+      // An object would drop signals of engines it does not know, and an operator sends a drain only once.
+      const isDrain = signals.some(({ kind }) => kind === 'drain')
+      if (isDrain || configurer.sentVersion !== source()?.version) await configurer.configure()
       await cluster.observe(signals)
     },
-    ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, configure) }),
+    ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, () => configurer.configure()) }),
     regionDigest: () =>
-      upToDate(
+      configurer.upToDate(
         () => cluster.regionDigest(),
         ({ configVersion }) => configVersion,
       ),
     digest: () =>
-      upToDate(
+      configurer.upToDate(
         () => cluster.digest(),
         ({ configVersion }) => configVersion,
       ),
     summary: (decisions) =>
-      upToDate(
+      configurer.upToDate(
         () => summaryOf(cluster, decisions),
         ({ digest }) => digest.configVersion,
       ),
