@@ -1,4 +1,4 @@
-/** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
+/** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
 import { type EarlyLegRole, partsOf } from '../core/contract/legs.ts'
 import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
@@ -10,15 +10,15 @@ import type { InFlightPrompt } from './regions/estimator.ts'
 import type { StageTimer } from './stage-timer.ts'
 import { DeadlineError, withDeadline } from '../timeout.ts'
 
-/** What is known of clusters without asking them. */
+/** Digests of clusters, read without a call. */
 export interface Digests {
-  /** The pools in the order they are to be tried. */
+  /** Pools in the order in which they are tried. */
   order(exchange: Exchange): readonly PoolRoute[]
-  /** The last digest seen of a cluster's pool; null: none. */
+  /** Last digest of a cluster's pool. null: none. */
   latest(route: PoolRoute): ClusterDigest | null
-  /** A prompt goes there: whoever chooses next is to know. null: nothing is expected there. */
+  /** Records a prompt that was sent there, for later choices. null: no estimate exists. */
   sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
-  /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
+  /** Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left. */
   fallback(admission: Admission, route: PoolRoute): Placement | null
 }
 
@@ -70,7 +70,7 @@ export async function acquirePlacement(
   const pass = { routes, isChosen, isLastResort: !isChosen, notes: [] }
   const placed = await placeOn(pass, exchange, { ports, digests, past })
   if (!('refused' in placed) || pass.isLastResort) return placed
-  // No cluster has an engine with a closed circuit: those with open ones are asked.
+  // If no cluster has an engine with a closed circuit, engines with open circuits are allowed.
   const mayPanic = placed.mayPanic
   if (mayPanic.length === 0) return placed
   const last = { routes: mayPanic, isChosen, isLastResort: true, notes: placed.notes }
@@ -264,7 +264,7 @@ function namesIn(placement: Placement): readonly string[] {
   return [...partsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
 }
 
-/** The refusal that promises most: full now is better news than nothing there. */
+/** Returns the refusal that is worth a retry: a full pool before an unavailable one. */
 function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
   if (a === null) return b
   const order: readonly Refusal['reason'][] = [
@@ -282,7 +282,7 @@ function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
 export const BUDGET_EXHAUSTED =
   "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
 
-/** A refusal as the client sees it. */
+/** Converts a refusal to the failure that the client gets. */
 export function failureOf(refusal: Refusal): Failure {
   const retryAfterMs = Math.max(1, refusal.retryAfterMs)
   switch (refusal.reason) {

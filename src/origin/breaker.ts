@@ -1,13 +1,18 @@
-/** Calls that fail in a row until the circuit opens. */
+/** Consecutive failures that open the circuit. */
 const FAILURES = 5
 const OPEN_MS = 5_000
 
-/** Circuit of a side service: one that always fails or is always late must not cost every request its whole budget. */
+/**
+ * Circuit of an auxiliary service, so that a service that always fails or is late does not use every request's budget.
+ */
 export class Breaker {
   #failures = 0
   #openUntil = -Infinity
 
-  /** Whether a call may be made now. After the pause one call is admitted, and its result decides. */
+  /**
+   * Returns whether a call may be made. After the pause one call is admitted; its result closes or reopens the
+   * circuit.
+   */
   admits(now: number): boolean {
     if (this.#failures < FAILURES) return true
     if (now < this.#openUntil) return false

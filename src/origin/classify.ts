@@ -1,4 +1,4 @@
-/** What an attempt is made of, and what tells a failed one: the same for an answer and for a leg before it. */
+/** Classification of failed attempts, for final legs and preparatory legs alike. */
 import type { AttemptFailure } from '../core/contract/contract.ts'
 import { failures } from '../failure.ts'
 import type { EngineTarget, OriginAnswer, Ports } from '../ports.ts'
@@ -11,29 +11,29 @@ export interface AttemptContext {
   readonly ports: Ports
   readonly placed: AcquiredPlacement
   readonly stages: StageTimer
-  /** Attempts of the same request that failed before this one. */
+  /** Earlier failed attempts of the same request. */
   readonly earlier: readonly AttemptFailed[]
 }
 
-/** Another engine may try. */
+/** A failure after which another engine may try. */
 export interface AttemptFailed {
   readonly engine: EngineTarget
   readonly failure: AttemptFailure
-  /** The engine's status, when it answered at all. */
+  /** Status of the engine's response. null: no response. */
   readonly status: number | null
 }
 
-/** An engine's error body is read no further than this to learn whether it is merely busy. */
+/** Part of an error body, bytes, that is read to recognize a busy engine. */
 const BUSY_BODY_BYTES = 16 * 1024
 
-/** How far the first event is read: an error's message fits. */
+/** Part of the first event, bytes, that is read; an error message fits. */
 const FIRST_EVENT_BYTES = 1024
 const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
 
 /**
- * A stream that begins with the engine's failure. vLLM sends its head before it finds itself full, so "busy" may come
- * as the one event of a 200. Nothing of an answer has been seen: another engine may try. Errors of the request (4xx)
- * pass.
+ * Detects a stream that begins with an error event. vLLM sends the head before it checks its queue, so "busy" may
+ * arrive as the only event of a 200. The client has got nothing yet, so another engine may try. Errors of the request
+ * (4xx) pass.
  */
 export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
   if (!answer.sse) return null
@@ -51,9 +51,9 @@ const utf8 = new TextDecoder()
 const ERROR_BEGINS = new TextEncoder().encode('data:{"error"')
 const COLON = 58
 
-/** Cheaper than to decode every answer's beginning: do its first bytes but the blanks begin an error event? */
+/** Checks the first bytes without decoding them. */
 function mayBeError(begun: Uint8Array): boolean {
-  // Comments may come before it.
+  // Comments may precede the event.
   if (begun[0] === COLON) return true
   let matched = 0
   for (let at = 0; at < begun.length; at++) {
@@ -68,19 +68,19 @@ function mayBeError(begun: Uint8Array): boolean {
 function statusOf(event: string): number | null {
   try {
     const { error } = JSON.parse(event) as { error?: { code?: unknown } | null }
-    // A number in some versions, its digits in others.
+    // Some versions send a number, others a string of digits.
     return Number(error?.code) || null
   } catch {
     return null
   }
 }
 
-/** vLLM's admission limit: "The engine is currently busy and cannot accept new requests." */
+/** vLLM's message at its admission limit: "The engine is currently busy and cannot accept new requests." */
 const BUSY_WORDS = 'currently busy'
 
 /**
- * For the client, whatever it says. 501 is about the request; 401 and 407 are about the gateway, whose key the engine
- * does not take.
+ * Returns whether a status goes to the client as it is. 501 concerns the request. 401 and 407 do not go to the client:
+ * they concern the gateway's own key at the engine.
  */
 export function isClientAnswer(status: number, { isGateway = false }: Pick<EngineTarget, 'isGateway'> = {}): boolean {
   if (isGateway && status === failures.engines_full.status) return false
@@ -91,16 +91,16 @@ export function isClientAnswer(status: number, { isGateway = false }: Pick<Engin
   )
 }
 
-/** null: an answer that is for the client. Else the engine failed, or is full. */
+/** Classifies a response. null: it goes to the client. Otherwise the engine failed or is full. */
 export async function classifyStatus(answer: OriginAnswer, engine: EngineTarget): Promise<AttemptFailed | null> {
   const { status } = answer
   if (isClientAnswer(status, engine)) return null
-  // Another gateway has asked its engines already: it is well, and they are not to be had now.
+  // Another gateway has already tried its engines: the gateway is healthy, the engines are unavailable.
   if (engine.isGateway === true && (status === failures.engines_full.status || status === failures.no_engine.status)) {
     answer.discard()
     return { engine, failure: 'busy', status }
   }
-  // A redirect would send the client past the gateway: no engine has reason to answer with one.
+  // A redirect would send the client past the gateway, and no engine has a reason to redirect.
   if (status < 500) {
     answer.discard()
     return { engine, failure: 'malformed', status }

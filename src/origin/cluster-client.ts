@@ -1,6 +1,4 @@
-/**
- * The Cluster port for pool state in another thread or in a Durable Object: one proxy, whatever carries the messages.
- */
+/** Cluster port for pool state in another thread or in a Durable Object: one proxy for all transports. */
 import type {
   Admission,
   EngineSignal,
@@ -21,7 +19,7 @@ import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
 /** Methods of a pool that a transport calls by name, with plain data. */
 export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
 
-/** An admission as it crosses a wire: without the lease, which both sides make themselves. */
+/** Admission result in transport form: without the lease, which both sides create themselves. */
 export type AdmitAnswer =
   | { readonly refusal: Refusal }
   | Omit<Exclude<Admitted, { readonly refusal: Refusal }>, 'lease'>
@@ -157,7 +155,7 @@ export function applyToLease(lease: Lease, event: BookingEvent): Promise<void> |
   }
 }
 
-/** Structured clone copies the whole buffer below a view, so a view gets a buffer of its own. */
+/** Copies a view into a buffer of its own, because structured clone copies the whole buffer of a view. */
 function compact(admission: Admission): Admission {
   const { blocks } = admission
   return blocks.byteLength === blocks.buffer.byteLength ? admission : { ...admission, blocks: blocks.slice() }

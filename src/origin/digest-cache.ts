@@ -19,45 +19,48 @@ import { hasPassed } from './via.ts'
 
 export interface DigestCacheOptions {
   readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log' | 'origin'>
-  /** What this gateway adds to `via`. */
+  /** Name of this gateway in `via`. */
   readonly via?: string
-  /** How a pool's prompts are cut here: the same number where they are cut alike. Absent: nobody chooses by it. */
+  /**
+   * Fingerprint of how a pool's prompts are divided into blocks; equal numbers mean equal blocks. Absent: no choice
+   * depends on it.
+   */
   readonly fingerprintOf?: (route: PoolRoute) => number | null
-  /** A digest older than this is asked for again, in the background. */
+  /** Age, ms, after which a digest is refreshed in the background. */
   readonly freshMs?: number
 }
 
 const FRESH_MS = 2_000
-/** On Workers a request's context may die with its question: the answer is then waited for no longer. */
+/** Time, ms, after which a refresh counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
-/** A cluster whose object did not answer is tried last for this long. */
+/** Time, ms, for which a cluster whose object did not answer is tried last. */
 const DARK_MS = 10_000
 
 class Entry {
   digest: ClusterDigest | null = null
-  /** What is to be expected there; null: nobody chooses between this pool and another. */
+  /** null: there is no choice between this pool and another. */
   expectations: RegionEstimator | null = null
-  /** Of the prompts that this pool or another gets; null: there was no choice, or it is not the first of them. */
+  /** Affinity keys of the pools. null: there is no choice, or another pool of the choice holds them. */
   homes: AffinityKeys | null = null
-  /** When it came, by our own clock: the object's may differ. */
+  /** Local time of receipt; the object's clock may differ. */
   receivedAt = 0
   askedAt: number | null = null
   failedAt: number | null = null
-  /** That its prompts are cut otherwise has been said. */
+  /** The log has the warning about different block division. */
   isCutTold = false
-  /** That it does not say what to expect has been said. */
+  /** The log has the warning about a missing region digest. */
   isMuteTold = false
 }
 
 /**
- * What this isolate or process last heard of each cluster's pool. Never on a request's path: what is stale is used
- * while something newer is fetched behind the response; with nothing at all a cluster counts as neutral.
+ * Last digest of each cluster's pool. Requests never wait for a refresh: a stale digest is used while a newer one is
+ * fetched in the background. A cluster without any digest counts as neutral.
  */
 export class DigestCache implements Digests {
   readonly #options: DigestCacheOptions
   readonly #ports: DigestCacheOptions['ports']
   readonly #entries = new Map<string, Entry>()
-  /** The name behind the last entry. */
+  /** Name of the entry that was used last. */
   #newest: string | null = null
 
   constructor(options: DigestCacheOptions) {
@@ -77,7 +80,7 @@ export class DigestCache implements Digests {
     const admission = exchange.admission(first)
     const via = headerOf(exchange.headers ?? [], 'via')
     const ranks = rankClusters(
-      // A prompt that is cut alike is measured once.
+      // Prompts with equal block division are measured once.
       [...byId].map(([id, route]) =>
         this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route), via),
       ),
@@ -96,7 +99,7 @@ export class DigestCache implements Digests {
     return fallbackPlacement(admission, route.pool.engines, this.latest(route))
   }
 
-  /** The object could not be reached: for a while others are tried first. */
+  /** Records that the object was unreachable, so that others are tried first for a while. */
   failed(route: PoolRoute): void {
     this.#entry(route).failedAt = this.#ports.now()
   }
@@ -110,8 +113,8 @@ export class DigestCache implements Digests {
   }
 
   /**
-   * What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked
-   * again.
+   * Last digests of another gateway, as seen from here, for a gateway in front of this one. `scope` keeps the refresh
+   * alive.
    */
   regionDigests(route: PoolRoute, scope: RequestScope): readonly RegionDigest[] {
     this.#refresh(route, scope, true)
@@ -127,8 +130,8 @@ export class DigestCache implements Digests {
   }
 
   /**
-   * For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits
-   * may what is stale be asked for first?
+   * Status of the gateway behind which a cluster is, for operators. null: unknown, or the cluster has none.
+   * @param waits waits for a refresh of stale data
    */
   async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
     const { gateway } = route.cluster
@@ -147,7 +150,7 @@ export class DigestCache implements Digests {
     })
   }
 
-  /** Asks now; for those who have a timer. Does it answer? */
+  /** Refreshes now, for callers with a timer. Returns whether the pool answered. */
   async refresh(route: PoolRoute): Promise<boolean> {
     await this.#fetch(route, this.#asking(route, true))
     return this.#entry(route).failedAt === null
@@ -169,12 +172,12 @@ export class DigestCache implements Digests {
       digest,
       expected: told?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
       ageMs: now - receivedAt,
-      // Back where it came from it would only come round.
+      // A request must not go back to the gateway that sent it.
       unreachable: isUnreachable || told?.isDark === true || (told?.name != null && hasPassed(via, told.name)),
     }
   }
 
-  /** `isChoice`: it is to be compared with others. */
+  /** @param isChoice the pool is compared with others */
   #refresh(route: PoolRoute, scope: Pick<RequestScope, 'background'>, isChoice: boolean): void {
     const entry = this.#entry(route)
     const now = this.#ports.now()
@@ -212,15 +215,15 @@ export class DigestCache implements Digests {
       entry.digest = digest
       entry.receivedAt = this.#ports.now()
     } catch (error) {
-      // `askedAt` stays: an object that does not answer is asked again only after a pause.
+      // `askedAt` stays, so that an unreachable object is asked again only after a pause.
       const isNew = entry.failedAt === null
       entry.failedAt = this.#ports.now()
-      // Who is away is asked every second.
+      // Unreachable pools are asked every second; the log gets one warning.
       if (isNew) this.#warn('digest_unreachable', route, error)
     }
   }
 
-  /** null: it does not say, and is there. */
+  /** Fetches the region digest. null: the gateway is reachable but sends none. */
   async #told(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
     try {
       if (route.cluster.gateway === null)
@@ -243,9 +246,9 @@ export class DigestCache implements Digests {
     this.#ports.log.warn(event, { cluster: cluster.id, pool: pool.model, error: String(error), ...next })
   }
 
-  /** Says so, once, where prompts are cut otherwise. */
+  /** Warns once if prompts are divided into blocks differently there. */
   #isKnownCut(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
-    // Who was given no way to tell chooses nothing by it.
+    // Without fingerprints no choice depends on the division.
     if (
       route.cluster.gateway === null ||
       this.#options.fingerprintOf === undefined ||
@@ -270,10 +273,10 @@ export class DigestCache implements Digests {
     return this.#ports.cluster(cluster.id, pool.model)
   }
 
-  /** Also marks it as the latest asked for. */
+  /** Also marks the entry as the latest used. */
   #entry(route: PoolRoute): Entry {
     const id = nameOf(route)
-    // Asked for again and again where there is one pool.
+    // The usual case of a single pool needs no lookup.
     if (id === this.#newest) return this.#entries.get(id)!
     this.#newest = id
     const entry = this.#entries.get(id) ?? new Entry()
@@ -285,13 +288,16 @@ export class DigestCache implements Digests {
 const isCutAlike = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean =>
   one.blockTokens === other.blockTokens && one.tokenizer === other.tokenizer && one.model === other.model
 
-/** Answers may overtake each other; another epoch is another incarnation, whose numbers start anew. */
+/**
+ * Compares versions, because replies may overtake each other. Another epoch is another process, whose numbers start
+ * again.
+ */
 function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
   if (known === null) return true
   return digest.epoch === known.epoch ? digest.seq > known.seq : digest.at >= known.at
 }
 
-/** Neither name may hold a line break. */
+/** Key of a pool. Neither name can contain a line break. */
 function nameOf({ cluster, pool }: PoolRoute): string {
   return `${cluster.id}\n${pool.model}`
 }

@@ -1,11 +1,10 @@
 /**
- * The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with
- * lower-case names.
+ * Rules for headers at a proxy (RFC 9110, section 7.6). Headers are flat lists of name, value; names are lower-case.
  */
 import type { EngineTarget } from '../ports.ts'
 import { withVia } from './via.ts'
 
-/** Speak of one connection only: never passed on, in either direction. */
+/** Headers of one connection, never forwarded in either direction. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -19,7 +18,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'http2-settings',
 ])
 
-/** Belong to the client and the gateway: credentials, and what only we may say to an engine. */
+/** Headers that engines do not get: credentials, and headers that only the gateway may set. */
 const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -32,25 +31,26 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'accept-encoding',
   'x-request-id',
   'via',
-  // A browser's origin would make an engine add its own CORS headers to ours.
+  // A browser's origin would make an engine add its own CORS headers.
   'origin',
   'referer',
-  // vLLM obeys it: a client could choose the engine behind the books' back.
+  // vLLM obeys it: a client could choose the engine and bypass the ledger.
   'x-data-parallel-rank',
-  // Anyone can write these. Engines have no use for the client's address.
+  // Clients can forge these, and engines do not need the client's address.
   'forwarded',
   'x-forwarded',
   'x-real-ip',
   'x-client-ip',
   'true-client-ip',
-  // Another path, host or method than the gateway has checked, for servers that obey these.
+  // Some servers obey these, and would use another path, host or method than the gateway has checked.
   'x-original-url',
   'x-original-host',
   'x-rewrite-url',
   'x-http-method',
   'x-http-method-override',
   'x-method-override',
-  // Conditions and ranges: a 304, 206, 412 or 416 is no answer to a prompt, and would count as the engine's failure.
+  // Conditions and ranges: a 304, 206, 412 or 416 is no response to a prompt and would count as a failure of the
+  // engine.
   'range',
   'if-range',
   'if-match',
@@ -69,7 +69,10 @@ const NOT_FOR_ENGINES_PREFIXES = [
   'proxy-',
 ]
 
-/** Framing is derived anew from the bytes that pass; the rest is ours to say, or names the engine's host. */
+/**
+ * Headers that clients do not get: framing is derived from the bytes that pass; the others are set by the gateway or
+ * name the engine's host.
+ */
 const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
   'content-length',
   'date',
@@ -79,13 +82,13 @@ const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
   'content-location',
   'strict-transport-security',
   'via',
-  // No cookie goes to engines, and those of balancers before them name one.
+  // Engines get no cookies, and cookies of load balancers before them name an engine.
   'set-cookie',
   'x-request-id',
   'server-timing',
 ])
 
-/** Adds what `connection` names to the hop-by-hop set. null when it names nothing more. */
+/** Adds the names in `connection` to the hop-by-hop set. null if it adds none. */
 function namedByConnection(connection: string | null): Set<string> | null {
   if (connection === null || connection === 'keep-alive' || connection === 'close') return null
   let named: Set<string> | null = null
@@ -96,21 +99,21 @@ function namedByConnection(connection: string | null): Set<string> | null {
   return named
 }
 
-/** Of a request's headers, what is read here; names in lower case, values of one name joined. */
+/** Headers of a request; names are lower-case, values of one name are joined. */
 export interface HeaderSource {
   get(name: string): string | null
   forEach(visit: (value: string, name: string) => void): void
 }
 
-/** Names seen → do they go to engines? Clients send the same few again and again. */
+/** Cache: name → may be forwarded to engines. Clients send the same few names again and again. */
 const seen = new Map<string, boolean>()
-/** Names are the clients' to choose: no more are remembered. */
+/** Limit of the cache, because clients choose the names. */
 const SEEN_MAX = 500
 
 function goesToEngines(name: string): boolean {
   const known = seen.get(name)
   if (known !== undefined) return known
-  // CGI and WSGI read `transfer_encoding` as `transfer-encoding`: the same rule holds for both spellings.
+  // CGI and WSGI read `transfer_encoding` as `transfer-encoding`, so the same rule applies to both spellings.
   const dashed = name.replaceAll('_', '-')
   const goes =
     !HOP_BY_HOP.has(dashed) &&
@@ -121,9 +124,9 @@ function goesToEngines(name: string): boolean {
 }
 
 /**
- * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
- * no condition and no override of path or method, no compression (a compressed stream cannot be watched); the request
- * id added, and `own` behind those the request has passed.
+ * Headers of the client for an engine: without hop-by-hop headers, credentials, client addresses, conditions,
+ * overrides of path or method, and compression (a compressed stream cannot be read). The request id is added, and
+ * `own` is appended to `via`.
  */
 export function headersForEngine(incoming: HeaderSource, requestId: string, own: string): string[] {
   const named = namedByConnection(incoming.get('connection'))
@@ -135,7 +138,7 @@ export function headersForEngine(incoming: HeaderSource, requestId: string, own:
   return out
 }
 
-/** The request's headers with the engine's own on top: what an operator set for an engine wins. */
+/** Merges the request's headers with those configured for the engine; the configured ones win. */
 export function headersForTarget(request: readonly string[], target: EngineTarget): readonly string[] {
   if (target.headers.length === 0) return request
   const out: string[] = []
@@ -146,7 +149,7 @@ export function headersForTarget(request: readonly string[], target: EngineTarge
   return out
 }
 
-/** An engine's answer without what concerns only the connection to it. Names are lowered. */
+/** Headers of an engine's response without hop-by-hop headers; names are lower-case. */
 export function headersOfAnswer(raw: readonly string[]): string[] {
   const flat = raw.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
   let connection: string | null = null
@@ -163,8 +166,8 @@ export function headersOfAnswer(raw: readonly string[]): string[] {
 }
 
 /**
- * An engine's answer as a client may see it: nothing that speaks for the gateway, says who may read it (`cors` does)
- * or names the engine's host.
+ * Headers of a response for the client: without headers that only the gateway sets, CORS headers (`cors` sets them)
+ * and headers that name the engine's host.
  */
 export function headersForClient(answer: readonly string[]): string[] {
   const out: string[] = []
@@ -187,22 +190,21 @@ export function hasHeader(flat: readonly string[], name: string): boolean {
   return false
 }
 
-/** The first value of a header; null without one. */
+/** First value of a header. null without one. */
 export function headerOf(flat: readonly string[], name: string): string | null {
   for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) return flat[i + 1]!
   return null
 }
 
 /**
- * For `fetch` and `Response`, which make `Headers` of their own of it: others made before would only be copied.
- * workerd reads a
- * record in a third of the time that pairs take it.
+ * Argument for `fetch` and `Response`, which create their own `Headers` from it. workerd reads a record in a third of
+ * the time of a list of pairs.
  */
 export function headersInit(flat: readonly string[]): Record<string, string> | [string, string][] {
   const record: Record<string, string> = {}
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!
-    // Said twice, or what every object has (`__proto__`).
+    // Repeated names and names that every object has (`__proto__`) do not fit into a record.
     if (name in record) return pairsOf(flat)
     record[name] = flat[i + 1]!
   }

@@ -1,4 +1,4 @@
-/** A pool's books where its requests are: a call is a call, and what is said has been done when it returns. */
+/** Cluster port for pool state in this process: each call takes effect before it returns. */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { ClusterState, BookingHandle } from '../core/pool/pool-state.ts'
 import type {
@@ -14,7 +14,7 @@ import type { KvEventDelta } from '../core/kv-events/delta.ts'
 import type { RegistryCall } from '../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../ports.ts'
 
-/** A ClusterState behind the port, with no wire in between. */
+/** Calls a ClusterState directly. */
 export class LocalCluster implements Cluster {
   readonly #state: ClusterState
   readonly #now: () => number
@@ -79,7 +79,7 @@ export class LocalCluster implements Cluster {
   }
 }
 
-/** All that is said has been done when the call returns: one promise serves for every answer. */
+/** Resolved promise for all calls. */
 const done = Promise.resolve()
 
 class LocalLease implements Lease {

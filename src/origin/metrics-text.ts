@@ -1,9 +1,9 @@
-/** The few things a vLLM engine says about itself in its `/metrics` (Prometheus text format 0.0.4). */
+/** Reads the gauges that the gateway needs from an engine's `/metrics` (Prometheus text format 0.0.4). */
 import type { EngineStats } from '../core/contract/contract.ts'
 
 export interface ScrapedEngine {
   readonly stats: EngineStats
-  /** Put to sleep by `/sleep`: it answers its health check and lets requests hang. */
+  /** The engine sleeps (`/sleep`): its health check succeeds, and requests hang. */
   readonly asleep: boolean
 }
 
@@ -16,7 +16,7 @@ const READ: ReadonlySet<string> = new Set([
   'vllm:num_requests_running',
   'vllm:num_requests_waiting',
   'vllm:kv_cache_usage_perc',
-  // Before 0.9 it was called by the memory it is in.
+  // Name before vLLM 0.9.
   'vllm:gpu_cache_usage_perc',
   'vllm:cache_config_info',
   'vllm:engine_sleep_state',
@@ -24,8 +24,8 @@ const READ: ReadonlySet<string> = new Set([
 ])
 
 /**
- * null: the text names no queue, so it is not an engine's. Several data-parallel ranks behind one address count as one
- * engine.
+ * Reads an engine's metrics. null: the text has no queue gauge, so it is not from an engine. Data-parallel ranks
+ * behind one address count as one engine.
  */
 export function readEngineMetrics(text: string): ScrapedEngine | null {
   const samples = samplesOf(text, READ)
@@ -49,14 +49,14 @@ export function readEngineMetrics(text: string): ScrapedEngine | null {
   }
 }
 
-/** The samples of the families that are `wanted`, by name. Lines it cannot read are left out. */
+/** Returns the samples of the `wanted` families by name. Unreadable lines are ignored. */
 export function samplesOf(text: string, wanted: ReadonlySet<string>): Map<string, Sample[]> {
   const samples = new Map<string, Sample[]>()
   for (const line of text.split('\n')) {
     if (!line.startsWith('vllm:')) continue
     const end = line.search(/[{ ]/)
     const name = line.slice(0, end)
-    // Also leaves out `*_created`, which every counter carries along.
+    // Also ignores `*_created`, which accompanies every counter.
     if (end < 0 || !wanted.has(name)) continue
     const sample = sampleOf(line.slice(end))
     if (sample === null) continue
@@ -69,7 +69,7 @@ export function samplesOf(text: string, wanted: ReadonlySet<string>): Map<string
 
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?/y
 
-/** What follows the name: `{label="value",…} number`. null: not readable. */
+/** Parses the rest of a line after the name: `{label="value",…} number`. null: unreadable. */
 function sampleOf(rest: string): Sample | null {
   const labels = new Map<string, string>()
   let at = 0
@@ -95,8 +95,8 @@ function sum(samples: readonly Sample[]): number {
 }
 
 /**
- * Models that mix kinds of attention hold fewer tokens than their blocks would: where the engine counts tokens, that
- * is it.
+ * Models with several kinds of attention hold fewer tokens than their blocks suggest; an engine's own token count
+ * takes precedence.
  */
 function cacheBlocksOf(configs: readonly Sample[]): number | null {
   const blocks = configs
@@ -108,7 +108,7 @@ function cacheBlocksOf(configs: readonly Sample[]): number | null {
   return blocks.length === 0 ? null : blocks.reduce((total, count) => total + count, 0)
 }
 
-/** Each change of the set of adapters leaves a series behind; its value is the time, so the greatest is now. */
+/** Each change of the set of adapters leaves a series behind. Its value is the time, so the greatest is current. */
 function adaptersOf(samples: readonly Sample[]): EngineStats['adapters'] {
   if (samples.length === 0) return null
   const { labels } = samples.reduce((latest, sample) => (sample.value >= latest.value ? sample : latest))
@@ -120,7 +120,7 @@ function whole(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null
 }
 
-/** As Python prints it. */
+/** Parses a boolean in Python's spelling. */
 function flag(text: string | undefined): boolean | null {
   if (text === 'True' || text === 'true') return true
   return text === 'False' || text === 'false' ? false : null

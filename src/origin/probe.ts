@@ -1,4 +1,4 @@
-/** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
+/** Probes engines: `/health`, then `/metrics`, and `/is_paused` where it exists. */
 import {
   type EngineTarget,
   type Log,
@@ -13,19 +13,23 @@ import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
 
-/** A healthy engine answers in milliseconds even under full load: its HTTP server is a process of its own. */
+/**
+ * Time limit of a probe, ms. A healthy engine answers in milliseconds under full load too, because its HTTP server is
+ * a separate process.
+ */
 const CONNECT_MS = 2_000
 const ANSWER_MS = 5_000
-/** An engine in a long step says late whether it is paused; one that is has nothing else to do. */
+/** Time limit, ms, of `/is_paused`. An engine in a long step answers late; a paused engine is idle. */
 const PAUSED_MS = 1_000
 const HEALTH_BYTES = 64 * 1024
-/** A vLLM engine's metrics are about 100 KB; with many adapters more. */
+/** Limit of `/metrics`, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
 
 /**
- * Probes over the same pipe as requests: same keys, same bindings, same connections. Never rejects.
- * @param unpausable where it remembers the engines (by URL) that say nothing of pauses, until their next illness: a
- * restarted engine may be another one.
+ * Returns a function that probes an engine over the same connections as requests, with the same keys and bindings.
+ * Never rejects.
+ * @param unpausable set of engine URLs without `/is_paused`; cleared when an engine fails, because it may return as
+ * another one
  */
 export function engineProbe(origin: Origin, log: Log, unpausable = new Set<string>()): Probe {
   return async (target, now) => {
@@ -47,46 +51,43 @@ export function engineProbe(origin: Origin, log: Log, unpausable = new Set<strin
   }
 }
 
-/** An engine that failed its last probe is asked again this soon, so that it is back in use soon after it is back. */
+/** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
 const SICK_EVERY_MS = 1_000
-/** Rounds come by a timer: what is due within this is due. */
+/** Tolerance, ms, because rounds start by a timer. */
 const EARLY_MS = 50
 
 /**
- * Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up
- * everybody else.
+ * Probes that start in one turn. If a fleet is down, all refusals of a turn arrive together and would delay other
+ * work.
  */
 const AT_ONCE = 10
 
-/**
- * A gateway that does not say so many times in a row what it expects is given no requests: there may be nobody else,
- * and it may be well.
- */
+/** Consecutive rounds without a region digest after which a gateway gets no requests. */
 const MISSES = 3
 
 interface Probed {
-  /** Of `dueAt`. */
+  /** Key in `dueAt`. */
   readonly key: string
   readonly route: PoolRoute
   readonly target: EngineTarget
 }
 
 export interface FleetProbeOptions {
-  /** What other gateways expect is asked anew. */
+  /** Refreshes the digests of other gateways. */
   readonly digests: Pick<DigestCache, 'refresh'>
-  /** Of the one before it: under a new configuration, which every change of addresses is, only who is new is due. */
+  /** Times of the probe under the previous configuration, so that only new engines are due at once. */
   readonly dueAt?: Map<string, number>
 }
 
-/** Keeps the cluster objects told of their engines' health. Whoever owns a timer calls `round`. */
+/** Reports the health of engines to the cluster objects. The owner of a timer calls `round`. */
 export class FleetProbe {
   readonly #engines: readonly Probed[]
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
-  /** Gateway → questions in a row that it did not answer. */
+  /** Gateway → consecutive rounds without an answer. */
   readonly #missed = new Map<string, number>()
-  /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
+  /** Engine (by pool) → time of the next probe; Infinity during a probe. Absent: now. */
   readonly dueAt: Map<string, number>
 
   constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
@@ -101,7 +102,7 @@ export class FleetProbe {
     for (const key of dueAt.keys()) if (!keys.has(key)) dueAt.delete(key)
   }
 
-  /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
+  /** Probes the engines that are due: each once per `statsIntervalMs`, failed ones sooner. Never rejects. */
   async round(): Promise<void> {
     const asked: Promise<void>[] = []
     for (const engine of this.#takeDue()) {
@@ -111,13 +112,13 @@ export class FleetProbe {
     await Promise.all(asked)
   }
 
-  /** A request failed on this engine: what it is worth is to be known by the next round. */
+  /** Makes an engine due in the next round after a request failed on it. */
   suspect(route: PoolRoute, target: EngineTarget): void {
     const key = keyOf(route, target)
     if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
   }
 
-  /** Those that are due, and from now on being asked. */
+  /** Returns the due engines and marks them as being probed. */
   #takeDue(): readonly Probed[] {
     const soon = this.#ports.now() + EARLY_MS
     const due = this.#engines.filter(({ key }) => (this.dueAt.get(key) ?? 0) <= soon)
@@ -126,8 +127,8 @@ export class FleetProbe {
   }
 
   /**
-   * A gateway says of its engines what it expects of them; of itself, that it answers. Empty: it did not, which says
-   * nothing yet.
+   * Signals of one probe. A gateway reports its engines in its digest, and itself by answering. Empty: it did not
+   * answer, which is no signal yet.
    */
   async #signalsOf({ key, route, target }: Probed): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
@@ -147,18 +148,18 @@ export class FleetProbe {
       asleep: false,
       stats: null,
     }
-    // Its circuit may have opened for what it was away.
+    // Its circuit may have opened while it was unreachable, so it is reported as recovered.
     return answers && before > 0 ? [{ ...signal, healthy: false }, signal] : [signal]
   }
 
-  /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
+  /** Reports each result at once, so that a hanging engine does not delay the others. */
   async #ask(engine: Probed): Promise<void> {
     const { key, route } = engine
     const { cluster, pool } = route
     const startedAt = this.#ports.now()
     const signals = await this.#signalsOf(engine)
     const sick = signals.at(-1)?.healthy !== true
-    // It may be gone by now.
+    // The engine may have been removed.
     if (this.dueAt.has(key))
       this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
     if (signals.length === 0) return
@@ -174,9 +175,8 @@ const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string =>
   JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
 
 /**
- * What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves
- * nonetheless.
- * null: the gateway had no descriptor to ask with.
+ * Any response counts as healthy unless it reports a failure: an engine without the route, or behind a key, serves
+ * requests all the same. null: the gateway was out of file descriptors.
  */
 async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean | null> {
   try {
@@ -201,9 +201,8 @@ async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<S
 }
 
 /**
- * vLLM's development mode has `/pause`. A paused engine looks well in its health and its metrics and lets requests
- * hang;
- * only this tells. Elsewhere the route is missing, and is not asked for again.
+ * vLLM's development mode has `/pause`. A paused engine looks healthy in its health check and metrics, and requests
+ * hang; only `/is_paused` shows it. Engines without the route are not asked again.
  */
 async function isPaused(origin: Origin, target: EngineTarget, unpausable: Set<string>): Promise<boolean> {
   if (unpausable.has(target.url)) return false

@@ -1,7 +1,7 @@
-/** What a request went through before its first token, as the gateway saw it. */
+/** Stages of a request before its first token, as measured by the gateway. */
 import type { Stage, StageTimes } from '../core/contract/contract.ts'
 
-/** In the order a request goes through them. */
+/** In chronological order. */
 const ORDER: readonly Stage[] = [
   'edge',
   'tokens',
@@ -18,10 +18,10 @@ const ORDER: readonly Stage[] = [
   'ttft',
 ]
 
-/** Collects durations in milliseconds; one said twice is summed, since retries pass the same stage again. */
+/** Collects durations in milliseconds. Durations of one stage are added, because retries repeat stages. */
 export class StageTimer {
   #times: Partial<Record<Stage, number>>
-  /** What was given away: it is not changed any more. */
+  /** Snapshot that was handed out; it does not change any more. */
   #taken: StageTimes | null
 
   constructor(known: StageTimes) {
@@ -46,7 +46,7 @@ export class StageTimer {
   }
 }
 
-/** As a `Server-Timing` header (W3C Server Timing). */
+/** Formats stages as a `Server-Timing` header (W3C Server Timing). */
 export function serverTiming(stages: StageTimes): string {
   let text = ''
   for (const stage of ORDER) {

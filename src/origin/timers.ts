@@ -3,8 +3,8 @@ import type { Timers } from '../ports.ts'
 /** Timers of one request, without a timer per chunk. */
 
 /**
- * Fires when nothing was heard for `limitMs` while listening. Hearing something only writes down the time;
- * the one timer looks at it when it goes off and sleeps on.
+ * Fires after `limitMs` without activity while it runs. Activity only records the time; the single timer checks it
+ * when it fires, and waits for the rest.
  */
 export class IdleTimer {
   readonly #now: () => number
@@ -21,7 +21,7 @@ export class IdleTimer {
     this.#onSilence = onSilence
   }
 
-  /** From now on silence counts. */
+  /** Starts to measure. */
   listen(): void {
     if (this.#stopped || this.#limitMs <= 0) return
     this.#since = this.#now()
@@ -29,7 +29,7 @@ export class IdleTimer {
     this.#timer ??= setTimeout(() => this.#wake(), this.#limitMs)
   }
 
-  /** Something came, or nobody waits for it. */
+  /** Records activity, or the end of the wait. */
   heard(): void {
     this.#listening = false
   }
@@ -44,13 +44,13 @@ export class IdleTimer {
     this.#timer = null
     if (!this.#listening || this.#stopped) return
     const leftMs = this.#limitMs - (this.#now() - this.#since)
-    // Clocks that move only with I/O may lag: a millisecond of grace keeps the timer from spinning.
+    // Clocks that advance only with I/O may lag; one millisecond of tolerance keeps the timer from spinning.
     if (leftMs > 1) this.#timer = setTimeout(() => this.#wake(), leftMs)
     else this.#onSilence()
   }
 }
 
-/** Alarms where the platform has no better ones: a timer of the runtime each. */
+/** Timers of the runtime, for platforms without better ones. */
 export const defaultTimers: Timers = {
   set(delayMs, ring) {
     const timer = setTimeout(ring, delayMs)

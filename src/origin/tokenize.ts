@@ -1,4 +1,4 @@
-/** Token ids from an engine's own `/tokenize`, for pools without a vocabulary: exact, at the price of a round trip. */
+/** Token ids from an engine's `/tokenize`, for pools without a vocabulary: exact, at the cost of a round trip. */
 import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatPrompt } from '../core/tokens/chat.ts'
 import type { PromptProfile, PromptAnalyzer, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
@@ -9,9 +9,9 @@ import { Breaker } from './breaker.ts'
 
 export interface TokenizeCall {
   readonly target: EngineTarget
-  /** Name the engine serves the model under. */
+  /** Name under which the engine serves the model. */
   readonly model: string
-  /** The deadline: one for this and for a cache lookup that follows. */
+  /** Deadline of this call and the cache lookup that follows. */
   readonly signal: AbortSignal
   readonly budgetMs: number
 }
@@ -19,29 +19,29 @@ export interface TokenizeCall {
 export interface EngineTokenizerOptions {
   readonly origin: Origin
   readonly now: () => number
-  /** Bound of the cache of ids; 8 MB when absent. */
+  /** Limit of the cache of ids, bytes. Default: 8 MB. */
   readonly cacheBytes?: number
 }
 
 const CACHE_BYTES = 8 * 1024 * 1024
 const ANSWER_BYTES = 16 * 1024 * 1024
-/** More texts in one request are measured in bytes: each would be a call. */
+/** Most texts of one request, since each is a call. Requests with more are measured in bytes. */
 const MOST_TEXTS = 4
-/** Pause for an engine without such an endpoint. */
+/** Pause, ms, of an engine without the endpoint. */
 const MISSING_MS = 600_000
-/** On Workers a question dies with the request that asked it, and never ends: nobody joins it after this long. */
+/** Time, ms, after which other requests do not join a call. On Workers a call ends with the request that started it. */
 const LOST_AFTER_MS = 1_000
 
 /**
- * Asks engines for ids and remembers the answers, per text and per conversation. (An engine applies its template to
- * whole conversations, so one message alone has no ids.) Equal questions at the same time are one call.
+ * Fetches token ids from engines and caches them per text and per conversation (an engine applies its template to a
+ * whole conversation, so a single message has no ids). Equal concurrent calls are joined.
  */
 export class EngineTokenizer {
   readonly #options: EngineTokenizerOptions
   readonly #known: SegmentCache
   readonly #asked = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
   readonly #breakers = new Map<string, Breaker>()
-  /** Engine without the endpoint → when it may be asked again. */
+  /** Engine without the endpoint → end of its pause. */
   readonly #missingUntil = new Map<string, number>()
 
   constructor(options: EngineTokenizerOptions) {
@@ -49,7 +49,7 @@ export class EngineTokenizer {
     this.#known = new SegmentCache(options.cacheBytes ?? CACHE_BYTES)
   }
 
-  /** Ids of each prompt, or null where they cannot be had within the deadline. Never rejects. */
+  /** Ids of each prompt. null: not available within the deadline. Never rejects. */
   async ids(prompt: Prompt, call: TokenizeCall): Promise<readonly Uint32Array[] | null> {
     const bodies = questions(prompt, call.model)
     if (bodies === null) return null
@@ -112,7 +112,7 @@ export class EngineTokenizer {
   #refused(target: EngineTarget, status: number): void {
     const now = this.#options.now()
     if ([404, 405, 501].includes(status)) this.#missingUntil.set(target.id, now + MISSING_MS)
-    // 400: this prompt is refused; others may pass.
+    // 400: the engine rejects this prompt; others may succeed.
     else if (status !== 400) this.#breaker(target).failed(now)
   }
 
@@ -126,11 +126,14 @@ export class EngineTokenizer {
 export interface Measured {
   readonly meter: PromptAnalyzer
   readonly request: PromptRequest
-  /** What the meter made of it alone. */
+  /** The gateway's own measure. */
   readonly own: PromptProfile
 }
 
-/** The engine's ids in place of a measure in bytes, where the deadline allows; else the meter's own. Never rejects. */
+/**
+ * Measures by an engine's ids if they arrive within the deadline; else returns the gateway's own measure. Never
+ * rejects.
+ */
 export async function measureByEngine(
   { meter, request, own }: Measured,
   tokenizer: EngineTokenizer,
@@ -141,7 +144,7 @@ export async function measureByEngine(
   return lists === null ? own : { ...meter.measureIds(request, lists, 'engine'), stages: own.stages }
 }
 
-/** What to POST for each prompt; null: an engine could not tell. */
+/** Bodies of the calls, one per prompt. null: `/tokenize` cannot express the prompt. */
 function questions(prompt: Prompt, model: string): readonly string[] | null {
   try {
     if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate)
@@ -188,7 +191,7 @@ function keyOf(body: string): number {
   return (state.hi & 0x1fffff) * 2 ** 32 + state.lo
 }
 
-/** null: not the answer of a `/tokenize`. */
+/** Reads the ids. null: not a `/tokenize` response. */
 function idsOf(bytes: Uint8Array): Uint32Array | null {
   const answer = JSON.parse(new TextDecoder().decode(bytes)) as { tokens?: unknown } | null
   const tokens = answer?.tokens

@@ -1,38 +1,35 @@
 /**
- * `via` (RFC 9110, 7.6.3): what this deployment is called on the requests it forwards, so that it knows one that comes
- * back.
- * `cdn-loop` (RFC 8586) is for CDNs: theirs pass, and we are none.
+ * `via` (RFC 9110, section 7.6.3): the name of this deployment on forwarded requests, so that it recognizes its own.
+ * `cdn-loop` (RFC 8586) is for CDNs and passes unchanged.
  */
 import type { ClusterConfig } from '../config.ts'
 import { hashText } from '../core/routing/rendezvous.ts'
 import { Failure } from '../failure.ts'
 
-/** A longer one is left out: some thirty gateways fit, and a loop of fewer is still found, a round later. */
+/**
+ * Limit of `via`, bytes. Longer ones are dropped: about thirty gateways fit, and a shorter loop is found one round
+ * later.
+ */
 const LONGEST = 1_000
 const VERSION = '1.1 '
 
-/**
- * What the name is made of. A list of what is told, not of what is kept: a secret that is added some day stays out of
- * it.
- */
+/** Fields that the name is derived from. An allow-list, so that a secret added later stays out. */
 const TOLD = ['id', 'region', 'pools', 'model', 'engines', 'url', 'binding']
 
 /**
- * The same for all who run one document, replicas and isolates, and another for one whose engines are others: an edge
- * before
- * regional gateways. Of the clusters as they are written, since what is found by name comes and goes, and differs for
- * a moment
- * from one replica to the next. A loop through several names ends at the first that comes twice.
+ * Name of a deployment: equal for all replicas and isolates with the same document, different for other engines (an
+ * edge before regional gateways). It uses the clusters as written, because discovered addresses change and differ
+ * between replicas for a moment. A loop through several names ends at the first that occurs twice.
  */
 export const viaOf = (clusters: readonly ClusterConfig[]): string =>
   `${VERSION}firstlight-${hashText(JSON.stringify(clusters, TOLD)).toString(16).padStart(8, '0')}`
 
-/** Innermost ones. */
+/** Innermost comments. */
 const COMMENT = /\([^()]*\)/g
 
 /**
- * Is `own` among those a request has passed? Comments name nobody, and one that never closes is none: it would hide
- * what was written behind it.
+ * Returns whether `own` is in `via`. Comments are removed first; an unclosed comment does not count as one, since it
+ * would hide what follows.
  */
 export function hasPassed(via: string | null, own: string): boolean {
   if (via === null) return false
@@ -46,7 +43,7 @@ export function hasPassed(via: string | null, own: string): boolean {
 export const withVia = (before: string | null, own: string): string =>
   before && before.length <= LONGEST ? `${before}, ${own}` : own
 
-/** Does a `via` that ends in our own name another gateway of this kind? */
+/** Returns whether a `via` that ends in our own name names another gateway. */
 export const passedOthers = (via: string | null): boolean => via !== null && /firstlight-.*,/i.test(via)
 
 export const loopFailure = (): Failure =>

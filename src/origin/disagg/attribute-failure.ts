@@ -1,17 +1,20 @@
-/** Who is to blame when an engine fails on what another was to hand it: that one may have died, with all it held. */
+/**
+ * Finds the engine at fault when a decode engine fails: the prefill engine it was to fetch KV data from may be down.
+ */
 import type { AttemptFailure } from '../../core/contract/contract.ts'
 import { OriginError, type EngineTarget } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
 
-/** A healthy engine says so in milliseconds, under full load too. The client waits for it. */
+/**
+ * Time limit, ms, of the health check; the client waits for it. A healthy engine answers in milliseconds under full
+ * load.
+ */
 const ANSWER_MS = 1_000
 
 /**
- * The failure of a last leg, or that of the engine it was to fetch from, where that one is gone: a decode engine that
- * gets
- * nothing from there answers 500 (vLLM with NIXL) and is well. Without this a prefill engine's death opens the
- * circuits of
- * all that were to fetch from it. Never rejects.
+ * Returns the failure of a final leg, or that of the prefill engine if that one is down: a decode engine that cannot
+ * fetch KV data answers 500 (vLLM with NIXL) and is healthy. Otherwise the failure of one prefill engine would open
+ * the circuits of all decode engines. Never rejects.
  */
 export async function attributeFailure(
   attempt: AttemptContext,
@@ -37,7 +40,7 @@ export async function attributeFailure(
       ? failed
       : gone(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
   } catch (error) {
-    // One that is late may just be busy; and a client may have left meanwhile.
+    // A late engine may only be busy, and the client may have disconnected.
     const isGone = error instanceof OriginError && !inconclusive.has(error.failure)
     return isGone ? gone(attempt, { engine: holder, failure: error.failure, status: null }) : failed
   }

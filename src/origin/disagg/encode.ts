@@ -1,6 +1,6 @@
 /**
- * The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when
- * the prefill asks for it.
+ * Encode stage, before the prefill: sends each image, audio and video to an encode engine, so that its embedding is
+ * ready when the prefill engine needs it.
  */
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports.ts'
@@ -9,23 +9,22 @@ import type { Exchange, PoolRoute } from '../exchange.ts'
 import { callLeg, type LegOutcome } from './legs.ts'
 import { chainText } from '../../core/tokens/block-hash.ts'
 
-/* Images, sounds and videos of a request, one by one, as an encode engine takes them. */
+/* Images, audio and videos of a request as separate items. */
 
 type Json = Readonly<Record<string, unknown>>
 
 export interface EncodeItem {
   /** A content part of a chat message. */
   readonly part: Json
-  /** Of its content: equal items have equal keys. */
+  /** Hash of the content: equal items have equal keys. */
   readonly key: string
 }
 
-/** Parts of chats that an encoder reads, by the field that holds their content. */
+/** Content parts that an encoder reads, by the field with their content. */
 const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
 
 /**
- * In the order of the request; an item that stands there twice is one. Never throws: what is no item is left to the
- * engine.
+ * Returns the items in the order of the request, without duplicates. Never throws: the engine reports malformed parts.
  */
 export function itemsOf(json: Json): readonly EncodeItem[] {
   const found = new Map<string, EncodeItem>()
@@ -45,20 +44,20 @@ export function itemsOf(json: Json): readonly EncodeItem[] {
   return [...found.values()]
 }
 
-/** null: text, or nothing an encoder reads. */
+/** null: text, or a part that no encoder reads. */
 function chatPart(given: unknown): Json | null {
   if (typeof given !== 'object' || given === null) return null
   const part = given as Json
   const { type } = part
   if (typeof type !== 'string') return null
   if (CHAT_PARTS.has(type)) return part[type] === undefined ? null : part
-  // The Responses API gives the address itself.
+  // The Responses API has the URL itself in this field.
   if (type === 'input_image' && typeof part['image_url'] === 'string')
     return { type: 'image_url', image_url: { url: part['image_url'] } }
   return null
 }
 
-/** null: nested too deep to be written down, so no encoder could be asked for it either. */
+/** null: nested too deeply for JSON text, so it cannot be sent to an encoder either. */
 function keyOf(part: Json): string | null {
   const state = { lo: 0x2c1b3c6d, hi: 0x297a2d39 }
   try {
@@ -69,7 +68,7 @@ function keyOf(part: Json): string | null {
   return (state.hi >>> 0).toString(16).padStart(8, '0') + (state.lo >>> 0).toString(16).padStart(8, '0')
 }
 
-/** Items an encoder is believed to hold, and which: bounded, least recently used goes first. */
+/** Items that each encoder probably holds. Bounded; the least recently used item is dropped first. */
 export class EncodedItems {
   readonly #engineOf: BoundedMap<string, string>
 
@@ -88,7 +87,7 @@ export class EncodedItems {
     this.#engineOf.set(key, engine)
   }
 
-  /** The engine failed: what it held is not counted on. */
+  /** Drops the items of an engine that failed. */
   forget(engine: string): void {
     for (const [key, holder] of this.#engineOf) if (holder === engine) this.#engineOf.delete(key)
   }
@@ -106,13 +105,13 @@ function encodedOf(route: PoolRoute): EncodedItems {
   return encoded
 }
 
-/** Items that no encoder is believed to hold. */
+/** Items that no encoder holds. */
 function missing({ json }: Exchange, route: PoolRoute): readonly EncodeItem[] {
   const encoded = encodedOf(route)
   return json === undefined ? [] : itemsOf(json).filter(({ key }) => !encoded.has(key))
 }
 
-/** How many items an encode stage would have to encode; 0 where the pool has no encoders. */
+/** Number of items that an encode stage would encode. 0 if the pool has no encoders. */
 export function itemsToEncode(exchange: Exchange, route: PoolRoute): number {
   return route.pool.engines.some(({ role }) => role === 'encode') ? missing(exchange, route).length : 0
 }
@@ -120,8 +119,8 @@ export function itemsToEncode(exchange: Exchange, route: PoolRoute): number {
 type Broken = Exclude<LegOutcome, { readonly answer: unknown }>
 
 /**
- * One request an item, some at a time. null: all is encoded; else the first thing that went wrong, and the rest is
- * called off.
+ * Sends one request per item, several at a time. null: all items are encoded. Otherwise the first failure; the
+ * remaining requests are aborted.
  */
 export async function encodeStage(attempt: AttemptContext, encoders: readonly string[]): Promise<Broken | null> {
   const { exchange, ports, placed, stages } = attempt
@@ -142,7 +141,7 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
       underWay.add(own)
       const leg = await encode(attempt, { item: items[at]!, at, target, signal: own.signal })
       underWay.delete(own)
-      // A refusal is still to be read: it ends with the client.
+      // The body of an error response is still to be read, and ends with the client.
       if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', left)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
       else if (first.broken === null) {
@@ -155,7 +154,7 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
   const ends = await Promise.allSettled(lanes)
   stages.add('encode', ports.now() - startedAt)
   const { broken } = first
-  // What was called off by us is no failure; the client's leaving, or a bug, is told as it is.
+  // Requests that the stage aborted itself are no failures. A client disconnect or a defect is thrown as it is.
   const thrown = ends.find((end) => end.status === 'rejected')
   if (thrown !== undefined && (broken === null || exchange.signal.aborted)) throw thrown.reason
   if (broken === null) placed.booking.legDone('encode', stages.snapshot())
@@ -171,8 +170,8 @@ interface Work {
 }
 
 /**
- * As vLLM's `disagg_epd_proxy.py` asks: a chat of the item alone, one token, under an id of its own that names its
- * parent.
+ * Sends the request of vLLM's `disagg_epd_proxy.py`: a chat with the item alone, one token, and an id derived from the
+ * request's id.
  */
 function encode(attempt: AttemptContext, { item, at, target, signal }: Work): Promise<LegOutcome> {
   const { exchange, placed } = attempt

@@ -1,19 +1,19 @@
 /**
- * Puts a first token that was made elsewhere in front of a completion, and makes a chat's answer of it where that was
- * asked for.
+ * Puts a first token from the prefill engine in front of a completion, and converts the completion to a chat response
+ * if the client asked for a chat.
  */
 import type { AnswerTransform } from '../relay/transform.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** For one answer: the token is told once. */
+/** Creates the transform of one response: the token is sent once. */
 export function changeOf(path: string, firstText: string): AnswerTransform {
   const chat = path.startsWith('/v1/chat/completions')
   let told = false
   return {
     event(payload) {
       const record = recordOf(payload)
-      // The end, an error, or nothing of ours.
+      // The end, an error, or an unknown record.
       if (record === null) return [payload]
       const opening = told ? [] : (chat ? chatOpening : completionOpening)(record, firstText)
       told = true
@@ -41,7 +41,7 @@ function recordOf(payload: string): Json | null {
 
 const choicesOf = ({ choices }: Json): readonly Json[] => choices as Json[]
 
-/** The decode leg's prompt held the first token: it is output. */
+/** The prompt of the decode leg contained the first token, which is output. */
 function usageOf({ usage }: Json): Json {
   if (typeof usage !== 'object' || usage === null) return usage === undefined ? {} : { usage }
   const counts = usage as Json
@@ -95,7 +95,7 @@ function chatChunk(record: Json): Json {
   return { ...record, id: chatId(record['id']), object: 'chat.completion.chunk', choices, ...usageOf(record) }
 }
 
-/** As vLLM begins a chat: the role with no text, then the first token. */
+/** Starts a chat as vLLM does: the role without text, then the first token. */
 function chatOpening({ id, created, model }: Json, text: string): Json[] {
   const base = { id: chatId(id), object: 'chat.completion.chunk', created, model }
   return [
@@ -117,7 +117,7 @@ function completionAnswer(answer: Json, first: string): Json {
   return { ...answer, choices, ...usageOf(answer) }
 }
 
-/** Field for field what vLLM's chat endpoint answers, in its order. */
+/** Builds vLLM's chat response, with the same fields in the same order. */
 function chatAnswer(answer: Json, first: string): Json {
   const {
     id,

@@ -1,4 +1,4 @@
-/** One leg of a split request: a question to an engine whose whole answer the gateway reads itself. */
+/** One preparatory leg of a split request: a call whose whole response the gateway reads. */
 import { isJsonObject } from '../../core/json.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import { OriginError, type EngineTarget, type AbortSignalLike, type OriginAnswer } from '../../ports.ts'
@@ -6,27 +6,27 @@ import { classifyStatus, type AttemptFailed, type AttemptContext } from '../clas
 import { UsageScanner } from '../relay/usage.ts'
 import type { AnswerTransform } from '../relay/transform.ts'
 
-/** The request whose answer is the client's. */
+/** The request whose response goes to the client. */
 export interface FinalLeg {
   readonly target: EngineTarget
   readonly path: string
   readonly body: readonly Uint8Array[] | null
-  /** What happened on the way, for the decision header. */
+  /** Entries of the decision header. */
   readonly notes: readonly string[]
-  /** How the answer differs from the one the client asked for; null: not at all. */
+  /** Transform from the engine's response to the client's. null: none is needed. */
   readonly change: AnswerTransform | null
-  /** Who holds what the engine is to fetch; absent: it fetches nothing. */
+  /** Engine from which KV data is fetched. Absent: none. */
   readonly holder?: EngineTarget
 }
 
-/** What the legs before it came to. */
+/** Result of the preparatory legs. */
 export type LegResult =
   | { readonly last: FinalLeg }
-  /** An engine's own word to the client, before the answer. */
+  /** The engine's own error response, which goes to the client. */
   | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
   | { readonly failed: AttemptFailed }
 
-/** The client's request to one engine that does all of it. */
+/** The client's request to a single engine. */
 export function wholeLeg({ exchange, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
   return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route), notes, change: null }
 }
@@ -35,7 +35,7 @@ export interface LegCall {
   readonly target: EngineTarget
   readonly path: string
   readonly body: readonly Uint8Array[]
-  /** From dispatch to the last byte of the answer. */
+  /** Time limit, ms, from dispatch to the last byte of the response. */
   readonly limitMs: number
   /** Absent: the exchange's. */
   readonly headers?: readonly string[]
@@ -44,25 +44,25 @@ export interface LegCall {
 }
 
 export interface LegAnswer {
-  /** The answer, parsed: a JSON object. */
+  /** The parsed response. */
   readonly json: Readonly<Record<string, unknown>>
-  /** What the engine counted; null: it did not say. */
+  /** Token counts of the engine. null: not reported. */
   readonly usage: Usage | null
 }
 
 /**
- * What came of a leg: its answer; or the engine's own word to the client (4xx: the request is at fault, no other engine
- * would say otherwise); or why another engine should try.
+ * Result of a leg: its response; the engine's error for the client (4xx: the request is at fault, any other engine
+ * would answer the same); or the reason why another engine may try.
  */
 export type LegOutcome =
   | { readonly answer: LegAnswer }
   | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
   | { readonly failed: AttemptFailed }
 
-/** Block ids of a very long prompt, with room for a backend that sends its whole state. */
+/** Limit of a leg's response, bytes: block ids of a very long prompt, or the whole state from some backends. */
 const ANSWER_BYTES = 32 * 1024 * 1024
 
-/** Never streams. Rejects only with what is nobody's failure: the client is gone, or the signal that was given. */
+/** Calls a leg, without a stream. Rejects only if the client disconnects or `signal` is aborted. */
 export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<LegOutcome> {
   const { exchange, ports, placed } = attempt
   let answer: OriginAnswer | null = null

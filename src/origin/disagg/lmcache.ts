@@ -1,7 +1,6 @@
 /**
  * LMCache's prefill/decode protocol (`disagg_proxy_server.py`, production-stack#890): the prefill engine pushes its KV
- * cache
- * to the decode engine that the request names, and its first token is part of the answer. Both legs are completions of
+ * cache to the decode engine that the request names, and returns the first token. Both legs are completions of token
  * ids.
  */
 import type { LmcacheReceiver } from '../../config.ts'
@@ -13,7 +12,7 @@ import { changeOf } from './first-token.ts'
 import { callLeg, type LegOutcome, wholeLeg, type LegResult } from './legs.ts'
 
 /**
- * Mean the same on `/v1/completions` and change nothing of where an answer is cut: carried to both legs as they are.
+ * Fields with the same meaning on `/v1/completions`, and without effect on where a response ends: copied to both legs.
  */
 const CARRIED: ReadonlySet<string> = new Set([
   'model',
@@ -36,7 +35,7 @@ const CARRIED: ReadonlySet<string> = new Set([
   'cache_salt',
 ])
 
-/** Read by the connector itself, or without effect on the legs. */
+/** Fields that the connector reads itself, or that have no effect on the legs. */
 const UNDERSTOOD: ReadonlySet<string> = new Set([
   'prompt',
   'messages',
@@ -59,7 +58,7 @@ const UNDERSTOOD: ReadonlySet<string> = new Set([
   'ec_transfer_params',
 ])
 
-/** Harmless with these values, and a reason to serve whole with any other. */
+/** Fields that are harmless with these values. With other values the request is not split. */
 const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   n: (value) => value === 1,
   best_of: (value) => value === 1,
@@ -67,22 +66,22 @@ const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   use_beam_search: (value) => value === false,
   logprobs: (value) => value === false,
   top_logprobs: (value) => value === 0,
-  // Counted over the output alone, of which the decode leg would miss the first token.
+  // Counts output only, and the decode leg would miss the first token.
   presence_penalty: (value) => value === 0,
   frequency_penalty: (value) => value === 0,
-  // May begin in the first token and end in the next.
+  // May start in the first token and end in the next.
   stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),
   tools: (value) => Array.isArray(value) && value.length === 0,
   tool_choice: (value) => value === 'none',
   response_format: (value) => typeof value === 'object' && value !== null && (value as Json)['type'] === 'text',
 }
 
-/** vLLM's default on `/v1/completions`, as OpenAI's. */
+/** vLLM's and OpenAI's default on `/v1/completions`. */
 const COMPLETION_TOKENS = 16
 
 /**
- * Why it goes whole; null: it can be split. What is not known to survive the conversion is not converted.
- * @param chat may chats be split?
+ * Returns why a request cannot be split. null: it can. Unknown fields count as a reason.
+ * @param chat chats can be split
  */
 export function unsplittableByLmcache(path: string, json: Json, chat: boolean): string | null {
   const chats = path.startsWith('/v1/chat/completions')
@@ -102,7 +101,7 @@ export function unsplittableByLmcache(path: string, json: Json, chat: boolean): 
   return limit !== null && limit < 2 ? 'it asks for one token' : null
 }
 
-/** The client's limit of the answer in tokens; null: none. */
+/** Limit of the response in tokens. null: none. */
 export function tokenLimit(path: string, json: Json): number | null {
   const { max_tokens: most, max_completion_tokens: mostCompletion } = json
   if (path.startsWith('/v1/completions'))
@@ -110,12 +109,12 @@ export function tokenLimit(path: string, json: Json): number | null {
   return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
 }
 
-/** What both legs carry of the client's request. */
+/** Fields of the client's request that both legs get. */
 export function carriedFields(json: Json): Json {
   return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
 }
 
-/** A reasoning parser tells thoughts from answers, and only chats have one. */
+/** A reasoning parser separates reasoning from content, and only chats have one. */
 function thinks(kwargs: unknown): boolean {
   return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
 }
@@ -134,9 +133,9 @@ interface Split {
   readonly attempt: AttemptContext
   readonly prefill: EngineTarget
   readonly receiver: LmcacheReceiver
-  /** The client's body with the door's edits: the engines' model name, the tenant's salt. */
+  /** The client's body with the gateway's edits: the engine's model name and the tenant's cache salt. */
   readonly json: Json
-  /** Names this hand-over, and no other attempt's. */
+  /** Unique id of this transfer and attempt. */
   readonly transferId: string
 }
 
@@ -153,8 +152,8 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   const receiver = placed.route.pool.split.lmcache.receivers[placed.engine.id]
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
   const json = edited(attempt)
-  // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no
-  // salt; the bytes are right.
+  // V8 may misread a name here that `readJson` read correctly. A leg would then have another model or no salt; the
+  // bytes are correct.
   if (hasBackslashKey(json)) return { last: wholeLeg(attempt, ['handover=misread']) }
   const split: Split = { attempt, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
@@ -170,7 +169,7 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   if (!('answer' in leg)) return leg
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const first = firstTokenOf(leg.answer.json)
-  // The cache is there: the decode engine says the same by itself.
+  // The KV cache has arrived: the decode engine generates the same token itself.
   if (typeof first === 'string') return { last: wholeLeg(attempt, [`handover=${first}`]) }
   if (!(await arrived(split))) return { last: wholeLeg(attempt, ['handover=late']) }
   const body = bodyOf(decodeBody(split, [...ids, first.id]))
@@ -188,13 +187,13 @@ function edited({ exchange, placed }: AttemptContext): Json {
 
 const bodyOf = (json: Json): readonly Uint8Array[] => [encoder.encode(JSON.stringify(json))]
 
-/** Ids of the prompt, from the client or by the prefill engine's own template. */
+/** Token ids of the prompt, from the client or from the prefill engine's template. */
 async function promptIds({
   attempt,
   prefill,
   json,
 }: Split): Promise<readonly number[] | Exclude<LegOutcome, { answer: unknown }>> {
-  // One prompt may stand in a list of its own.
+  // A single prompt may be in a list.
   const { prompt: given } = json
   const prompt: unknown = Array.isArray(given) && typeof given[0] !== 'number' ? given[0] : given
   if (Array.isArray(prompt)) return prompt as number[]
@@ -223,7 +222,7 @@ async function promptIds({
 }
 
 function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readonly number[]): Json {
-  // The first token is the client's, so the wish that it be no end of sequence holds for it.
+  // The first token counts towards `min_tokens`, so it must not be an end of sequence either.
   const least = typeof json['min_tokens'] === 'number' && json['min_tokens'] > 0 ? { min_tokens: 1 } : {}
   const spec = {
     req_id: transferId,
@@ -247,8 +246,8 @@ function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readon
 }
 
 /**
- * One token less than the client asked for: that one is made. `null` says what absence says of a chat: up to the
- * context's end.
+ * Body of the decode leg: one token less than requested, because the first one exists. A chat without a limit gets
+ * `null`, which means up to the context's end.
  */
 function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
   const limit = tokenLimit(attempt.exchange.path, json)
@@ -259,7 +258,7 @@ function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
   return { ...carriedFields(json), prompt, max_tokens: limit === null ? null : limit - 1, ...least, ...stream }
 }
 
-/** Why there is none to go on from, in a word, where there is none. */
+/** First token of the prefill response, or why the decode leg cannot start from it. */
 function firstTokenOf(answer: Json): FirstToken | 'none' | 'final' | 'partial' {
   const params = answer['kv_transfer_params'] as Json | null | undefined
   const id = params?.['first_tok']
@@ -267,11 +266,11 @@ function firstTokenOf(answer: Json): FirstToken | 'none' | 'final' | 'partial' {
   const text = choice?.['text']
   if (!Number.isInteger(id) || typeof text !== 'string') return 'none'
   if (choice?.['finish_reason'] !== 'length') return 'final'
-  // Bytes of a character whose rest is in the next token: only one engine that has both can print it.
+  // Incomplete bytes of a character: only an engine with both tokens can decode them.
   return text === '' || text.includes('\uFFFD') ? 'partial' : { id: id as number, text }
 }
 
-/** Asks the bridge whether every rank's cache is there; true without a bridge. */
+/** Asks the bridge whether the cache of every rank has arrived. true without a bridge. */
 async function arrived({ attempt, receiver, transferId }: Split): Promise<boolean> {
   const { exchange, ports, placed, stages } = attempt
   const { readyUrl, readyMs } = placed.route.pool.split.lmcache

@@ -1,8 +1,11 @@
-/** vLLM's NixlConnector in pull mode: the prefill's answer names its blocks, the decode engine fetches them. */
+/** vLLM's NixlConnector in pull mode: the prefill response names its blocks, and the decode engine fetches them. */
 import { hostOf } from '../../url.ts'
 import type { EngineTarget } from '../../ports.ts'
 
-/** Asks a prefill engine to hold its blocks. All six are said: older versions look some up without a default. */
+/**
+ * Asks a prefill engine to keep its blocks. All six fields are set, because older versions read some without a
+ * default.
+ */
 export const REMOTE_DECODE_PARAMS = JSON.stringify({
   do_remote_decode: true,
   do_remote_prefill: false,
@@ -14,13 +17,13 @@ export const REMOTE_DECODE_PARAMS = JSON.stringify({
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Without these a NIXL engine that is asked to fetch ends its process (vllm 0.32, `pull_scheduler.py`). */
+/** Without these fields the process of a NIXL engine ends when it fetches (vLLM 0.32, `pull_scheduler.py`). */
 const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
 
 /**
- * The parameters for the decode leg as JSON text, as the prefill engine gave them but for a host that cannot be
- * reached;
- * null: it holds nothing (an older engine, another connector), and the decode engine computes the prompt itself.
+ * Parameters of the decode leg as JSON text, as the prefill engine returned them, except for an unreachable host.
+ * null: the prefill engine holds no blocks (an older version, another connector), so the decode engine computes the
+ * prompt.
  */
 export function decodeParams(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {
   const params = answer['kv_transfer_params']
@@ -37,18 +40,18 @@ export function decodeParams(answer: Json, prefill: EngineTarget, decode: Engine
   return JSON.stringify(host === null ? fields : { ...fields, remote_host: host })
 }
 
-/** No block, in whatever group: the decode engine's process would end over that too. */
+/** No blocks in any group, which would also end the decode engine's process. */
 const isEmpty = (blocks: unknown): boolean =>
   Array.isArray(blocks) && blocks.every((group) => Array.isArray(group) && group.length === 0)
 
 const UNSPECIFIED: ReadonlySet<unknown> = new Set([undefined, null, '', '0.0.0.0', '::', '[::]'])
 
-/** The host to put in place of what the engine said; null: leave it. Only what cannot be right is replaced. */
+/** Replacement for the host that the engine reported; null: keep it. Only an impossible host is replaced. */
 function hostFor(said: unknown, prefill: EngineTarget, decode: EngineTarget): string | null {
   const own = hostOf(prefill.url)
   if (UNSPECIFIED.has(said)) return own
   if (typeof said !== 'string' || !isLoopback(said)) return null
-  // A loopback address is right between two engines of one host.
+  // A loopback address is valid between two engines of one host.
   return own === hostOf(decode.url) || isLoopback(own) ? null : own
 }
 

@@ -1,6 +1,6 @@
 /**
- * Prefill on one engine, then the client's own request with what the prefill engine handed over (connectors `nixl` and
- * `response`).
+ * Runs the prefill leg, then gives the client's request the parameters that the prefill engine returned (connectors
+ * `nixl` and `response`).
  */
 import type { EngineTarget } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
@@ -12,10 +12,10 @@ import { lmcacheLeg } from './lmcache.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Limits of the answer's length, as the endpoints call them. Where one is absent its default may be long. */
+/** Limits of the response length on each endpoint. The default of an absent one may be large. */
 const LIMITS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
 
-/** Cost time or contradict one token, and change nothing of the prompt. */
+/** Fields that cost time or contradict a single token, and do not change the prompt. */
 const DROPPED = [
   'stream_options',
   'min_tokens',
@@ -30,9 +30,8 @@ const DROPPED = [
 ] as const
 
 /**
- * What a prefill leg has otherwise than the client's request: one token, in one piece, and nothing that delays it.
- * Whatever
- * makes the prompt (messages, tools, template arguments, salt) stays, or the decode engine would be given other blocks.
+ * Edit of the prefill leg: one token, no stream, no delay. Everything that forms the prompt (messages, tools, template
+ * arguments, salt) stays, so that the decode engine gets the same blocks.
  */
 export function prefillEdit(path: string, json: Json, params: Readonly<Record<string, string>>): BodyEdit {
   const responses = path.startsWith('/v1/responses')
@@ -40,7 +39,7 @@ export function prefillEdit(path: string, json: Json, params: Readonly<Record<st
   const set: Record<string, string> = { ...params }
   for (const name of LIMITS) if (name === limit || Object.hasOwn(json, name)) set[name] = '1'
   if (json['stream'] !== undefined && json['stream'] !== false) set['stream'] = 'false'
-  // One answer is kept: that of the decode leg.
+  // Only the response of the decode leg is stored.
   if (responses) set['store'] = 'false'
   return { set, remove: DROPPED }
 }
@@ -74,7 +73,7 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
   return { last: notes.length > 0 ? last : { ...last, holder: prefill } }
 }
 
-/** What the decode leg has beside the client's request. */
+/** Fields that the decode leg has in addition to the client's request. */
 function carried({ json }: LegAnswer, { placed }: AttemptContext, prefill: EngineTarget): Record<string, string> {
   const { split } = placed.route.pool
   const params = decodeParams(json, prefill, placed.engine)
@@ -85,8 +84,7 @@ function carried({ json }: LegAnswer, { placed }: AttemptContext, prefill: Engin
 }
 
 /**
- * Runs the legs before the answer of a split or staged placement, in order. Rejects only with what is nobody's
- * failure: the client is gone.
+ * Runs the legs before the final one of a split or staged placement, in order. Rejects only if the client disconnects.
  */
 export async function runPreparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
   const { placement, route } = attempt.placed

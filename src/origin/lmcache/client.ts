@@ -1,28 +1,28 @@
-/** One JSON call to a service beside the engines. */
+/** JSON calls to auxiliary services, and the interface of LMCache's directory services. */
 import type * as z from 'zod/mini'
 import type { EngineTarget, Origin } from '../../ports.ts'
 import type { Holders } from '../../core/lmcache/prefix-match.ts'
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 
-/** A service that knows what LMCache holds: the coordinator of multi-process mode, or the legacy controller. */
+/** Directory service of LMCache: the coordinator of multi-process mode, or the legacy controller. */
 export interface CacheSource {
-  /** What a prompt is looked up by, besides its tokens. */
+  /** Keys of a lookup besides the tokens. */
   readonly needs: { readonly model: boolean }
-  /** Fewer tokens than this are never found; 0: every prompt may be. */
+  /** Shorter prompts are never found. 0: no lower limit. */
   readonly leastTokens: number
-  /** Rejects for everything that is no answer of such a service. */
+  /** Returns the holders of a prompt. Rejects if the response is invalid. */
   holders(prompt: CachedPrompt, call: Call): Promise<Holders>
-  /** Instances on these hosts. */
+  /** Returns the instances on these hosts. */
   instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]>
-  /** Ranks of an engine, where the service shows them; null: it does not, or not yet. */
+  /** Number of ranks of an engine. null: the service does not report it, or not yet. */
   worldSize(model: string, call: Call): Promise<number | null>
 }
 
 export interface CachedPrompt {
   readonly tokens: Uint32Array
-  /** Salt in force; '' for none. */
+  /** Cache salt. '': none. */
   readonly salt: string
-  /** The model's name in LMCache's keys. */
+  /** Model name in LMCache's keys. */
   readonly model: string
   readonly worldSize: number
 }
@@ -40,11 +40,13 @@ export interface Ask {
   readonly budgetMs: number
 }
 
-/** A prompt of a million tokens has 4,000 chunks; each of its rows is some hundred bytes a holder. */
+/**
+ * Limit of a response, bytes. A prompt of a million tokens has 4,000 chunks, each with some hundred bytes per holder.
+ */
 const ANSWER_BYTES = 8 * 1024 * 1024
 const utf8 = new TextEncoder()
 
-/** The answer, parsed. Rejects for anything but a 200 with JSON of bounded size. */
+/** Returns the parsed response. Rejects unless it is a 200 with JSON of bounded size. */
 export async function requestJson(
   origin: Origin,
   target: EngineTarget,
@@ -70,7 +72,7 @@ export async function requestJson(
   return JSON.parse(new TextDecoder().decode(await answer.read(ANSWER_BYTES)))
 }
 
-/** What an answer says. Throws where it has another shape. Not by `schema.parse`: the Worker's Zod has none. */
+/** Parses a response by its schema; throws otherwise. Zod Mini has no `schema.parse`. */
 export function readAs<Shape>(schema: z.ZodMiniType<Shape>, answer: unknown): Shape {
   const { data, error } = schema.safeParse(answer)
   if (error === undefined) return data

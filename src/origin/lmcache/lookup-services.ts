@@ -16,8 +16,7 @@ import { requestJson, readAs, type CachedPrompt, type CacheSource, type Call } f
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 
 /**
- * Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once
- * LMCache#4471 is in.
+ * Location and end of each holder, as a pair. Today one holder; with LMCache#4471 every holder of a contiguous prefix.
  */
 const controllerLookupAnswer = z.object({
   layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))),
@@ -73,7 +72,7 @@ export class Controller implements CacheSource {
         ),
       )
       for (const [index, answer] of answers.entries()) {
-        // A host nobody registered is answered with an error by some versions and with null by others.
+        // For an unregistered host some versions return an error, others null.
         const instance = answer.status === 'fulfilled' ? instanceAnswer.safeParse(answer.value).data?.res : null
         if (instance) found.push({ id: instance, host: group[index]! })
       }
@@ -86,14 +85,17 @@ export class Controller implements CacheSource {
   }
 }
 
-/** Its names of places are its backends': LocalCPUBackend, LocalDiskBackend, RemoteBackend and their like. */
+/**
+ * Maps the controller's locations, which are names of its backends: LocalCPUBackend, LocalDiskBackend, RemoteBackend
+ * and others.
+ */
 function reachOf(location: string, tokens: number): PrefixMatch {
   if (/cpu/i.test(location)) return { host: tokens, disk: tokens, remote: tokens }
   if (/disk|gds/i.test(location)) return { host: 0, disk: tokens, remote: tokens }
   return { host: 0, disk: 0, remote: tokens }
 }
 
-/** What it was given to hash goes no further than this many tokens: its own limit. */
+/** The coordinator's own limit of tokens per lookup. */
 const MOST_TOKENS = 1_000_000
 
 const placement = z.object({
@@ -164,7 +166,7 @@ export class Coordinator implements CacheSource {
   }
 }
 
-/** Rows come in the order of chunks, the ranks of a chunk together. */
+/** Groups rows by chunk; rows arrive in the order of chunks. */
 function rowsByChunk(results: z.infer<typeof lookupAnswer>['results']): ChunkRow[][] {
   const chunks: ChunkRow[][] = []
   let last: string | null = null
@@ -176,7 +178,7 @@ function rowsByChunk(results: z.infer<typeof lookupAnswer>['results']): ChunkRow
   return chunks
 }
 
-/** Tiers that came later than this are not counted. */
+/** Tiers of later versions are ignored. */
 function readPlacement({ instance_id: instance, tier, shared = false }: z.infer<typeof placement>): CachePlacement[] {
   return tier === 'l1' || tier === 'l2' ? [{ instance, level: tier, shared }] : []
 }

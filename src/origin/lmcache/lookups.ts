@@ -1,4 +1,4 @@
-/** The step before a request is admitted: what LMCache holds of its prompt, where the choice depends on it. */
+/** LMCache lookups before admission, for policies that read their results. */
 import type { LmcacheConfig, PoolSettings } from '../../config.ts'
 import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { Admission, StageTimes } from '../../core/contract/contract.ts'
@@ -20,7 +20,10 @@ export interface RegistryKeysOptions {
   readonly shared: boolean
 }
 
-/** For pools whose own object is the registry: nobody is asked, the prompt only carries the names of its chunks. */
+/**
+ * Chunk keys for pools whose own object is the registry: no lookup is made; the prompt carries the names of its
+ * chunks.
+ */
 export class RegistryKeys {
   readonly #options: RegistryKeysOptions
 
@@ -28,7 +31,7 @@ export class RegistryKeys {
     this.#options = options
   }
 
-  /** null: the model's name in the keys is not known yet. Never rejects. */
+  /** Returns the chunk keys. null: the model's name in the keys is not known yet. Never rejects. */
   async chunks({
     tokens,
     salt,
@@ -44,11 +47,11 @@ export class RegistryKeys {
 }
 
 export interface OpenDeadline extends Deadline {
-  /** Everything asked for is there: stops the clock. */
+  /** Stops the timer. Call it when all results are there. */
   end(): void
 }
 
-/** Starts now. Work that outlives it is told by the signal, and nobody waits for it. */
+/** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. */
 export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
   const endsAt = now() + budgetMs
   const controller = new AbortController()
@@ -68,29 +71,29 @@ export function openDeadline(budgetMs: number, now: () => number): OpenDeadline 
   }
 }
 
-/** A prompt on its way to a choice. */
+/** Prompt of a request that is about to be placed. */
 export interface LookupInput {
-  /** As the door measured it. */
+  /** As measured from the request body. */
   readonly measure: PromptProfile
-  /** Name an engine serves it under; an adapter's where one was asked for. */
+  /** Name under which an engine serves the model; for an adapter, the adapter's name. */
   readonly model: string
   readonly adapter: string | null
-  /** Salt in force; null: none. */
+  /** Cache salt. null: none. */
   readonly salt: string | null
-  /** Measures it by an engine's own ids, or gives `measure` back. Never rejects. */
+  /** Measures the prompt by an engine's token ids, or returns `measure`. Never rejects. */
   byEngine(tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptProfile>
   background(work: Promise<unknown>): void
 }
 
 export interface LookupResult {
-  /** By ids where an engine gave them. */
+  /** By token ids if an engine returned them. */
   readonly measure: PromptProfile
-  /** What the admission gets. */
+  /** Fields for the admission. */
   readonly known: Pick<Admission, 'hints' | 'chunks'>
   readonly stages: StageTimes
 }
 
-/** Every lookup of a gateway: one per pool that has LMCache, and the token ids they ask by. */
+/** All lookups of a gateway: one strategy per pool with LMCache, and the tokenizer for their keys. */
 export class CacheLookups {
   readonly #ports: Ports
   readonly #tokenizer: EngineTokenizer
@@ -103,7 +106,7 @@ export class CacheLookups {
     this.#tokenizer = new EngineTokenizer({ origin: ports.origin, now: () => ports.now() })
   }
 
-  /** Would the choice read what a lookup finds? `policy`: what the request asks for itself; null: the pool's. */
+  /** Returns whether the policy reads lookup results. `policy`: the request's own choice; null: the pool's. */
   wanted({ pool }: PoolRoute, policy: string | null): boolean {
     if (pool.lmcache === null) return false
     const known = this.#needing.get(pool) ?? new Map<string, boolean>()
@@ -114,13 +117,14 @@ export class CacheLookups {
     return answer
   }
 
-  /** Within the pool's budget, whatever happens. */
+  /** Looks up within the pool's time budget. Never rejects. */
   async gather(route: PoolRoute, prompted: LookupInput): Promise<LookupResult> {
     const way = this.#wayOf(route)
     const { lmcache } = route.pool
     const nothing = { measure: prompted.measure, known: NOTHING, stages: {} }
     if (way === null || lmcache === null) return nothing
-    // Keys of an adapter's chunks are nobody's but LMCache's; a base model's match would be none for it.
+    // Keys of an adapter's chunks are known only to LMCache, and a match of the base model does not apply to the
+    // adapter.
     if (prompted.adapter !== null || prompted.measure.items > 0) {
       way.skips.count('unsupported')
       return nothing
@@ -150,16 +154,13 @@ export class CacheLookups {
     }
   }
 
-  /**
-   * How lookups ended so far; null: none are made for this pool. A registry answers lookups itself and counts skips
-   * only.
-   */
+  /** Results of lookups so far. null: the pool has none. A registry only counts skipped lookups. */
   counts(route: PoolRoute): PoolLookupCounts | null {
     const way = this.#pools.get(route) ?? null
     return way && { ...way.lookup?.counts, skipped: way.skips.counts }
   }
 
-  /** The model's name in LMCache's keys; null: not known, or no such pool. */
+  /** Model name in LMCache's keys. null: unknown, or no such pool. */
   modelOf(route: PoolRoute, background: (work: Promise<unknown>) => void): string | null {
     const facts = this.#wayOf(route)?.facts ?? null
     if (facts !== null) background(facts.ready(background))
@@ -194,7 +195,7 @@ export class CacheLookups {
     return { measure: told.value, unread: told.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
   }
 
-  /** In turn, past those that failed lately. */
+  /** Chooses an engine for tokenization in turn; skips engines that failed lately. */
   #tokenizing({ targets }: PoolRoute): EngineTarget | null {
     const engines = [...targets.values()]
     for (let tried = 0; tried < engines.length; tried += 1) {
@@ -216,7 +217,7 @@ export class CacheLookups {
 /** Counts of one pool. */
 export type PoolLookupCounts = Partial<LookupCounts> & { readonly skipped: SkipCounts }
 
-/** `unread`: why an engine gave no token ids; null: it did, or no engine was needed. */
+/** `unread`: reason for missing token ids. null: an engine returned them, or none was needed. */
 interface Tokenized {
   readonly measure: PromptProfile
   readonly unread: SkipReason | null
@@ -224,7 +225,7 @@ interface Tokenized {
 
 const NOTHING = { hints: null }
 
-/** How a pool's prompts are looked up: by asking, or by the object itself. */
+/** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
 type LookupStrategy = { readonly facts: LmcacheMetadata; readonly skips: Skips } & (
   | { readonly lookup: PoolLookup }
   | { readonly lookup: null; readonly keys: RegistryKeys }

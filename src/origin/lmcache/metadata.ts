@@ -1,4 +1,4 @@
-/** What has to be known before a pool's prompts can be looked up: read once, and again when it may have changed. */
+/** Facts about a pool's LMCache service that lookups need: read once, and again after changes. */
 import * as z from 'zod/mini'
 import { InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { EngineTarget, Ports } from '../../ports.ts'
@@ -8,22 +8,22 @@ export interface FactsOptions {
   readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>
   readonly targets: ReadonlyMap<string, EngineTarget>
   readonly map: InstanceMap
-  /** null: nobody is asked but the engines. */
+  /** null: only engines are asked. */
   readonly source: CacheSource | null
-  /** As configured; null: asked. */
+  /** As configured. null: read from the engines. */
   readonly model: string | null
   readonly worldSize: number | null
-  /** The pool's model as its engines serve it. */
+  /** Model name as the engines serve it. */
   readonly servedModel: string
 }
 
-/** Off the path, so it may take as long as a probe. */
+/** Time limit of a call, ms. No request waits for it. */
 const CALL_MS = 2_000
-/** Engines move and coordinators restart. */
+/** Age, ms, after which the facts are read again, because engines move and coordinators restart. */
 const FRESH_MS = 60_000
-/** After a failure, and when an answer names an instance nobody knows. */
+/** Delay, ms, of the next reading after a failure or an unknown instance. */
 const SOON_MS = 5_000
-/** On Workers a reading may die with the request that began it: it is then waited for no longer. */
+/** Time, ms, after which a reading counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
 
 const modelList = z.object({ data: z.array(z.object({ id: z.string(), root: z.nullish(z.string()) })) })
@@ -47,7 +47,7 @@ export class LmcacheMetadata {
     return this.#options.map
   }
 
-  /** The model's name in LMCache's keys; null: no engine has said it yet. */
+  /** Model name in LMCache's keys. null: no engine has returned it yet. */
   get model(): string | null {
     return this.#model
   }
@@ -57,8 +57,8 @@ export class LmcacheMetadata {
   }
 
   /**
-   * Reads what is missing or old. The promise resolves when there is something to go by, at once when there is
-   * already; it never rejects. What goes on in the background is handed to `background`.
+   * Reads missing or old facts. Resolves as soon as lookups can be made, at once if they already can; never rejects.
+   * `background` gets the work that continues.
    */
   ready(background: (work: Promise<unknown>) => void): Promise<void> {
     const now = this.#options.ports.now()
@@ -71,14 +71,14 @@ export class LmcacheMetadata {
     return this.#readAt !== null || this.#reading === null ? Promise.resolve() : this.#reading.work
   }
 
-  /** An answer named an instance that is not known: somebody joined. */
+  /** Schedules a reading, because a result named an unknown instance. */
   sawUnknown(): void {
     this.#nextAt = Math.min(this.#nextAt, (this.#readAt ?? -Infinity) + SOON_MS)
   }
 
   async #read(): Promise<void> {
     const { ports, source, map } = this.#options
-    // Whoever reads next must not come while this one fails slowly.
+    // Later readings must not start while this one fails slowly.
     this.#nextAt = ports.now() + SOON_MS
     try {
       if (source === null || source.needs.model) this.#model ??= await this.#askModel()
@@ -98,7 +98,7 @@ export class LmcacheMetadata {
     if (this.#worldSize === null && this.#model !== null) this.#worldSize = await source.worldSize(this.#model, call)
   }
 
-  /** The first engine that answers speaks for all: engines with different model paths share no LMCache keys anyway. */
+  /** Asks one engine: engines with different model paths share no LMCache keys anyway. */
   async #askModel(): Promise<string> {
     const { ports, targets, servedModel } = this.#options
     const errors: unknown[] = []
@@ -119,7 +119,7 @@ export class LmcacheMetadata {
     throw new AggregateError(errors, 'no engine names its model')
   }
 
-  /** Once for each set of engines: their caches are invisible until somebody acts. */
+  /** Warns once per set of engines: their caches stay invisible until an operator acts. */
   #tell(unresolved: readonly string[]): void {
     const said = unresolved.join()
     if (said === this.#told) return

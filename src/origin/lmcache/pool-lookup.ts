@@ -8,20 +8,20 @@ import type { LmcacheMetadata } from './metadata.ts'
 import type { SkipReason } from './skips.ts'
 import type { CachedPrompt, CacheSource } from './client.ts'
 
-/** Counted in spans of this length. */
+/** Length, ms, of a counting interval. */
 const SPAN_MS = 60_000
-/** Fewer lookups say nothing. */
+/** Fewest lookups for a warning. */
 const LEAST = 20
 const SHARE = 0.1
 
-/** Notices that lookups are given up too often: `true` at most once a span. */
+/** Detects that too many lookups time out; reports at most once per interval. */
 export class TimeoutRateMonitor {
   #since = -Infinity
   #asked = 0
   #late = 0
   #rung = false
 
-  /** A lookup ended. Is it time to tell somebody? */
+  /** Records the end of a lookup. Returns the counts if a warning is due, else null. */
   ended(late: boolean, now: number): { readonly late: number; readonly of: number } | null {
     if (now - this.#since >= SPAN_MS) {
       this.#since = now
@@ -44,39 +44,39 @@ export interface PoolLookupOptions {
   /** Ids of the pool's engines. */
   readonly engines: readonly string[]
   readonly shared: boolean
-  /** Called for each lookup that is not made. */
+  /** Called for each skipped lookup. */
   readonly skipped: (reason: SkipReason) => void
   /** For the log: cluster and model. */
   readonly names: Readonly<Record<string, string>>
 }
 
-/** How lookups of a pool ended, since the start. */
+/** Results of a pool's lookups since the start. */
 export interface LookupCounts {
-  /** Found something for an engine of the pool. */
+  /** Lookups with a match on an engine of the pool. */
   readonly found: number
-  /** Nobody holds the prompt, by an answer or by the memory of one. */
+  /** Lookups without a holder, by a response or from the cache of such responses. */
   readonly empty: number
-  /** Given up at the deadline. */
+  /** Lookups that reached the deadline. */
   readonly late: number
   readonly failed: number
 }
 
-/** How long "nobody holds it" is believed: LMCache reports what it stored within a second or three. */
+/** Time, ms, for which an empty result is cached. LMCache reports stored chunks within one to three seconds. */
 const EMPTY_MS = 2_000
 const EMPTY_KEPT = 4_096
-/** On Workers a question may die with the request that asked it. */
+/** Time, ms, after which a lookup counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 1_000
 const NOTHING: ReadonlyMap<string, readonly CacheMatch[]> = new Map()
 
 type Found = ReadonlyMap<string, readonly CacheMatch[]> | null
 
-/** Looks up the prompts of one pool: equal questions at once are one call, and a service that fails is left alone. */
+/** Looks up the prompts of one pool. Equal concurrent lookups share one call; a circuit skips a failing service. */
 export class PoolLookup implements CacheLookup {
   readonly #options: PoolLookupOptions
   readonly #breaker = new Breaker()
   readonly #alarm = new TimeoutRateMonitor()
   readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
-  /** First chunk of a prompt → until when nobody holds it. */
+  /** First chunk of a prompt → end of the cached empty result. */
   readonly #empty = new BoundedMap<string, number>(EMPTY_KEPT)
   readonly #counts = { found: 0, empty: 0, late: 0, failed: 0 }
 
@@ -91,7 +91,7 @@ export class PoolLookup implements CacheLookup {
   async find(question: CacheQuestion): Promise<Found> {
     const { facts, source } = this.#options
     const { deadline, tokens } = question
-    // Too little was left of the budget: that is not the service's fault.
+    // A lookup that got little of the budget is no failure of the service.
     const unfair = deadline.leftMs < deadline.budgetMs / 2
     if (tokens.length < source.leastTokens || this.#isEmpty(question)) {
       this.#counts.empty += 1
@@ -121,7 +121,7 @@ export class PoolLookup implements CacheLookup {
     if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer
     const answer = this.#options.source.holders(prompt, question.deadline).finally(() => this.#asked.delete(key))
     this.#asked.set(key, { answer, since: this.#now })
-    // Who waits may have left by the time it fails.
+    // The waiting requests may have ended before the call fails.
     question.background(answer.catch(() => {}))
     return answer
   }
@@ -174,7 +174,7 @@ export class PoolLookup implements CacheLookup {
     this.#empty.set(key, this.#now + EMPTY_MS)
   }
 
-  /** Chunks are found in order: a prompt whose first chunk nobody holds is not held at all. */
+  /** Key of the first chunk: chunks match in order, so a prompt whose first chunk has no holder has none at all. */
   #firstKey({ tokens, salt }: CacheQuestion): string {
     const { leastTokens } = this.#options.source
     return keyOf(

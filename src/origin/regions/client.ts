@@ -1,4 +1,4 @@
-/** What another Firstlight says of the prompts it might be given: `GET /v1/firstlight/digest`. */
+/** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
 import { isJsonObject } from '../../core/json.ts'
 import {
   type RegionDigest,
@@ -10,23 +10,23 @@ import {
 import type { OriginAnswer, Ports } from '../../ports.ts'
 import type { PoolRoute } from '../exchange.ts'
 
-/** What is known of another gateway, for its operators. */
+/** Status of another gateway, for operators. */
 export interface RegionStatus {
-  /** It told when it was last asked. */
+  /** The last fetch succeeded. */
   readonly reachable: boolean
-  /** Of what it told last. */
+  /** Age of the last digest, ms. */
   readonly ageMs: number
-  /** There and back: as configured, or the least of the last few measured. */
+  /** Round-trip time: as configured, or the minimum of the last measurements. */
   readonly rttMs: number
-  /** Prompts are cut there as they are here: what its engines hold is known. */
+  /** Prompts are divided into blocks as here, so the contents of its caches are known. */
   readonly blockingMatch: boolean
-  /** Engines there that may be given a prompt now. */
+  /** Available engines. */
   readonly engines: number
-  /** Booked there, whoever sent them. */
+  /** Booked requests of all senders. */
   readonly requests: number
-  /** Of those, prompts whose first token has not come. */
+  /** Booked requests without a first token. */
   readonly queued: number
-  /** Until the first token of `TYPICAL_TOKENS` that nobody there holds; null: nobody there may be given a prompt. */
+  /** Predicted TTFT of an uncached prompt of `TYPICAL_TOKENS`. null: no engine is available. */
   readonly expectedTtftMs: number | null
 }
 
@@ -47,22 +47,22 @@ export function regionStatusOf(regionDigests: readonly RegionDigest[], way: Way)
   }
 }
 
-/** What is told of one model. */
+/** Digest reply for one model. */
 export interface RegionDigestReply {
-  /** How prompts are cut there: the same number where they are cut alike. null: not into blocks. */
+  /** Fingerprint of the block division; equal numbers mean equal blocks. null: no blocks. */
   readonly cut: number | null
-  /** Of each of its clusters that has the model. */
+  /** One digest per cluster that has the model. */
   readonly regionDigests: readonly RegionDigest[]
 }
 
-/** So long a name no gateway has, and through so many no request goes. */
+/** Longest name of a gateway, and most gateways on one path. */
 const LONGEST_NAME = 64
 const MOST_NAMES = 16
 
-/** Why nothing was told, and what an operator may do about it. */
+/** Reason why no digest came, with advice for the operator. */
 export class RegionUnavailable extends Error {
   readonly next: string | null
-  /** It would serve requests all the same. */
+  /** The gateway would serve requests nevertheless. */
   readonly isThere: boolean
 
   constructor(message: string, next: string | null, isThere: boolean) {
@@ -75,13 +75,13 @@ export class RegionUnavailable extends Error {
 
 const CONNECT_MS = 2_000
 const ANSWER_MS = 5_000
-/** A filter is some 20 KB; a region has few clusters. */
+/** Limit of a reply, bytes. A filter is about 20 KB, and a region has few clusters. */
 const ANSWER_BYTES = 1024 * 1024
 const MAX_DIGESTS = 64
 
 export const REGION_DIGEST_PATH = '/v1/firstlight/digest'
 
-/** Rejects with NotTold, or as the origin does. */
+/** Fetches the digests. Rejects with RegionUnavailable, or as the origin does. */
 export async function fetchRegionDigests(
   origin: Ports['origin'],
   { pool, targets }: PoolRoute,
@@ -111,8 +111,8 @@ export async function fetchRegionDigests(
 }
 
 /**
- * Without what was told by us: two gateways that name each other would tell each other more and more of themselves.
- * null: there is nothing else.
+ * Removes digests that came from this gateway: two gateways that name each other would otherwise exchange growing
+ * copies. null: nothing else is left.
  */
 export function othersIn(told: RegionDigestReply, own: string): RegionDigestReply | null {
   const regionDigests = told.regionDigests.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
@@ -138,7 +138,7 @@ const NEXT: Readonly<Record<number, string>> = {
   508: 'Its address leads back to this gateway.',
 }
 
-/** null: it cannot be believed. What comes from another gateway is checked like anything else from outside. */
+/** Validates a reply from another gateway. null: invalid. */
 export function readTold(given: unknown): RegionDigestReply | null {
   if (!isJsonObject(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MAX_DIGESTS)
     return null
@@ -157,7 +157,7 @@ function readDigest(given: unknown): RegionDigest | null {
   if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1)
     return null
   const read = { soonest: readEngineEstimate(soonest), usual: readEngineEstimate(usual) }
-  // Where there is an engine, there is one that is free soonest.
+  // A digest with engines must say which is free soonest.
   if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
   const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
   return {

@@ -5,14 +5,14 @@ import type { Expected } from '../../core/routing/clusters.ts'
 import { openFilter, type PrefixFilter } from '../../core/routing/prefix-filter.ts'
 import type { RegionDigestReply } from './client.ts'
 
-/** A connection is made anew, a collector runs: the least of so many is the way there and back. */
+/** Round-trip times kept; their minimum excludes connection setup and garbage collection. */
 const WAYS_KEPT = 8
 
-/** Beyond a queue of two stands a burst, which ends, and not a load that stays. */
+/** Limit of the queue pressure. A longer queue is a burst, which ends. */
 const MOST_PRESSURE = 8
 /**
- * News are seconds old, and all edges have the same: asked in full, the price sends everybody from one region to the
- * next.
+ * Share of the queue that counts. Digests are seconds old, and all edges have the same one: with the full queue all
+ * would move from region to region together.
  */
 const PRESSURE_SHARE = 0.25
 
@@ -20,63 +20,66 @@ type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
 
 interface Place {
   readonly digest: RegionDigest
-  /** null: its prompts are cut otherwise than ours. */
+  /** null: prompts are divided into blocks differently there. */
   readonly filter: PrefixFilter | null
 }
 
-/** Of the places where a prompt may go, the one that has its first token soonest. */
+/** The place with the lowest predicted TTFT. */
 interface Best {
   readonly digest: RegionDigest
   readonly estimate: TtftEstimate
 }
 
-/** A prompt on its way. */
+/** A prompt that was sent and has no first token yet. */
 export interface InFlightPrompt {
-  /** When its first token is expected, ms from now. */
+  /** Predicted time until its first token, ms. */
   readonly expectedMs: number
-  /** Its first token has come, or never will: nobody waits for it any more. To be said once. */
+  /** Ends the prompt, at its first token or failure. Call it once. */
   over(): void
 }
 
-/** What one prompt after another may expect of a cluster, by what was heard of it last and what we sent there since. */
+/** Predicts the TTFT of a cluster from its last digest and the prompts sent there since. */
 export class RegionEstimator {
-  /** null: nothing was heard yet. */
+  /** null: no digest yet. */
   #places: readonly Place[] | null = null
   #waysMs: readonly number[] = []
-  /** Seconds of prefill that we sent there since it was asked for what it told last. */
+  /** Seconds of prefill sent since the request for the current digest. */
   #sentS = 0
-  /** The same since it was last asked. */
+  /** Seconds of prefill sent since the latest request. */
   #sentSinceAskedS = 0
-  /** How often it was asked, and at which of those times for what it told last. */
+  /** Number of requests for digests, and the number at which the current digest was requested. */
   #asks = 0
   #heardOf = 0
 
-  /** Something was heard. */
+  /** A digest arrived. */
   get isTold(): boolean {
     return this.#places !== null
   }
 
-  /** Nobody there may be given a prompt. */
+  /** No engine there is available. */
   get isDark(): boolean {
     return this.#places !== null && this.#places.length > 0 && this.#places.every(({ digest }) => digest.engines === 0)
   }
 
-  /** Are prompts cut there as they are here, wherever they may go? */
+  /** Prompts are divided into blocks as here at every place that may get them. */
   get isCutAlike(): boolean {
     return this.#places?.every(({ filter }) => filter !== null) ?? false
   }
 
-  /** As it was told, for who asks us: our own cut is said of all, so prompts that are cut otherwise are left out. */
+  /**
+   * Digests for gateways in front of this one. Our own block division is claimed for all, so filters with another
+   * division are left out.
+   */
   get regionDigests(): readonly RegionDigest[] {
     return this.#places?.map(({ digest, filter }) => (filter === null ? { ...digest, prefixes: '' } : digest)) ?? []
   }
 
-  /** What it is called in `via`; null: it has not said. */
+  /** Name in `via`. null: unknown. */
   get name(): string | null {
     return this.#places?.[0]?.digest.via?.at(-1) ?? null
   }
 
-  /** The way there and back. */
+  /** Round-trip time, ms. */
   get rttMs(): number {
     return this.#waysMs.length === 0 ? 0 : Math.min(...this.#waysMs)
   }
@@ -86,7 +89,7 @@ export class RegionEstimator {
     this.#sentSinceAskedS = 0
   }
 
-  /** @param isCutAlike are prompts cut there as they are here? */
+  /** @param isCutAlike prompts are divided into blocks as here */
   update(
     { regionDigests }: RegionDigestReply,
     { tookMs, isCutAlike }: { readonly tookMs: number; readonly isCutAlike: boolean },
@@ -100,7 +103,10 @@ export class RegionEstimator {
     this.#heardOf = this.#asks
   }
 
-  /** Seconds of the prompt there; null: nobody may be given it. @param rttMs as configured; null: as measured */
+  /**
+   * Predicted TTFT of the prompt there. null: no engine is available.
+   * @param rttMs as configured; null: as measured
+   */
   of(prompt: Prompt, blockTokens: number, rttMs: number | null): Expected | null {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
@@ -116,8 +122,8 @@ export class RegionEstimator {
   }
 
   /**
-   * The prompt goes there: until its first token comes, or more is heard, those who come later wait for it. null:
-   * nothing is known.
+   * Records a prompt that is sent there. Later prompts wait for it until its first token or the next digest. null: no
+   * estimate exists.
    */
   sent(prompt: Prompt, blockTokens: number, rttMs: number | null): InFlightPrompt | null {
     const found = this.#best(prompt, blockTokens)
@@ -129,12 +135,12 @@ export class RegionEstimator {
     return { expectedMs, over: () => this.#count(-prefillS, at) }
   }
 
-  /** For what was booked there, and for what we sent. */
+  /** Queue of the digest plus the prompts sent since. */
   #waitS({ estimate, digest }: Best): number {
     return estimate.waitS + this.#sentS / digest.engines
   }
 
-  /** What was sent before it was last asked is part of what it tells, or is over. */
+  /** Prompts sent before the last request are part of the digest, or ended. */
   #count(prefillS: number, asks: number): void {
     if (asks >= this.#heardOf) this.#sentS = Math.max(0, this.#sentS + prefillS)
     if (asks === this.#asks) this.#sentSinceAskedS = Math.max(0, this.#sentSinceAskedS + prefillS)

@@ -1,20 +1,18 @@
-/**
- * An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes.
- */
+/** An engine's response behind a pull source: the part of `OriginAnswer` that does not depend on the transport. */
 import { OriginError, type OriginAnswer, type RelayResult, type RelayOptions } from '../../ports.ts'
 import { concatBytes } from '../../bytes.ts'
 import { LeadingComments } from './sse.ts'
 import { headerOf, headersInit } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
 
-/** Where an answer's bytes come from. The platform writes it. */
+/** Source of a response's bytes, implemented by the platform. */
 export interface ByteSource {
   /**
-   * The next bytes; null at a clean end. One call at a time. Rejects with an OriginError, or with what `stop` was
-   * given.
+   * Returns the next bytes; null at a clean end. One call at a time. Rejects with an OriginError, or with the argument
+   * of `stop`.
    */
   read(): Promise<Uint8Array | null>
-  /** Lets go of the engine: a pending and every later read rejects with `reason`. Harmless when repeated or late. */
+  /** Ends the call to the engine: pending and later reads reject with `reason`. Has effect once. */
   stop(reason: unknown): void
 }
 
@@ -28,24 +26,24 @@ export interface AnswerLimits {
   readonly now: () => number
 }
 
-/** Statuses that have no body, whatever the headers say. */
+/** Statuses without a body, whatever the headers say. */
 export const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
-/** Keep-alive comments that may be held back while no token has come. */
+/** Limit, bytes, of keep-alive comments that are held back before the first token. */
 const PRELUDE_BYTES = 16 * 1024
 
-/** Its platform watches the limit for the first byte and the client, and calls `gone`. */
+/** The platform enforces the limit for the first byte, watches the client, and calls `gone`. */
 export class PullAnswer implements OriginAnswer {
   readonly status: number
   readonly headers: readonly string[]
   readonly sse: boolean
   protected readonly source: ByteSource
   protected readonly limits: AnswerLimits
-  /** Read and not passed on yet. */
+  /** Bytes that were read and not yet passed on. */
   protected held: Uint8Array[] = []
   protected ended = false
-  /** Set by an answer that passes by other means than the pipe: told when the client is gone. */
+  /** Called when the client disconnects. Set by a response that does not pass through the stream. */
   protected takenOver: (() => void) | null = null
-  /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
+  /** The pending read, so that `pass` can continue it. */
   #reading: Promise<Uint8Array | null> | null = null
   #pipe: PullRelay | null = null
 
@@ -63,7 +61,7 @@ export class PullAnswer implements OriginAnswer {
     try {
       while (this.#pipe === null && this.takenOver === null) {
         const chunk = await this.next()
-        // `pass` has taken over while this read was waiting: the chunk is its own.
+        // `pass` took over during this read, so the chunk belongs to it.
         if (this.#pipe !== null || this.takenOver !== null) return
         if (chunk === null) {
           this.ended = true
@@ -107,7 +105,7 @@ export class PullAnswer implements OriginAnswer {
     }
   }
 
-  /** May this status have a body at all? */
+  /** Whether this status may have a body. */
   protected get bodied(): boolean {
     return !BODILESS.has(this.status)
   }
@@ -136,19 +134,19 @@ export class PullAnswer implements OriginAnswer {
     this.source.stop(new OriginError('reset', 'the answer was discarded'))
   }
 
-  /** One read at a time; a second caller joins the first one's. */
+  /** Reads once at a time; a second caller joins the pending read. */
   protected next(): Promise<Uint8Array | null> {
     this.#reading ??= this.source.read().finally(() => (this.#reading = null))
     return this.#reading
   }
 
-  /** Nobody need wait for it any more. */
+  /** Called when the first byte is here. The platform ends its timer. */
   protected firstByteIsHere(): void {}
 
-  /** No timer and no listener stays behind an answer that is done with. */
+  /** Called at the end. The platform removes timers and listeners. */
   protected release(): void {}
 
-  /** The reply with our own bookkeeping around it. */
+  /** Wraps the reply's callbacks with the bookkeeping of this class. */
   protected tracked(reply: RelayOptions): RelayOptions {
     return {
       ...reply,
@@ -165,7 +163,7 @@ export class PullAnswer implements OriginAnswer {
     }
   }
 
-  /** The client is gone, or the gateway has given up. */
+  /** Ends the response: the client disconnected, or the gateway gave up. */
   gone(reason: unknown): void {
     this.source.stop(reason)
     this.#pipe?.clientGone()

@@ -3,9 +3,9 @@ import { failures } from '../../failure.ts'
 import { serverTiming } from '../stage-timer.ts'
 import { concatBytes } from '../../bytes.ts'
 
-/* Finds the id of a stored response (`/v1/responses`) in a body that passes. */
+/* Finder for the id of a stored response (`/v1/responses`) in a passing body. */
 
-/** The id is near the start of the body, or in the first event of the stream. */
+/** Bytes that are searched. The id is near the start of the body, or in the first event. */
 const LOOK_BYTES = 4096
 const QUOTE = 0x22
 const ID = /"id"\s*:\s*"(resp_[\w.:=-]{1,190})"/
@@ -21,12 +21,12 @@ export class ResponseIdFinder {
     this.#found = found
   }
 
-  /** Returns null for a caller that does not look for ids. */
+  /** null for a caller without a callback. */
   static for(found: ((id: string) => void) | undefined): ResponseIdFinder | null {
     return found === undefined ? null : new ResponseIdFinder(found)
   }
 
-  /** No id was found so far, and one may still come. */
+  /** No id was found yet, and the limit is not reached. */
   get looks(): boolean {
     return !this.#over
   }
@@ -37,7 +37,7 @@ export class ResponseIdFinder {
     // A copy: the caller may reuse the memory.
     this.#pieces.push(new Uint8Array(piece))
     this.#size += piece.length
-    // An id ends with a quote, so bytes without one complete none.
+    // An id ends with a quote, so a piece without one cannot complete it.
     const id = piece.includes(QUOTE)
       ? (ID.exec(new TextDecoder().decode(concatBytes(this.#pieces, this.#size)))?.[1] ?? null)
       : null
@@ -50,21 +50,24 @@ export class ResponseIdFinder {
 
 const encoder = new TextEncoder()
 
-/** The stages, which the head of a stream came too early to know, as a comment behind it: readers of events skip it. */
+/**
+ * Appends the stages to a stream as a last comment, which readers of events skip. They were not known when the head
+ * was sent.
+ */
 export function withLastComment(response: Response, stages: () => StageTimes): Response {
   if (response.body === null) return response
   const end = new TransformStream<Uint8Array, Uint8Array>({
-    // Not called for a stream that broke.
+    // Not called for a truncated stream.
     flush: (controller) => controller.enqueue(encoder.encode(`: server-timing ${serverTiming(stages())}\n\n`)),
   })
   return new Response(response.body.pipeThrough(end), { status: response.status, headers: response.headers })
 }
 
-/* The one SSE event that tells a client its stream broke, in the dialect of the endpoint. */
+/* The SSE event that reports a truncated stream to a client, in the format of the endpoint. */
 
 const CODE = failures.engine_cut.code
 
-/** `path` is the engine's path. The bytes begin and end an event. */
+/** @param path the engine's path */
 export function errorEvent(path: string, failure: AttemptFailure): Uint8Array {
   const message = messageOf(failure)
   return new TextEncoder().encode(eventText(path, message))
@@ -87,14 +90,14 @@ function messageOf(failure: AttemptFailure): string {
   return 'The engine broke off in the middle of its answer, which is incomplete.'
 }
 
-/** Where server-sent events begin and end (WHATWG HTML, 9.2.6), over bytes that arrive cut anywhere. */
+/** Boundaries of server-sent events (WHATWG HTML, 9.2.6) in bytes that arrive in arbitrary pieces. */
 
 /**
- * Did a stream say that it is complete? OpenAI's streams end in `data: [DONE]`; an engine that broke may end cleanly
- * without it.
+ * Detects the end mark of a stream. OpenAI's streams end in `data: [DONE]`; a failed engine may close the connection
+ * cleanly without it.
  */
 
-/** The mark, the blank line, and room for a comment or two behind it. */
+/** Bytes kept: the mark, the blank line, and one or two comments after it. */
 const KEPT_BYTES = 128
 /** The space is optional (TGI leaves it out), and keep-alive comments may follow. */
 const MARK = /(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n](?::[^\r\n]*)?)*$/
@@ -104,14 +107,14 @@ const latin1 = new TextDecoder('latin1')
 const DONE = Uint8Array.of(91, 68, 79, 78, 69, 93)
 const DATA_BYTES = 5
 
-/** A part of some bytes. */
+/** A range of bytes. */
 interface Stretch {
   readonly from: number
   readonly to: number
   readonly whole: boolean
 }
 
-/** Is the range one line and the blank line that ends its event? */
+/** Whether the range is one line and the blank line that ends its event. */
 export function isOneLine(bytes: Uint8Array, from: number, to: number): boolean {
   return (
     to - from > 2 &&
@@ -122,21 +125,21 @@ export function isOneLine(bytes: Uint8Array, from: number, to: number): boolean 
   )
 }
 
-/** Keeps the last bytes of a stream, however it is cut. */
+/** Keeps the last bytes of a stream. */
 export class DoneDetector {
-  /** Those that came after the last event told whole; null: none. */
+  /** Bytes after the last whole event. null: none. */
   #kept: Uint8Array | null = null
   #size = 0
   #said = false
 
-  /** The next bytes of the stream; `whole`: they are an event, from its first byte to behind its blank line. */
+  /** Takes the next bytes of the stream. `whole`: they are exactly one event. */
   take(bytes: Uint8Array, { from, to, whole }: Stretch): void {
     if (!whole || !isOneLine(bytes, from, to) || (bytes[from] !== DATA && bytes[from] !== COLON))
       this.#keep(bytes.subarray(from, to))
     else if (bytes[from] === DATA) this.event(bytes, from, to)
   }
 
-  /** One whole event of one `data` line, from its first byte to behind its blank line. */
+  /** Takes one whole event with one `data` line. */
   event(bytes: Uint8Array, from: number, to: number): void {
     this.#kept = null
     this.#size = 0
@@ -157,7 +160,7 @@ export class DoneDetector {
     this.#size += length
   }
 
-  /** Nothing but blanks and comments follows the mark. */
+  /** Only blanks and comments follow the mark. */
   get done(): boolean {
     if (this.#kept === null) return this.#said
     const text = latin1.decode(this.#kept.subarray(Math.max(0, KEPT_BYTES - this.#size)))
@@ -171,24 +174,24 @@ const COLON = 58
 /** `d`, the first letter of `data` and of no other field. */
 const DATA = 100
 
-/** Walks from event to event. One state machine for all chunks of a stream; nothing is kept but its state. */
+/** Finds the ends of events. One state machine for all chunks of a stream; it keeps no bytes. */
 export class SseScanner {
   #line = false
   #data = false
   #open = false
   #closedData = false
 
-  /** No event is half passed. */
+  /** The position is between two events. */
   get atBoundary(): boolean {
     return !this.#open && !this.#line
   }
 
-  /** Had the event that `next` just closed a `data` line? */
+  /** The event that `next` just ended had a `data` line. */
   get closedData(): boolean {
     return this.#closedData
   }
 
-  /** Index after the blank line that ends the event going on at `from`; -1 when the chunk ends first. */
+  /** Index after the blank line that ends the event at `from`. -1: the chunk ends first. */
   next(chunk: Uint8Array, from: number): number {
     let at = from
     for (;;) {
@@ -220,13 +223,13 @@ export class SseScanner {
 }
 
 /**
- * Finds the first byte that is more than a keep-alive. Engines may send SSE comments while they prefill;
- * taking one for the first token would end failover too soon and teach the rates nonsense.
+ * Detects the first byte that is more than a keep-alive. Engines may send SSE comments during the prefill; counting
+ * one as the first token would end failover too early and falsify the learned rates.
  */
 export class LeadingComments {
   #comment = false
 
-  /** Does the chunk, or this range of it, hold anything but comments and blank lines? */
+  /** Whether the range of the chunk has anything but comments and blank lines. */
   hasContent(chunk: Uint8Array, from = 0, to = chunk.length): boolean {
     let at = from
     while (at < to) {

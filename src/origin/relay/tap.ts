@@ -1,29 +1,28 @@
-/** Watches an answer's bytes pass: data events, where events end, usage; and can keep the usage record back. */
+/** Reads a response's bytes as they pass: data events, event boundaries, usage. Can remove the usage record. */
 import type { Usage } from '../../core/contract/contract.ts'
 import { concatBytes } from '../../bytes.ts'
 import { SseScanner, DoneDetector, isOneLine } from './sse.ts'
 import { usageOf, UsageScanner } from './usage.ts'
 
-/** An unfinished event longer than this is no usage record: it is let through as it comes. */
+/** Limit, bytes, of an incomplete event that is held back. A longer one is no usage record and passes at once. */
 const HELD_BYTES = 64 * 1024
 
 export interface Tap {
-  /** `data:` events that passed so far, `[DONE]` included. */
+  /** `data:` events so far, including `[DONE]`. */
   readonly events: number
-  /** What has been emitted ends where an event ends. */
+  /** The emitted bytes end at the end of an event. */
   readonly atBoundary: boolean
-  /** Bytes kept back: memory of the chunks taken stays in use while it is not 0. */
+  /** Bytes held back. While it is not 0, the tap references memory of the chunks it took. */
   readonly heldBytes: number
-  /** The stream's last words so far are `data: [DONE]`; true for a body that is no stream. */
+  /** The stream's last event is `data: [DONE]`. Always true for a body that is no stream. */
   readonly done: boolean
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
   /**
-   * Does this range hold one `data` line or comment, no more and no less? It is counted then, and passes as it is; the
-   * caller
-   * has made sure that it does not speak of usage. false: `take` it.
+   * Counts a range that is exactly one `data` line or comment and passes unchanged. The caller makes sure that it has
+   * no usage. false: it is something else; `take` it.
    */
   takesWhole(bytes: Uint8Array, from: number, to: number): boolean
-  /** The body has ended: lets go of what was kept back. */
+  /** Emits what was held back at the end of the body. */
   end(emit: (piece: Uint8Array) => void): void
   usage(): Usage | null
 }
@@ -39,7 +38,7 @@ const DATA = 100
 /** `}` */
 const CLOSE = 125
 
-/** A body that is not a stream of events. */
+/** A body that is no event stream. */
 class BodyTap implements Tap {
   readonly events = 0
   readonly atBoundary = false
@@ -57,7 +56,7 @@ class BodyTap implements Tap {
   }
 
   end(): void {
-    // Nothing is ever kept back.
+    // This tap holds nothing back.
   }
 
   usage(): Usage | null {
@@ -65,7 +64,7 @@ class BodyTap implements Tap {
   }
 }
 
-/** Every byte passes as it came. */
+/** A stream that passes unchanged. */
 class StreamTap implements Tap {
   events = 0
   readonly heldBytes = 0
@@ -104,7 +103,7 @@ class StreamTap implements Tap {
   }
 
   end(): void {
-    // Nothing is ever kept back.
+    // This tap holds nothing back.
   }
 
   usage(): Usage | null {
@@ -112,7 +111,7 @@ class StreamTap implements Tap {
   }
 }
 
-/** Passes whole events, all but the usage record. An event that is not whole yet waits for its end. */
+/** Passes whole events except the usage record. An incomplete event waits for its end. */
 class UsageStrippingTap implements Tap {
   events = 0
   readonly #walker = new SseScanner()
@@ -120,11 +119,11 @@ class UsageStrippingTap implements Tap {
   readonly #watch = new DoneDetector()
   #held: Uint8Array[] = []
   heldBytes = 0
-  /** Usage objects seen before the event going on. */
+  /** Usage objects before the current event. */
   #foundBefore = 0
-  /** What the record that was left out last said. */
+  /** Usage in the record that was removed. */
   #hidden: Usage | null = null
-  /** A piece of the event going on has been let through, so all of it must be. */
+  /** Part of the current event was emitted, so the rest must be too. */
   #passing = false
 
   get atBoundary(): boolean {
@@ -193,7 +192,7 @@ class UsageStrippingTap implements Tap {
     return this.#hidden ?? this.#scanner.usage()
   }
 
-  /** Records as engines write them come whole and say their usage last: they need no search. */
+  /** Engines write the record in one piece with the usage last, so it needs no search. */
   #endsAsRecord(chunk: Uint8Array, from: number, end: number): boolean {
     return (
       this.heldBytes === 0 &&
@@ -205,7 +204,7 @@ class UsageStrippingTap implements Tap {
     )
   }
 
-  /** Is the event the record? Then what it says is kept. */
+  /** Whether the event is the record. Keeps its usage. */
   #hides(event: Uint8Array): boolean {
     const record = usageRecord(event)
     if (record === null) return false
@@ -239,9 +238,7 @@ class UsageStrippingTap implements Tap {
 
 const utf8 = new TextDecoder()
 
-/**
- * The usage in the record that closes a stream asked with `include_usage`: usage, and no choice. null: another event.
- */
+/** Usage in the record that closes a stream with `include_usage`: it has usage and no choice. null: another event. */
 function usageRecord(event: Uint8Array): Readonly<Record<string, unknown>> | null {
   const text = utf8.decode(event)
   const from = text.indexOf('{')

@@ -1,23 +1,24 @@
-/** Answers that are not the ones the client asked for, made into them on the way. */
+/** Converts responses that differ from what the client asked for. */
 import type { Usage } from '../../core/contract/contract.ts'
 import type { OriginAnswer, RelayOptions } from '../../ports.ts'
 
-/** How an engine's answer becomes the client's. Made for one answer. */
+/** Conversion of one engine response to the client's response. */
 export interface AnswerTransform {
-  /** One `data:` event's payload → the payloads to send in its place. `[DONE]` and errors are shown too. */
+  /** Maps the payload of one `data:` event to the payloads to send instead. Also gets `[DONE]` and errors. */
   event(payload: string): readonly string[]
-  /** The whole answer, where it is no stream. */
+  /** Maps a whole response that is no stream. */
   whole(answer: Readonly<Record<string, unknown>>): unknown
-  /** What the engine counted → what the client is told. */
+  /** Maps the engine's token counts to the client's. */
   usage(counted: Usage): Usage
 }
 
 /**
- * Passes an answer like any other, then changes it event by event: the same tap, limits and error event as without a
- * change.
+ * Relays a response as usual, then converts its events: tap, limits and error event are the same as without a
+ * transform.
  */
 export function relayTransformed(answer: OriginAnswer, reply: RelayOptions, change: AnswerTransform): Response {
-  // Without the client's socket the platform gives a stream to read; with it, it would write past us.
+  // The platform writes to the client's socket if it has one, and would bypass the transform; without one it returns a
+  // stream.
   const passed = answer.pass({ ...reply, scope: { ...reply.scope, client: null } })
   if (passed.body === null) return passed
   const body = answer.sse ? changedEvents(passed.body, change) : changedWhole(passed.body, change)
@@ -51,14 +52,14 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
   })
 }
 
-/** Records end with an empty line; what follows the last one is not whole yet. */
+/** Splits at empty lines. The rest after the last one is an incomplete record. */
 function cutRecords(text: string): { readonly whole: readonly string[]; readonly rest: string } {
   const records = text.split(/(?<=\r?\n\r?\n)/)
   const last = records.at(-1)!
   return /\r?\n\r?\n$/.test(last) ? { whole: records, rest: '' } : { whole: records.slice(0, -1), rest: last }
 }
 
-/** Comments and named events pass as they are. */
+/** Comments and named events pass unchanged. */
 function changedRecord(record: string, change: AnswerTransform): string {
   const match = /^data: ?(.*)\r?\n\r?\n$/s.exec(record)
   if (match === null || match[1]!.includes('\n')) return record
@@ -77,7 +78,7 @@ function changedWhole(source: ReadableStream<Uint8Array>, change: AnswerTransfor
   })
 }
 
-/** What is no JSON is the engine's fault, and shown as it is. */
+/** Text that is no JSON passes unchanged. */
 function changedText(text: string, change: AnswerTransform): string {
   try {
     return JSON.stringify(change.whole(JSON.parse(text) as Readonly<Record<string, unknown>>))

@@ -1,4 +1,4 @@
-/** The engine's own count of tokens, picked out of bytes that pass: nothing is decoded before the end. */
+/** Reads the engine's token counts from passing bytes; decodes nothing before the end. */
 import type { Usage } from '../../core/contract/contract.ts'
 import { concatBytes } from '../../bytes.ts'
 
@@ -9,18 +9,18 @@ const CLOSE = 125
 const COLON = 58
 /** `"usage"` */
 const KEY = Uint8Array.of(QUOTE, 117, 115, 97, 103, 101, QUOTE)
-/** How far the key can move on when this byte stands under its last one (Horspool). */
+/** Shift of the key when this byte is below its last one (Horspool). */
 const SKIP = new Uint8Array(256).fill(KEY.length)
 for (let i = 0; i < KEY.length - 1; i++) SKIP[KEY[i]!] = KEY.length - 1 - i
-/** A usage object longer than this is none of ours. */
+/** Limit of a usage object, bytes. */
 const LIMIT_BYTES = 8192
 
 /**
- * Finds `"usage": {…}` wherever the bytes are cut. Quotes inside JSON strings are escaped, so the key's bytes
- * stand only where a string begins and ends; text that speaks of usage does not match.
+ * Finds `"usage": {…}` however the bytes are divided. Quotes in JSON strings are escaped, so the key's bytes occur
+ * only at the start and end of a string; text about usage does not match.
  */
 export class UsageScanner {
-  /** Usage objects seen so far. */
+  /** Usage objects so far. */
   found = 0
   #matched = 0
   #afterColon = false
@@ -32,7 +32,7 @@ export class UsageScanner {
   #first: Uint8Array | null = null
   #last: Uint8Array | null = null
 
-  /** Not in the middle of anything it may have found. */
+  /** No partial match. */
   get idle(): boolean {
     return this.#depth === 0 && this.#matched === 0
   }
@@ -46,7 +46,7 @@ export class UsageScanner {
     }
   }
 
-  /** Merged from the first and the last object seen: Anthropic's streams say the prompt first and the output last. */
+  /** Merged from the first and the last object: Anthropic's streams report the prompt first and the output last. */
   usage(): Usage | null {
     if (this.#last === null) return null
     const last = decode(this.#last)
@@ -81,7 +81,7 @@ export class UsageScanner {
         at += SKIP[under]!
       }
     }
-    // The last bytes of a chunk, and the first ones of the next: one by one.
+    // Bytes around the boundary of two chunks are compared one by one.
     while (at < to && this.#matched < width) {
       const byte = chunk[at++]!
       if (byte === KEY[this.#matched]) this.#matched++
@@ -159,7 +159,7 @@ function decode(bytes: Uint8Array): PartialUsage | null {
   }
 }
 
-/** OpenAI's two shapes (chat and responses) and Anthropic's. */
+/** The two formats of OpenAI (chat and responses) and Anthropic's. */
 function partialUsage(usage: Readonly<Record<string, unknown>>): PartialUsage {
   const details = (usage['prompt_tokens_details'] ?? usage['input_tokens_details'] ?? {}) as Record<string, unknown>
   return {
@@ -169,13 +169,13 @@ function partialUsage(usage: Readonly<Record<string, unknown>>): PartialUsage {
   }
 }
 
-/** What an object under `usage` says. null: not even how long the prompt was. */
+/** Token counts of a `usage` object. null: it does not have the prompt's length. */
 export function usageOf(object: Readonly<Record<string, unknown>>): Usage | null {
   const { promptTokens, completionTokens, cachedTokens } = partialUsage(object)
   return promptTokens === null ? null : { promptTokens, completionTokens: completionTokens ?? 0, cachedTokens }
 }
 
-/** No request has more: who says so is broken, and would teach us nonsense. */
+/** Upper limit of a plausible count. A larger one is an engine's defect and would falsify what is learned. */
 const MOST_TOKENS = 1e9
 
 function count(value: unknown): number | null {
