@@ -1,23 +1,22 @@
 /**
- * What pages of other origins may do (Fetch standard, 3.2): the one place that decides. Others only put its headers on
- * answers.
- * Never `access-control-allow-credentials`: keys travel in `authorization`, and no cookie opens anything here.
+ * CORS for pages of other origins (Fetch standard, section 3.2). All decisions are here; other code only adds the
+ * headers. Never `access-control-allow-credentials`: keys are in `authorization`, and cookies have no effect here.
  */
 import type { CorsConfig } from '../config.ts'
 import type { RequestContext } from './request-context.ts'
 
-/** Of a request's headers, what is asked here. */
+/** The headers of a request that are read here. */
 type Fields = Pick<Headers, 'get'>
 
-/** The page's origin, or `*`, where the operator lets it in. undefined: not let in, or no page. */
+/** The page's origin, or `*`, if the configuration allows it. undefined: not allowed, or not sent by a page. */
 export function allowedOrigin(cors: CorsConfig | null, headers: Fields): string | undefined {
   const origin = headers.get('origin')
   return origin === null ? undefined : cors?.origins.find((one) => one === '*' || one === origin)
 }
 
 /**
- * For every answer to the request, flat: what other clients may read of it, the page may read. null: nothing, as for
- * all that is no browser.
+ * CORS headers for every response to the request, flat, so that a page can read what other clients can read. null:
+ * none, as for all clients but browsers.
  */
 export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[] | null {
   if (headers.get('origin') === null) return null
@@ -27,9 +26,8 @@ export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[
 }
 
 /**
- * The answer to a browser that asks before it sends. `methods`: what the path takes. null: the request is something
- * else.
- * No key is asked for: browsers send none, and nothing is told that is not in the documents.
+ * Response to a preflight request. `methods`: those of the path. null: not a preflight request.
+ * Needs no key, because browsers send none and the response holds nothing confidential.
  */
 export function preflight(
   { request: { method, headers: asked }, cors: own, logFields, requestId }: RequestContext,
@@ -46,7 +44,7 @@ export function preflight(
     const names = asked.get('access-control-request-headers') ?? ''
     headers.set('access-control-allow-methods', methods)
     headers.set('access-control-max-age', String(cors.maxAgeS))
-    // Names of headers, and nothing that could be more.
+    // Only header names are returned.
     if (/^[\w!#$%&'*+.^`|~, -]{1,4096}$/.test(names)) headers.set('access-control-allow-headers', names)
   }
   return new Response(null, { status: 204, headers })

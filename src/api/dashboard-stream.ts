@@ -3,24 +3,24 @@ import { dashboardSnapshot, type Watched } from './fleet-view.ts'
 import type { RequestContext } from './request-context.ts'
 
 export interface LiveOptions {
-  /** A view older than this is taken anew, for all who watch. */
+  /** Age, ms, after which a snapshot is taken again for all viewers. */
   readonly everyMs?: number
-  /** Viewers at once. */
+  /** Maximum number of concurrent viewers. */
   readonly viewers?: number
-  /** A feed ends after this long; its page opens another. */
+  /** Lifetime, ms, of a feed; its page then opens another. */
   readonly lifeMs?: number
-  /** Views that one feed may take: on Workers every call of an object counts against its request's limit. */
+  /** Snapshots that one feed may take. On Workers every call of an object counts against its request's limit. */
   readonly takes?: number
 }
 
 const EVERY_MS = 1_000
-/** Many lines take longer to read, to send and to draw. */
+/** Interval for fleets whose snapshots take longer to read, send and draw. */
 const EVERY_MS_LARGE = 2_000
 const LARGE_ENGINES = 64
 const VIEWERS = 32
 const LIFE_MS = 300_000
 const OBJECT_CALLS = 800
-/** Whoever asked for a view and never said what came of it: on Workers a request may die with its question. */
+/** Time, ms, after which a snapshot counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
 const RETRY_MS = 10_000
 
@@ -29,12 +29,13 @@ interface Frame {
   readonly seq: number
 }
 
-/** `taken`: by this very question. null: the view is being taken for somebody else. */
+/** `taken`: by this call. null: another viewer's request is taking the snapshot. */
 type Latest = { readonly frame: Frame; readonly taken: boolean } | null
 
 /**
- * `/v1/firstlight/live`: the fleet as server-sent events. Viewers share views, never promises: whoever finds the last
- * one stale takes the next and the others send it after that, since on Workers no request may wait for another's work.
+ * `/v1/firstlight/live`: the fleet as server-sent events. Viewers share snapshots, never promises, since on Workers no
+ * request may wait for another's work: the viewer who finds a stale snapshot takes the next, and the others send it
+ * afterwards.
  */
 export class DashboardStream {
   readonly #context: Watched
@@ -58,7 +59,7 @@ export class DashboardStream {
     }
   }
 
-  /** Throws a Failure when too many watch already. */
+  /** Opens a feed. Throws a Failure if there are too many viewers. */
   open(incoming: RequestContext): Response {
     const { viewers, everyMs, lifeMs, takes } = this.#options
     if (this.#viewers >= viewers) {
@@ -69,7 +70,7 @@ export class DashboardStream {
     const headers = {
       'content-type': 'text/event-stream',
       'cache-control': 'no-store, no-transform',
-      // nginx would keep events until a buffer is full.
+      // nginx would buffer events.
       'x-accel-buffering': 'no',
       'x-request-id': incoming.requestId,
     }
@@ -83,7 +84,7 @@ export class DashboardStream {
       isClosing: () => this.#context.draining || this.#context.retired,
       left: () => this.#viewers--,
     })
-    // Pulled: who does not read is sent nothing, and nothing piles up for him.
+    // Pull-based: a viewer who does not read gets nothing, and nothing is queued for it.
     return new Response(
       new ReadableStream<Uint8Array>(
         { pull: (controller) => feed.pull(controller), cancel: () => feed.cancel() },
@@ -93,13 +94,13 @@ export class DashboardStream {
     )
   }
 
-  /** The view as it is known; taken anew when it is stale, and nobody else is at it. */
+  /** Returns the current snapshot; takes a new one if it is stale and no other viewer does. */
   async #latest(): Promise<Latest> {
     const { ports } = this.#context
     const now = ports.now()
     const isAsked = this.#askedAt !== null && now - this.#askedAt < LOST_AFTER_MS
     const isFresh = this.#frame !== null && now - this.#takenAt < this.#options.everyMs
-    // A view from when somebody last watched is no view of now.
+    // A snapshot from before the last pause is too old to send.
     if (isAsked || isFresh)
       return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
     this.#askedAt = now
@@ -121,11 +122,11 @@ interface FeedParts {
   readonly takes: number
   readonly latest: () => Promise<Latest>
   readonly isClosing: () => boolean
-  /** Called once, however it ends. */
+  /** Called once at the end. */
   readonly left: () => void
 }
 
-/** One viewer. */
+/** Feed of one viewer. */
 class Feed {
   readonly #parts: FeedParts
   readonly #life: ReturnType<typeof setTimeout>
@@ -156,7 +157,7 @@ class Feed {
     this.#leave()
   }
 
-  /** null: the feed is over. */
+  /** null: the feed ends. */
   async #next(): Promise<Uint8Array | null> {
     if (this.#seen > 0) await this.#tick()
     while (!this.#isOver && !this.#parts.isClosing() && this.#takesLeft > 0) {
@@ -171,7 +172,7 @@ class Feed {
     return null
   }
 
-  /** Ends early when the viewer leaves. */
+  /** Ends early if the viewer disconnects. */
   #tick(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, Math.min(EVERY_MS, this.#parts.everyMs))

@@ -2,18 +2,18 @@ import type { AssetFiles } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import type { RequestContext } from './request-context.ts'
 
-/** Nothing on a page comes from a request or from the configuration, and nothing runs that is not its own file. */
+/** Content security policy: pages hold nothing from requests or configuration, and run only their own files. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri " +
   "'none'; form-action 'none'; frame-ancestors 'none'"
 
 export interface PageOptions {
   readonly status?: number
-  /** The name holds a hash of the content: it may be kept for good. */
+  /** The name has a hash of the content, so caches may keep it. */
   readonly immutable?: boolean
 }
 
-/** A page of the gateway's own, or a file it is made of. */
+/** Response with a page, or with a file of a page. */
 export function htmlResponse(
   incoming: RequestContext,
   type: string,
@@ -54,8 +54,8 @@ const UNBUILT = `<!doctype html>
 `
 
 /**
- * A page of the operator's: `overview.html` at `/`, `index.html` at `/dashboard`. It holds no data; its script asks
- * for them, with the admin key.
+ * Returns an operator's page: `overview.html` at `/`, `index.html` at `/dashboard`. It has no data; its script
+ * requests them with the admin key.
  */
 export async function dashboardPage(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const body = await files(name)
@@ -64,7 +64,7 @@ export async function dashboardPage(files: AssetFiles, incoming: RequestContext,
     : htmlResponse(incoming, 'text/html', body)
 }
 
-/** One of the files it is made of; their names hold a hash. */
+/** Returns a file of a page; its name has a hash. */
 export async function dashboardFile(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name)?.[1] ?? '']
   const body = type === undefined ? null : await files(name)
@@ -76,7 +76,7 @@ export async function dashboardFile(files: AssetFiles, incoming: RequestContext,
   return htmlResponse(incoming, type, body, { immutable: true })
 }
 
-/** The page's addresses are relative to `/dashboard`, so that it works below any prefix. */
+/** The URLs in the page are relative to `/dashboard`, so that it works below any prefix. */
 export function dashboardSlash(incoming: RequestContext): Response {
   return new Response(null, { status: 308, headers: { location: '../dashboard', 'x-request-id': incoming.requestId } })
 }

@@ -1,23 +1,23 @@
 import type { PromptEndpoint } from '../core/tokens/prompt.ts'
 import type { ErrorShape } from './error-response.ts'
 
-/** One POST endpoint that goes to an engine. What is not in this table does not exist at the gateway. */
+/** POST endpoint that is forwarded to engines. Paths outside this table do not exist at the gateway. */
 export interface Endpoint {
   readonly path: string
-  /** How its prompt is read. */
+  /** Format of the prompt. */
   readonly prompt: PromptEndpoint
-  /** Is its body an upload (`multipart/form-data`), not JSON? */
+  /** The body is an upload (`multipart/form-data`) instead of JSON. */
   readonly form: boolean
   readonly shape: ErrorShape
-  /** May its answer be a stream? */
+  /** The response can be a stream. */
   readonly streams: boolean
-  /** Does its stream send usage only when `stream_options.include_usage` asks? */
+  /** The stream has usage only if `stream_options.include_usage` requests it. */
   readonly usageOnRequest: boolean
-  /** Does the engine read `cache_salt` there? */
+  /** The engine reads `cache_salt`. */
   readonly salted: boolean
-  /** Does the engine keep the answer for later calls? */
+  /** The engine stores the response for later calls. */
   readonly held: boolean
-  /** Why it cannot be split between prefill and decode engines; null: it can. */
+  /** Why the request cannot be split between prefill and decode engines. null: it can. */
   readonly unsplittable: string | null
 }
 

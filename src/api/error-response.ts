@@ -1,6 +1,6 @@
 import { Failure, failures, type FailureReason } from '../failure.ts'
 
-/** Whose error shape the client understands. */
+/** Error format of the client's API. */
 export type ErrorShape = 'openai' | 'anthropic'
 
 /** Anthropic's `error.type` by status; see https://docs.anthropic.com/en/api/errors. */
@@ -16,7 +16,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   503: 'overloaded_error',
 }
 
-/** The body of an error answer. Holds nothing but the failure's own words. */
+/** Body of an error response. It has only the failure's own text. */
 function problemBody(failure: Failure, shape: ErrorShape, requestId: string): unknown {
   const { status, type, code } = failure.shape
   if (shape === 'anthropic') {
@@ -27,8 +27,8 @@ function problemBody(failure: Failure, shape: ErrorShape, requestId: string): un
 }
 
 /**
- * A failure as the client sees it. SDKs obey `x-should-retry`, and wait for `retry-after-ms`, else for `retry-after`
- * (openai-node, `core.ts`), so a retry is asked for only where it can help.
+ * Response of a failure. SDKs obey `x-should-retry`, and wait for `retry-after-ms`, else for `retry-after`
+ * (openai-node, `core.ts`), so a retry is requested only where it can help.
  */
 export function problemResponse(failure: Failure, shape: ErrorShape, requestId: string): Response {
   const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': requestId })
@@ -43,7 +43,7 @@ export function problemResponse(failure: Failure, shape: ErrorShape, requestId: 
   return new Response(JSON.stringify(problemBody(failure, shape, requestId)), { status, headers })
 }
 
-/** Any thrown thing as a failure. What we did not foresee says nothing of itself to the client. */
+/** Converts anything thrown to a failure. Unexpected errors show no details to the client. */
 export function asFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
   return new Failure(
@@ -55,5 +55,5 @@ export function asFailure(thrown: unknown): Failure {
   )
 }
 
-/** Is the failure worth an operator's eye, or the client's own doing? */
+/** Whether an operator should see the failure, because the client is not its cause. */
 export const isOurs = (reason: FailureReason): boolean => failures[reason].status >= 500

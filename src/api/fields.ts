@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { Failure } from '../failure.ts'
 
-/** The few fields of a request the gateway reads itself. Everything else is the engine's to judge. */
+/** Fields of a request that the gateway reads. The engine validates all others. */
 const fields = z.object({
   model: z.nullish(z.string()),
   stream: z.nullish(z.boolean()),
@@ -13,8 +13,8 @@ const fields = z.object({
 })
 
 /**
- * What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON.
- * Numbers are bounded as the options of policies are.
+ * Routing overrides in the body's `firstlight` object or, as JSON, in the `x-firstlight-options` header. Numbers have
+ * the bounds of the policy options.
  */
 const wishes = z.strictObject({
   policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
@@ -33,7 +33,7 @@ export function readFields(body: Readonly<Record<string, unknown>>): Fields {
   return fastFields(body) ?? validatedFields(body)
 }
 
-/** What the schema would say of nearly every body there is, in a hundredth of its time. null: ask the schema. */
+/** Reads the fields of common bodies in a hundredth of the schema's time. null: use the schema. */
 function fastFields({
   model,
   stream,
@@ -53,7 +53,7 @@ function fastFields({
   return { model, stream }
 }
 
-/** By the schema. */
+/** Reads the fields by the schema. */
 export function validatedFields(body: Readonly<Record<string, unknown>>): Fields {
   const parsed = fields.safeParse(body)
   if (parsed.success) return parsed.data
@@ -62,7 +62,7 @@ export function validatedFields(body: Readonly<Record<string, unknown>>): Fields
 
 const NO_WISHES: RoutingOverrides = {}
 
-/** The body's object wins over the header's, field by field. Fails with `bad_value`. */
+/** Merges the overrides; fields of the body take precedence over the header. Fails with `bad_value`. */
 export function readWishes(body: Readonly<Record<string, unknown>> | null, header: string | null): RoutingOverrides {
   const own = body !== null && Object.hasOwn(body, 'firstlight') ? body['firstlight'] : undefined
   if (own === undefined && header === null) return NO_WISHES
@@ -92,7 +92,7 @@ function checkOverrides(value: unknown, base: string): RoutingOverrides {
 
 function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure {
   const issue = error.issues[0]!
-  // A name of no reasonable length is not sent back whole.
+  // A long name is shortened in the error.
   const unknownKey = issue.code === 'unrecognized_keys' ? issue.keys[0]!.slice(0, 60) : undefined
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
   const path = (base === '' ? steps : [base, ...steps]).join('.')
@@ -118,11 +118,11 @@ function at(root: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-/** Enough to recognise the value, too little to leak a prompt. */
+/** Shows enough of a value to recognize it, and too little to leak a prompt. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
-  // Of a long text no more than that is copied.
+  // Copies no more of a long text.
   const text = JSON.stringify(typeof value === 'string' ? value.slice(0, 60) : value) ?? 'missing'
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }

@@ -8,9 +8,7 @@ import { mapYielding } from './map-yielding.ts'
 import { VERSION } from './version.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
-/**
- * What every cluster object says now, in the order of the routes; null: it could not be reached, and the log says why.
- */
+/** Digests of all cluster objects, in the order of the routes. null: unreachable; the log has the cause. */
 export function digestsOf({
   ports,
   catalog,
@@ -27,8 +25,8 @@ export function digestsOf({
 }
 
 /**
- * What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and
- * say nothing of them.
+ * Removes fields of another gateway's engines that this ledger cannot know: it has only what was sent there, not their
+ * queues and caches.
  */
 export function redactRegional({ cluster }: PoolRoute, digest: ClusterDigest): ClusterDigest {
   return cluster.gateway === null ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
@@ -68,11 +66,11 @@ function ownEnginesOnly({
     recentTtftMs,
     hitRate,
   }
-  // As of an older object that does not say more.
+  // Digests of older objects lack newer fields.
   return known as Partial<EngineDigest> as EngineDigest
 }
 
-/** What is known of the gateways of clusters, in the order of the routes. */
+/** Status of the gateways of clusters, in the order of the routes. */
 export function regionsOf(
   { ports, catalog, digests }: Pick<GatewayContext, 'ports' | 'catalog' | 'digests'>,
   waits: boolean,
@@ -81,12 +79,12 @@ export function regionsOf(
 }
 
 export interface PoolsSeen {
-  /** Both in the order of the routes. */
+  /** In the order of the routes. */
   readonly digests: readonly (ClusterDigest | null)[]
   readonly regions: readonly (RegionStatus | null)[]
 }
 
-/** Pools as operators see them. `shown` as in `toWire`. */
+/** Pools for operators. `shown` as in `toWire`. */
 export async function poolViews(
   { ports, catalog }: Pick<GatewayContext, 'ports' | 'catalog'>,
   { digests, regions }: PoolsSeen,
@@ -103,7 +101,7 @@ export async function poolViews(
   }))
 }
 
-/** `wired`: begins with the pool's engines, which are taken off it. */
+/** `wired`: starts with the pool's engines, which are removed from it. */
 function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wired: unknown[]): object {
   const view = {
     cluster: cluster.id,
@@ -133,7 +131,7 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
   }
 }
 
-/** What is true of the gateway itself. All pools know the same of its replicas. */
+/** State of the gateway itself. All pools have the same information about replicas. */
 export const gatewayView = (
   context: Pick<GatewayContext, 'config' | 'startedAt' | 'draining'>,
   digests: readonly (ClusterDigest | null)[],
@@ -145,23 +143,22 @@ export const gatewayView = (
   replicas: digests.find((digest) => digest !== null)?.replicas,
 })
 
-/** What of the gateway is looked at. */
+/** Parts of the gateway that a view needs. */
 export type Watched = Pick<
   GatewayContext,
   'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired'
 >
 
 const DECISIONS = 60
-/** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
+/** Time limit, ms: a later object is shown as unreachable, so that it does not delay the view. */
 const ANSWER_MS = 5_000
 
-/** A view is sent again and again: five digits are more than an eye takes in, and a third less to send. */
+/** Rounds to five digits, which shortens frequent views by a third. */
 const brief = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
 
 /**
- * The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all:
- * the
- * newest, and those with the latest first tokens, since more requests than that may start during one stream.
+ * Snapshot of the whole fleet for the dashboard: pools as in `/v1/firstlight/fleet`, the latest TTFTs, and the latest
+ * decisions: the newest ones, and those with the latest first tokens, since many requests may start during one stream.
  */
 export async function dashboardSnapshot(context: Watched): Promise<unknown> {
   const { ports, catalog } = context
@@ -176,7 +173,7 @@ export async function dashboardSnapshot(context: Watched): Promise<unknown> {
     }
     return seen && redactRegional(route, seen.digest)
   })
-  // The next view has what is asked for behind this one.
+  // The next snapshot has what is requested after this one.
   const regions = await regionsOf(context, false)
   return {
     ...gatewayView(context, digests),
@@ -207,6 +204,6 @@ async function summaryOf({ ports }: Watched, { cluster, pool }: PoolRoute): Prom
   }
 }
 
-/** A decision without its candidates: `/v1/firstlight/decisions/{id}` has them. */
+/** A decision without its candidates, which `/v1/firstlight/decisions/{id}` has. */
 const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown =>
   toSnakeCase({ ...decision, excluded: excluded.length }, brief)

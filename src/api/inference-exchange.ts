@@ -16,7 +16,7 @@ import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 import { RequestLifecycle } from './request-log.ts'
 
-/** A validated inference request: its client, model and possible routes. */
+/** A validated inference request with its client, model and possible routes. */
 export interface InferenceRequest {
   readonly incoming: RequestContext
   readonly endpoint: Endpoint

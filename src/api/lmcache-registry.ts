@@ -358,7 +358,7 @@ function modelOf({ context, incoming }: Visit, route: PoolRoute): string | null 
   return context.lookups.modelOf(route, (work) => incoming.scope.background(work))
 }
 
-/** The same to every pool it speaks of: each has an object of its own. */
+/** Calls every pool of the request; each has an object of its own. */
 function each({ context, routes }: Visit, call: (route: PoolRoute) => RegistryCall): Promise<RegistryAnswer[]> {
   return Promise.all(
     routes.map((route) => {
@@ -372,7 +372,7 @@ function each({ context, routes }: Visit, call: (route: PoolRoute) => RegistryCa
 
 type Body<Value> = { readonly value: Value } | { readonly wrong: Response }
 
-/** Fails as any body does; what is JSON of another shape is answered with 422, as the coordinator does. */
+/** Fails like any other body; JSON of another shape gets 422, as from the coordinator. */
 async function read<Value>(visit: Visit, schema: z.ZodMiniType<Value>): Promise<Body<Value>> {
   const { request, memory } = visit.incoming
   const { json } = await readJson(request, { bodyBytes: visit.context.config.limits.bodyBytes }, { memory })
@@ -382,7 +382,7 @@ async function read<Value>(visit: Visit, schema: z.ZodMiniType<Value>): Promise<
   return { wrong: unfit(visit, issue?.message ?? 'invalid', issue?.path) }
 }
 
-/** FastAPI's shape of a refused body. */
+/** FastAPI's format of a rejected body. */
 function unfit({ incoming }: Visit, message: string, path: readonly PropertyKey[] = []): Response {
   return answerJson(
     incoming,

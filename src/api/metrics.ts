@@ -1,4 +1,4 @@
-/** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
+/** `/metrics`: metrics of the cluster objects and the reports in Prometheus format, on both runtimes. */
 import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
 import { sumCounts } from '../origin/lmcache/skips.ts'
 import type { Ports, Ttft } from '../ports.ts'
@@ -17,7 +17,7 @@ import type { RequestContext } from './request-context.ts'
 import { keyOrAdmin } from './auth.ts'
 import { digestsOf, regionsOf } from './fleet-view.ts'
 
-/** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
+/** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or no key on a loopback listener. */
 export function metricsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
   const admit = keyOrAdmin(context.authenticator, context.config.metrics.key, 'metrics.key')
   return async (incoming) => {
@@ -28,10 +28,7 @@ export function metricsHandler(context: GatewayContext): (incoming: RequestConte
   }
 }
 
-/**
- * In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten
- * megabytes.
- */
+/** The text in parts, which are sent as the client reads them: the text of 200 engines may have ten megabytes. */
 function textOf(all: Exposed, turn: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
   if (turn === undefined) return exposition(all)
   const parts = expositionParts(all)
@@ -49,7 +46,7 @@ async function exposed(context: GatewayContext): Promise<Exposed> {
   const digests = await digestsOf(context)
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
-  // First: it brings what has ended into the rollups.
+  // Called first, because it adds ended requests to the rollups.
   const counted = await aggregateCounts(context)
   return {
     digests: answered,
@@ -77,7 +74,7 @@ async function regionsExposed(context: GatewayContext): Promise<RegionExposed[]>
   )
 }
 
-/** Of all pools, in fewer words. */
+/** Sums over all pools. */
 function totalsOf(pools: GatewayCounts['lookups']): OwnCounts['lookups'] {
   const sums = { made: 0, late: 0, failed: 0 }
   const told = pools.filter((counts) => counts !== null)
@@ -89,19 +86,19 @@ function totalsOf(pools: GatewayCounts['lookups']): OwnCounts['lookups'] {
   return { ...sums, skipped: sumCounts(told.map(({ skipped }) => skipped)) }
 }
 
-/** Names of engines, of today and of long ago: until there are more, all of them are shown. */
+/** Engine names, current and former, up to which all are shown. */
 const MANY_NAMES = 1_000
 const SILENT_MS = 86_400_000
 
-/** Of all shards, one group an engine. */
+/** Rollups of all shards, one group per engine. */
 async function rollupsOf({ ports }: GatewayContext): Promise<readonly CountedGroup[]> {
   if (ports.ttft === undefined) return []
   try {
     const groups = await (ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))
     if (groups.length <= MANY_NAMES) return groups
     const shownSince = ports.now() - SILENT_MS
-    // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would
-    // fall.
+    // Groups disappear from the output before they are dropped; a sum would fall if shards dropped a group at different
+    // times.
     const forgottenBefore = shownSince - SILENT_MS
     const silent = groups.filter(({ at }) => at! < forgottenBefore).map(groupName)
     if (silent.length > 0) await ports.ttft.forget(silent, forgottenBefore)

@@ -6,7 +6,7 @@ import type { Caller } from './auth.ts'
 import type { GatewayContext } from './context.ts'
 import { answerJson, type RequestContext } from './request-context.ts'
 
-/** Models as the configuration names them; no engine is asked on the way. */
+/** Lists the models of the configuration; asks no engine. */
 export async function listModels(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   const caller = await context.authenticator.caller(incoming.request.headers, true)
   return answerJson(incoming, {
@@ -21,8 +21,8 @@ export async function oneModel(context: GatewayContext, incoming: RequestContext
 }
 
 /**
- * vLLM's card without what only an engine knows. `parent` is set on adapters, as vLLM does; an alias names its model
- * in `root`.
+ * vLLM's model card without fields that only an engine knows. `parent` is set for adapters, as in vLLM; `root` of an
+ * alias is its model.
  */
 function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknown {
   return {
@@ -35,7 +35,7 @@ function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknow
   }
 }
 
-/** One name a client may ask for, and who serves it. */
+/** A name that clients may request, with its routes. */
 export interface ServedModel {
   readonly name: string
   readonly kind: 'model' | 'alias' | 'adapter'
@@ -44,7 +44,7 @@ export interface ServedModel {
   readonly routes: readonly PoolRoute[]
 }
 
-/** The name an engine of this pool knows the model under, and whether that is an adapter. */
+/** The engines' name of the model in this pool, and whether it is an adapter. */
 export function engineModel(
   name: string,
   pool: PoolSettings,
@@ -53,7 +53,7 @@ export function engineModel(
   return { model: name, adapter: name }
 }
 
-/** All names of the configuration. Built once; nothing of it asks an engine. */
+/** All names of the configuration. */
 export class ModelRegistry {
   readonly routes: readonly PoolRoute[]
   readonly #offers: ReadonlyMap<string, ServedModel>
@@ -65,12 +65,12 @@ export class ModelRegistry {
     this.#offers = offersOf(this.routes)
   }
 
-  /** Names this caller may use, in the order of the configuration. */
+  /** Names that this caller may use, in the order of the configuration. */
   offers(caller: Caller): ServedModel[] {
     return [...this.#offers.values()].filter((offer) => mayUse(caller, offer.name))
   }
 
-  /** Fails with `model_unknown`; whether others may use the name is not told. */
+  /** Fails with `model_unknown`, whether or not others may use the name. */
   offer(name: string, caller: Caller): ServedModel {
     const offer = mayUse(caller, name) ? this.#offers.get(name) : undefined
     if (offer !== undefined) return offer
@@ -81,7 +81,7 @@ export class ModelRegistry {
     )
   }
 
-  /** The names a caller may use, for an error message. */
+  /** The caller's names, for an error message. */
   hint(caller: Caller): string {
     const names = this.offers(caller).map(({ name }) => name)
     if (names.length === 0) return 'There is no model for this key.'
@@ -89,7 +89,7 @@ export class ModelRegistry {
     return `Models for this key: ${names.slice(0, 10).join(', ')}${more}.`
   }
 
-  /** The route of one pool; null when the configuration no longer has it. */
+  /** Route of one pool. null: the configuration no longer has it. */
   route(cluster: string, pool: string): PoolRoute | null {
     return this.routes.find((route) => route.cluster.id === cluster && route.pool.model === pool) ?? null
   }

@@ -10,30 +10,30 @@ import {
 import type { PoolRoute } from '../origin/exchange.ts'
 import { measureByEngine, type EngineTokenizer, type Measured, type TokenizeCall } from '../origin/tokenize.ts'
 
-/** A model's own vocabulary and chat template, loaded by the entry. */
+/** A model's vocabulary and chat template, loaded by the entry point. */
 export interface Vocabulary {
   readonly tokenizer: ExactTokenizer
   readonly template: ChatTemplate | null
 }
 
-/** The vocabulary a pool names; null: measure in bytes. */
+/** Returns the vocabulary of a pool. null: measure in bytes. */
 export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
 
 const utf8 = new TextEncoder()
 
-/** A prompt in fragments counts by the size of its body alone. */
+/** A prompt in pieces counts by the size of its body alone. */
 const readable = (request: PromptRequest): PromptRequest =>
   isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
 
-/** One meter a pool: vocabularies, block sizes and learned ratios belong to pools. */
+/** One measurer per pool, because vocabularies, block sizes and learned ratios belong to pools. */
 export class PromptMeasurers {
   readonly #measurers = new Map<PoolSettings, PromptAnalyzer>()
-  /** By cluster and model: what a pool has learned outlives the configuration it learned it under. */
+  /** Keyed by cluster and model, so that learned ratios outlive a configuration. */
   readonly #named: Map<string, NamedMeter>
   readonly #now: () => number
   readonly #vocabularyOf: VocabularyOf
 
-  /** @param before those of the gateway that this one takes the place of */
+  /** @param before measurers of the gateway that this one replaces */
   constructor(now: () => number, vocabularyOf: VocabularyOf, before: PromptMeasurers | null = null) {
     this.#now = now
     this.#vocabularyOf = vocabularyOf
@@ -44,7 +44,7 @@ export class PromptMeasurers {
     return this.#meter(route).measure(readable(request))
   }
 
-  /** `own`, or a measure by an engine's own ids where they can be had within the call's budget. Never rejects. */
+  /** Measures by an engine's token ids if they arrive within the call's budget, else returns `own`. Never rejects. */
   measureByEngine(
     route: PoolRoute,
     { request, own }: Omit<Measured, 'meter'>,
@@ -54,7 +54,7 @@ export class PromptMeasurers {
     return measureByEngine({ meter: this.#meter(route), request: readable(request), own }, tokenizer, call)
   }
 
-  /** Takes in what the engine counted, for the ratio of bytes to tokens. */
+  /** Learns the ratio of bytes to tokens from the engine's count. */
   learn(route: PoolRoute, measure: PromptProfile, promptTokens: number): void {
     this.#meter(route).learn(measure, promptTokens)
   }

@@ -1,4 +1,4 @@
-/** How many warnings about refused requests are written for one reason in a window. */
+/** Warnings about rejected requests per reason and window. */
 const LINES = 10
 const WINDOW_MS = 10_000
 
@@ -13,11 +13,11 @@ export interface SuppressedRefusals {
   readonly suppressed: number
 }
 
-/** Keeps an outage from flooding the log: the first refusals of a window are warnings, the others are summed up. */
+/** Limits log lines during an outage: the first refusals of a window are warnings, the others are counted. */
 export class RefusalLimit {
   readonly #windows = new Map<string, Window>()
 
-  /** May this refusal be a warning? Reasons are a closed list. */
+  /** Whether this refusal may be a warning. Reasons are a closed set. */
   admits(reason: string, now: number): boolean {
     let window = this.#windows.get(reason)
     if (window === undefined || now >= window.endsAt) {
@@ -29,7 +29,7 @@ export class RefusalLimit {
     return window.suppressed === 0
   }
 
-  /** What ended windows suppressed; each is returned once. */
+  /** Counts of suppressed refusals of ended windows; each is returned once. */
   ended(now: number): readonly SuppressedRefusals[] {
     const summaries: SuppressedRefusals[] = []
     for (const [reason, { endsAt, suppressed }] of this.#windows) {

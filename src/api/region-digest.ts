@@ -1,6 +1,4 @@
-/**
- * `GET /v1/firstlight/digest?model=NAME`: what a gateway before this one is told, so that it can choose among regions.
- */
+/** `GET /v1/firstlight/digest?model=NAME`: digest for a gateway in front of this one that chooses among regions. */
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
@@ -9,7 +7,7 @@ import { answerJson, type RequestContext } from './request-context.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
 import { toSnakeCase } from '../snake-case.ts'
 
-/** Needs a key with `edge: true`, where there are keys. */
+/** Needs a key with `edge: true` if there are keys. */
 export async function regionDigest(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   const caller = await context.authenticator.caller(incoming.request.headers, false)
   if (!caller.edge)
@@ -22,7 +20,7 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   const model = new URLSearchParams(incoming.query).get('model')
   if (model === null) throw new Failure('bad_value', 'Say which model: ?model=NAME.', { param: 'model' })
   const { routes } = context.catalog.offer(model, caller)
-  // What one number says is true of all: where others cut otherwise, their prompts are not told of.
+  // The fingerprint applies to all clusters, so filters with another block division are left out.
   const cut = context.fingerprintOf(routes[0]!)
   const all = await Promise.all(routes.map((route) => regionDigestsOf(context, incoming, { route, cut })))
   const regionDigests = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), context.config.via] }))
@@ -32,7 +30,7 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   )
 }
 
-/** A cluster that cannot be reached promises nothing, and is no reason to say nothing of the others. */
+/** An unreachable cluster counts as unavailable; the others are reported. */
 async function regionDigestsOf(
   { ports, digests, fingerprintOf }: GatewayContext,
   incoming: RequestContext,
@@ -49,16 +47,15 @@ async function regionDigestsOf(
   }
 }
 
-/** It takes no new requests: who asks is to turn elsewhere before they come. */
+/** The digest of a draining gateway: no engine is available. */
 const closed = (one: RegionDigest): RegionDigest => ({ ...one, engines: 0, soonest: null, usual: null })
 
-/** So many words are cut into blocks by any tokenizer: each is a token at least, and about three bytes. */
+/** Any tokenizer divides so many words into blocks: each is at least a token, and about three bytes. */
 const WORDS_PER_BLOCK_TOKEN = 3
 
 /**
- * How a pool's prompts are cut: what a certain text becomes. Chained hashes put the vocabulary, the template, the
- * block size
- * and this gateway's own ways into one number.
+ * Fingerprint of how a pool's prompts are divided into blocks: the hash of a fixed text. Chained hashes combine the
+ * vocabulary, the template, the block size and the gateway's own rules in one number.
  */
 export function blockingFingerprints(measurers: PromptMeasurers): (route: PoolRoute) => number | null {
   const known = new WeakMap<PoolRoute['pool'], number | null>()

@@ -8,46 +8,46 @@ import type { BodySource } from './body.ts'
 import { RefusalLimit } from './refusal-limit.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './error-response.ts'
 
-/** A request as handlers read it. A web `Request` is one; a platform may have a cheaper view of what came in. */
+/** A request as handlers read it. A web `Request` is one; a platform may pass a lighter object. */
 export type HttpRequest = BodySource & {
   readonly method: string
-  /** Absolute, or path and query alone. */
+  /** Absolute URL, or path and query. */
   readonly url: string
   readonly headers: HeaderSource
-  /** Aborted when the client is gone (as far as the runtime can see). */
+  /** Aborted when the client disconnects, as far as the runtime detects it. */
   readonly signal: AbortSignalLike
 }
 
 const SANE_ID = /^[\w.:=-]{1,128}$/
 
-/** One request at the door. */
+/** One inbound request. */
 export class RequestContext {
   readonly request: HttpRequest
   readonly scope: RequestScope
   /** The gateway's own id. */
   readonly id: string
-  /** The client's label, or our id. */
+  /** The client's label, or the gateway's id. */
   readonly requestId: string
-  /** `ports.now()` when it came in. */
+  /** `ports.now()` at arrival. */
   readonly receivedAt: number
   readonly path: string
   /** `?…` or ''. */
   readonly query: string
   readonly shape: ErrorShape
-  /** For every answer to it, flat; null: nothing (`cors.ts`). */
+  /** CORS headers for every response, flat. null: none (`cors.ts`). */
   cors: readonly string[] | null = null
-  /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
+  /** Fields of the log line of the request; handlers add to them. Never prompts or keys. */
   readonly logFields: Record<string, unknown> = {}
   /**
-   * Its body, as it counts towards `limits.buffered_bytes`. Who sets `endsLater` releases it; else it goes with the
-   * response.
+   * Memory of the body in `limits.buffered_bytes`. If `endsLater` is set, its setter releases it; otherwise the error
+   * boundary does, with the response.
    */
   memory: HeldBytes | null = null
-  /** Its line is written when the last byte has passed, by whoever set this. */
+  /** The log line is written after the last byte, by the code that set this. */
   logOnStreamEnd = false
   readonly #ports: Ports
 
-  /** Reads what every answer needs, before anything can fail. */
+  /** Reads what every response needs, before anything can fail. */
   constructor(request: HttpRequest, scope: RequestScope, ports: Ports, shape: ErrorShape) {
     this.#ports = ports
     this.receivedAt = ports.now()
@@ -62,13 +62,13 @@ export class RequestContext {
     this.query = query
   }
 
-  /** Since it came in. */
+  /** Time since arrival, ms. */
   elapsedMs(): number {
     return Math.max(0, this.#ports.now() - this.receivedAt)
   }
 }
 
-/** Path and query of a URL, absolute or not, without parsing it: this runs for every request. */
+/** Path and query of a URL, absolute or not, without parsing, because it runs for every request. */
 export function splitUrl(url: string): { readonly path: string; readonly query: string } {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   if (start < 0) return { path: '/', query: '' }
@@ -80,8 +80,8 @@ export function splitUrl(url: string): { readonly path: string; readonly query: 
 }
 
 /**
- * Runs a handler, turns what it throws into an answer, and writes the one line of the log. `refused` hears of what no
- * one else will count.
+ * Runs a handler, converts what it throws to a response, and writes the log line. Calls `refused` for refusals that
+ * are counted nowhere else.
  */
 export async function withErrorBoundary(
   incoming: RequestContext,
@@ -95,7 +95,7 @@ export async function withErrorBoundary(
     else {
       incoming.memory?.release()
       logRequest(incoming, ports, response.status)
-      // An answer of ours; an engine's brings its stages along.
+      // The gateway's own response; an engine's has its stages already.
       if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) addOwn(response, incoming)
     }
     return response
@@ -110,22 +110,22 @@ export async function withErrorBoundary(
   }
 }
 
-/** A body that breaks off because the gateway cuts it: the client is no more to blame than where an answer does. */
+/** A body that ends early because the gateway shuts down is no fault of the client. */
 const asShutdownFailure = (failure: Failure, { scope }: RequestContext): Failure =>
   failure.reason === 'client_gone' && abortReason(scope) === 'abandoned'
     ? new Failure('draining', failure.message)
     : failure
 
-/** What every answer has that no engine gave. */
+/** Adds the headers of responses that no engine gave. */
 function addOwn({ headers }: Response, incoming: RequestContext): void {
   headers.set('server-timing', edgeTiming(incoming))
   const { cors } = incoming
   if (cors !== null) for (let i = 0; i < cors.length; i += 2) headers.append(cors[i]!, cors[i + 1]!)
 }
 
-/** Heartbeats and events of LMCache servers come here every second or so. */
+/** LMCache servers send heartbeats and events here about every second. */
 export const REGISTRY_PREFIX = '/lmcache/'
-/** Asked every few seconds by machines and by the overview page. */
+/** Paths that machines and the overview page request every few seconds. */
 const DEBUG_PATHS: ReadonlySet<string> = new Set([
   '/health',
   '/ready',
@@ -135,10 +135,10 @@ const DEBUG_PATHS: ReadonlySet<string> = new Set([
   REGION_DIGEST_PATH,
 ])
 
-/** Is it worth putting a line together? Most of a busy gateway's stay below its level. */
+/** Whether log lines of requests are written at this level, to save the work of building them. */
 export const logsRequests = (log: Log): boolean => log.writes?.('info') ?? true
 
-/** Writes the one line of a request. */
+/** Writes the log line of a request. */
 export function logRequest(
   incoming: RequestContext,
   { log }: Ports,
@@ -163,8 +163,8 @@ export function logRequest(
 const limits = new WeakMap<Log, RefusalLimit>()
 
 /**
- * Writes the one line of a request that the gateway refused: a warning where the client is not to blame, and at `info`
- * once one reason has had many. An unexpected error has a line of its own besides, with its stack.
+ * Writes the log line of a rejected request: a warning unless the client is the cause, and `info` once a reason is
+ * frequent. An unexpected error has a further line with its stack.
  */
 function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, shape }: Failure): void {
   const { log } = ports
@@ -183,16 +183,16 @@ function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, sha
 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10
 
-/** Reporters and LMCache servers may have a token in their path. */
+/** Paths of reporters and LMCache servers may contain a token. */
 const shownPath = (path: string): string => {
   const front = /^\/(?:ttft_report|lmcache)\//.exec(path)
   return front === null ? path.slice(0, 200) : `${front[0]}…`
 }
 
-/** The `Server-Timing` of an answer that no engine gave. */
+/** `Server-Timing` of a response that no engine gave. */
 const edgeTiming = (incoming: RequestContext): string => `edge;dur=${rounded(incoming.elapsedMs())}`
 
-/** A JSON answer of the gateway's own. */
+/** JSON response of the gateway itself. */
 export function answerJson(incoming: RequestContext, value: unknown, status = 200): Response {
   const headers = {
     'content-type': 'application/json',
@@ -202,7 +202,7 @@ export function answerJson(incoming: RequestContext, value: unknown, status = 20
   return new Response(JSON.stringify(value), { status, headers })
 }
 
-/** For ids in paths: what could be no id is not found, and never reaches an engine's URL. */
+/** Validates an id in a path: malformed ids are not found, and never become part of an engine's URL. */
 export function idParam(value: string | undefined, what: string): string {
   if (value !== undefined && /^[\w.:=-]{1,200}$/.test(value)) return value
   throw new Failure('not_found', `That is not the id of a ${what}.`)

@@ -18,9 +18,9 @@ export interface ForeignMedia {
   readonly shown: string
 }
 
-/** OpenAI's and vLLM's members of a content part: a URL, or an object with `url`. */
+/** Members of a content part of OpenAI and vLLM: a URL, or an object with `url`. */
 const URL_FIELDS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'video_url', 'file_url'])
-/** Members of a part or a source whose `type` says what it holds (Anthropic, Hugging Face). */
+/** Members of a part or a source whose `type` names its content (Anthropic, Hugging Face). */
 const PART_FIELDS = ['url', 'image', 'audio', 'video', 'file'] as const
 const PART_TYPE = /^(?:input_)?(?:url|image|audio|video|document|file)(?:_url)?$/
 /** Engines do not fetch URLs from tool schemas. */
@@ -71,7 +71,7 @@ function foreignInPart(
   if (typeof type !== 'string' || !PART_TYPE.test(type)) return null
   for (const name of PART_FIELDS) {
     const value = part[name]
-    // Bytes in Base64 have no colon.
+    // Base64 has no colon.
     const found = isText(value) && !isData(value) && String(value).includes(':') ? check(value, name, hosts) : null
     if (found !== null) return found
   }
@@ -82,12 +82,12 @@ function check(value: Text, field: string, hosts: readonly string[]): ForeignMed
   if (isData(value)) return null
   const url = String(value)
   const host = PLAIN_URL.exec(url)?.[1]?.toLowerCase()
-  // Parsers disagree on these: to some what follows is the host.
+  // Parsers disagree on these characters: some read the host after them.
   if (host === undefined || /[\\\s]/.test(url)) return { field, shown: 'what is no plain http(s) URL' }
   return hosts.some((allowed) => matchesHost(host, allowed)) ? null : { field, shown: `the host ${host.slice(0, 100)}` }
 }
 
-/** Most media are megabytes in a `data:` URL, which is not decoded for its first letters. */
+/** Most media are megabytes in a `data:` URL, so only the first letters are decoded. */
 const isData = (value: Text): boolean =>
   /^data:/i.test(
     value instanceof Utf8Text ? text.decode(value.utf8.subarray(0, HEAD_BYTES)) : value.slice(0, HEAD_BYTES),
@@ -96,14 +96,14 @@ const isData = (value: Text): boolean =>
 type Json = Readonly<Record<string, unknown>>
 type RequestLimits = Pick<LimitsConfig, 'maxN' | 'maxOutputTokens' | 'maxJsonDepth' | 'mediaHosts' | 'deniedFields'>
 
-/** Engines that are gateways themselves (LiteLLM) read the members of this object as members of the body. */
+/** Engines that are gateways themselves (LiteLLM) merge this object into the body. */
 const EXTRA_BODY = 'extra_body'
 const CHOICES = ['n', 'best_of'] as const
 const OUTPUT_TOKENS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
 
 /**
- * Refuses a `priority` that would reach an engine's queue from a key that may not choose it. The priority of the key
- * replaces the client's in JSON; a form cannot be edited. Fails with `forbidden`.
+ * Rejects a `priority` that would reach an engine's queue from a key that may not set it. In JSON the key's priority
+ * replaces the client's; a form cannot be edited. Fails with `forbidden`.
  */
 export function authorizePriority(json: Json, caller: Caller, isForm: boolean): void {
   const mayChoose = caller.allowOverrides && caller.priority === null
@@ -121,16 +121,13 @@ const priorityFailure = (param: string): Failure =>
     { param },
   )
 
-/**
- * Refuses what the limits of the configuration do not allow. Fails with `bad_value`, which names field, value and
- * limit.
- */
+/** Rejects requests beyond the configured limits. Fails with `bad_value`, which names field, value and limit. */
 export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits): void {
   enforceFields(json, '', limits)
   const extra = json[EXTRA_BODY]
   if (isJsonObject(extra)) enforceFields(extra, `${EXTRA_BODY}.`, limits)
   const { maxJsonDepth, mediaHosts } = limits
-  // A level takes two bytes at least.
+  // A level takes at least two bytes.
   if (bytes.length > 2 * maxJsonDepth && isDeeper(json, maxJsonDepth))
     throw new Failure(
       'bad_value',
@@ -161,7 +158,7 @@ function enforceFields(fields: Json, prefix: string, limits: RequestLimits): voi
     for (const name of OUTPUT_TOKENS) cap(fields[name], prefix + name, maxOutputTokens, 'limits.max_output_tokens')
 }
 
-/** A text counts as the number it holds: pydantic reads `"100_000"` as one. What is no number is left to the engine. */
+/** A text counts as its number, because pydantic reads `"100_000"` as one. The engine rejects other texts. */
 function cap(value: unknown, param: string, most: number, limit: string): void {
   if (value === undefined) return
   const amount = typeof value === 'string' ? Number(value.slice(0, 400).replaceAll('_', '')) : value
@@ -170,9 +167,8 @@ function cap(value: unknown, param: string, most: number, limit: string): void {
 }
 
 /**
- * Is the value nested deeper than `most` levels? The value is what an engine works on. Members that a later one of the
- * same
- * name replaces are not counted: parsers of engines have limits of their own for them.
+ * Whether the value is nested deeper than `most` levels. Members that a later one of the same name replaces are not
+ * counted; parsers of engines have limits of their own.
  */
 function isDeeper(value: object, most: number): boolean {
   if (most === 0) return true
@@ -188,5 +184,5 @@ function isDeeper(value: object, most: number): boolean {
   return false
 }
 
-/** A long text is an object here, and none in the document. */
+/** A long text is an object here, but not in the document. */
 const isNested = (value: object): boolean => !(value instanceof Utf8Text)

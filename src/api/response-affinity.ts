@@ -2,8 +2,8 @@ import { BoundedMap } from '../core/bounded-map.ts'
 import type { StoredResponse, StoredResponses } from '../ports.ts'
 
 /**
- * Response id → the engine that holds it: bounded, least recently used goes first. It lives in this gateway's memory;
- * engines forget their responses at a restart, so there is nothing to gain from a store that does not.
+ * Response id → engine that holds it. Bounded; the least recently used entry is dropped first. It is kept in memory
+ * only, because engines lose their responses at a restart too.
  */
 export class ResponseAffinity implements StoredResponses {
   readonly #holdings: BoundedMap<string, StoredResponse>

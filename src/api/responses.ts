@@ -10,7 +10,7 @@ import { idParam, type RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 import { routeOf } from './inference.ts'
 
-/** GET, DELETE and cancel of a response that one engine holds: only that engine can answer. */
+/** GET, DELETE and cancel of a stored response; only the engine that holds it can answer. */
 export async function storedResponse(
   context: GatewayContext,
   incoming: RequestContext,
@@ -34,7 +34,7 @@ export async function storedResponse(
   )
   const { method } = incoming.request
   const cannot = method === 'DELETE' && response.status === 405
-  // Asked by HEAD, the engine was asked as by GET: Hono keeps the head of its answer.
+  // For HEAD the engine gets a GET, and Hono keeps only the head of its response.
   if (cannot || method === 'HEAD') await response.body?.cancel()
   // vLLM has no such route.
   if (cannot)
@@ -96,7 +96,7 @@ function exchangeWithoutBody(
     pinned: holding,
     stages: { edge: context.ports.now() - incoming.receivedAt },
     cors: incoming.cors,
-    // Without the client's socket nobody writes an answer to it that is to be looked at.
+    // With the client's socket the platform would write the response itself, and it could not be read here.
     scope: stream ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
     record: openRecord({ id, requestId, receivedAt, path: incoming.path, model: route.pool.model, stream }),

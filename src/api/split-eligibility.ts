@@ -1,42 +1,36 @@
-/** What a body says about how its prompt is computed: on another engine than its answer, and all of it anew. */
+/** Properties of a body that prevent a split or make the engine compute the whole prompt. */
 import { isText } from '../core/tokens/utf8-text.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/**
- * Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried
- * over. null: it can.
- */
+/** Why a request cannot be split: the prefill leg generates one token of one response to one prompt. null: it can. */
 export function unsplittableReason(json: Json): string | null {
   for (const name of ['n', 'best_of']) if (Number(json[name]) > 1) return `${name} is more than 1`
   if (isOn(json['use_beam_search'])) return 'beam search'
   if (isOn(json['echo'])) return 'echo'
   const { prompt_logprobs: scored } = json
   if (scored !== undefined && scored !== null) return 'prompt_logprobs'
-  // Answered before it is computed: there would be nothing to hand over yet.
+  // The response precedes the computation, so there is nothing to transfer yet.
   if (isOn(json['background'])) return 'background'
   return severalPrompts(json['prompt']) ? 'several prompts' : null
 }
 
 /**
- * Are the prompt's own tokens to be scored? vLLM reads no cache then (`skip_reading_prefix_cache`). `echo` scores them
- * where
- * tokens of the answer are; a chat's always.
+ * Whether the prompt's tokens are scored. vLLM then reads no cache (`skip_reading_prefix_cache`). `echo` scores them
+ * if tokens of the response are scored; in a chat always.
  */
 export function bypassesPrefixCache(json: Json): boolean {
   return json['prompt_logprobs'] != null || (isOn(json['echo']) && (json['logprobs'] ?? json['messages']) != null)
 }
 
-/** As engines read it: pydantic takes these for true. */
+/** Truth values as engines read them (pydantic). */
 export const isOn = (value: unknown): boolean =>
   value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
-/**
- * vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others.
- */
+/** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests include it, so a client's 2^53 must not dominate them. */
 const MOST_SEQUENCES = 16_384
 
-/** Answers made side by side: `n` of each prompt. */
+/** Number of parallel responses: `n` per prompt. */
 export function sequencesOf({ n, prompt }: Json): number {
   const choices = Number(n)
   return Math.min(
@@ -45,17 +39,15 @@ export function sequencesOf({ n, prompt }: Json): number {
   )
 }
 
-/** A list of ids is one prompt, a list of texts or of lists is several. */
+/** A list of ids is one prompt; a list of texts or lists is several. */
 function severalPrompts(prompt: unknown): prompt is readonly unknown[] {
   return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number'
 }
 
 /**
- * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the
- * prompt
- * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low. One text
- * in
- * a list, which that counts as one token, is the text.
+ * The estimate of production-stack#890, for thresholds that were tuned there: a quarter of the code points of the
+ * prompt or the messages' text, ids as they are, 0 for anything else. It is far too low for Chinese and Japanese. A
+ * single text in a list counts as the text, where #890 counts one token.
  */
 export function estimateTokensByChars(json: Json): number {
   const { prompt: given, messages, system } = json

@@ -1,4 +1,4 @@
-/** `/ttft_report`: what engines and proxies report of the time before the first token, after vllm-ascend #12. */
+/** `/ttft_report`: TTFT reports of engines and proxies, after vllm-ascend #12. */
 import type { Context, Hono } from 'hono'
 import { readPartial, type ReportPartial } from '../core/reports/partial.ts'
 import type { Added } from '../core/reports/report-store.ts'
@@ -12,11 +12,11 @@ import { asFailure } from './error-response.ts'
 
 type Env = { Bindings: RequestScope }
 
-/** A partial is some hundred bytes; a batch of a relay holds a few thousand. */
+/** A partial report has some hundred bytes; a batch of a relay has a few thousand. */
 const BODY_BYTES = 1_048_576
 const MAX_BATCH = 5_000
 
-/** Off, nothing is there but a word to whoever reports. */
+/** Mounts the routes. If reports are off, they answer reporters with an error. */
 export function mountTtft(app: Hono<Env>, context: GatewayContext): void {
   const { ttft } = context.ports
   if (!context.config.ttft.enabled || ttft === undefined) {
@@ -40,7 +40,7 @@ export function mountTtft(app: Hono<Env>, context: GatewayContext): void {
 
 interface Asked {
   readonly request: Request
-  /** It came in at `ttft.listen`, which is for reporters without keys. */
+  /** The request arrived at `ttft.listen`, which is for reporters without keys. */
   readonly isReporter: boolean
 }
 
@@ -66,7 +66,7 @@ class Reports {
     return Array.isArray(given) ? this.#batch(given) : this.#one(given)
   }
 
-  /** What was sent, parsed; undefined: no JSON. */
+  /** The parsed body. undefined: no JSON. */
   async #read(request: Request): Promise<unknown> {
     const memory = this.#context.bodyMemory.open()
     try {
@@ -77,7 +77,7 @@ class Reports {
   }
 
   async get(from: Asked, id: string, token: string | null): Promise<Response> {
-    // The admin may read what reporters may.
+    // The admin may read what reporters may read.
     if (!(await this.#mayReport(from, token)) && !(await this.#isAdmin(from, token))) return this.#refused(from)
     await flushAllWorkers(this.#context)
     const found = await this.#ttft.find(id)
@@ -118,7 +118,7 @@ class Reports {
     return (await this.#token.find(token ?? bearer(from.request.headers) ?? '')) !== null
   }
 
-  /** Without `ttft.token`, reports are open where everybody is served, and at `ttft.listen`. */
+  /** Without `ttft.token`, reports are accepted wherever the API needs no key, and at `ttft.listen`. */
   #needsAdmin({ isReporter }: Asked): boolean {
     const { trust } = this.#context.authenticator
     return this.#token === null && !isReporter && (trust === 'keys' || trust === 'unconfigured')
@@ -141,12 +141,12 @@ class Reports {
   }
 }
 
-/** The wire form of a report. */
+/** Transport form of a report. */
 export function reportView({ id, byRole, combined }: Pick<FoundReport, 'id' | 'byRole' | 'combined'>) {
   return { request_id: id, by_role: byRole, combined }
 }
 
-/** No line in the log for each of thousands of reports, nor the token that stands in their path. */
+/** Writes no log line: there may be thousands of reports, and their path may contain a token. */
 async function answered(context: GatewayContext, handle: () => Promise<Response>): Promise<Response> {
   try {
     return await handle()

@@ -1,2 +1,2 @@
-/** Equal to package.json; a test holds it there. */
+/** Equal to the version in package.json; a test checks it. */
 export const VERSION = '0.1.0'

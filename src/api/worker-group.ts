@@ -1,6 +1,6 @@
 /**
- * Several gateways may serve one address: the I/O threads of a Node process. What only one of them saw is asked of all;
- * what must be known to all lives where all can ask for it.
+ * Gateways that serve one address together: the I/O threads of a Node process. Queries collect what each of them
+ * counts.
  */
 import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
 import { sumCounts } from '../origin/lmcache/skips.ts'
@@ -12,35 +12,35 @@ import type { RecentRequest } from './request-log.ts'
 /** `counts`: answered with Counted. `request`: with a RecentRequest, or null. */
 export type WorkerQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
 
-/** What a gateway has in common with its fellows. */
+/** Interface of a gateway to the other threads. */
 export interface WorkerGroup {
-  /** Asks every other one. Those that do not answer in time are left out; never rejects. */
+  /** Queries all others. Leaves out those that do not answer in time; never rejects. */
   ask(question: WorkerQuery): Promise<readonly unknown[]>
   readonly held: StoredResponses
-  /** One of them probes for all. */
+  /** One thread probes the engines for all. */
   readonly prober: Pick<FleetProbe, 'round' | 'suspect'>
-  /** When the first of them was started, ms since the epoch. */
+  /** Start of the first thread, ms since the epoch. */
   readonly startedAt: number
 }
 
-/** What a gateway counts itself. */
+/** Counters of one gateway. */
 export interface GatewayCounts {
   readonly droppedRecords: number
   readonly droppedSpans: number
   readonly refusals: Readonly<Record<string, number>>
-  /** By pool, in the order of the configuration; null: none are made. */
+  /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
 }
 
 type Asked = Pick<GatewayContext, 'telemetry' | 'lookups' | 'catalog' | 'recent' | 'shared'>
 
-/** This gateway's answer to a fellow's question. */
+/** Answers a query of another thread. */
 export async function answerWorkerQuery(
   context: Asked,
   question: WorkerQuery,
 ): Promise<GatewayCounts | RecentRequest | null> {
   if (question.about === 'request') return context.recent.find(question.id)
-  // Who counts wants what has ended to be in the rollups too.
+  // The counts include the rollups of ended requests.
   await context.telemetry.flush()
   const { droppedRecords, droppedSpans, refusals } = context.telemetry
   return {
@@ -51,7 +51,7 @@ export async function answerWorkerQuery(
   }
 }
 
-/** The counts of this gateway and all its fellows. */
+/** Sums the counts of all threads. */
 export async function aggregateCounts(context: Asked): Promise<GatewayCounts> {
   const own = answerWorkerQuery(context, { about: 'counts' }) as Promise<GatewayCounts>
   const others = (context.shared?.ask({ about: 'counts' }) ?? []) as
@@ -60,12 +60,12 @@ export async function aggregateCounts(context: Asked): Promise<GatewayCounts> {
   return (await others).reduce(sum, await own)
 }
 
-/** So that what is read next holds what has ended, on whichever of them. */
+/** Flushes ended requests on all threads, so that the next read includes them. */
 export async function flushAllWorkers(context: Asked): Promise<void> {
   await aggregateCounts(context)
 }
 
-/** A recent request, whoever of them served it. */
+/** Finds a recent request on any thread. */
 export async function findRequestOnAnyWorker(context: Asked, id: string): Promise<RecentRequest | null> {
   const own = context.recent.find(id)
   if (own !== null || context.shared === null) return own
@@ -85,7 +85,7 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
 })
 
-/** Each counter of the one and of the other; a worker that has looked nothing up yet has none. */
+/** Adds two sets of counters. Threads without lookups have none. */
 function sumLookups(a: PoolLookupCounts | null, b: PoolLookupCounts | null): PoolLookupCounts | null {
   if (a === null || b === null) return a ?? b
   const { skipped: skippedByA, ...ended } = a

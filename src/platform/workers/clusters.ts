@@ -46,7 +46,7 @@ export class EventBatcher {
     return this.#queue.length === 0
   }
 
-  /** true: no request has promised to carry it, so the caller has to, within `withinMs`. */
+  /** true: no request has promised to send it, so the caller must, within `withinMs`. */
   add(bookingEvent: BookingEvent, withinMs: number): boolean {
     this.#queue.push(bookingEvent)
     if (this.#queue.length > MAX_QUEUED) this.#queue.shift()
@@ -57,9 +57,8 @@ export class EventBatcher {
   }
 
   /**
-   * Time that the carrier may still wait, ms: another call carried the queue, so its events are younger than
-   * `withinMs`. The
-   * carrier promises to come back by then. 0: the carrier must make its call.
+   * Time, ms, that the promised request may still wait because another call sent the queue, so that its events are
+   * younger than `withinMs`. 0: it must make its call now.
    */
   lingerMs(withinMs: number): number {
     const now = this.#now()
@@ -68,7 +67,7 @@ export class EventBatcher {
     return leftMs
   }
 
-  /** Ends the promise of the carrier: the next caller of `add` is the next carrier. */
+  /** Ends the promise: the next caller of `add` makes the next one. */
   carrierFree(): void {
     this.#carrierBy = 0
   }
@@ -96,13 +95,13 @@ export class EventBatcher {
 type Stub = DurableObjectStub<ClusterObject>
 
 /**
- * Time that events wait for an `admit` which carries them, ms. The engines of a quiet isolate look busy for this much
- * longer, which is less than an object may be unreachable.
+ * Time, ms, that events wait for an `admit` to send them. The engines of a quiet isolate look busy for this much
+ * longer.
  */
 const LINGER_MS = 20
-/** Checks by the carrier of a busy isolate whether other calls carry all events, before it makes a call of its own. */
+/** Limit of checks in a busy isolate whether other calls have sent all events. */
 const MAX_CHECKS = 50
-/** Delay before a carrier whose call failed tries once more, ms. */
+/** Delay, ms, before a failed call is repeated once. */
 const RETRY_MS = 1_000
 
 const done = Promise.resolve()
@@ -124,7 +123,7 @@ export class ObjectTransport implements ClusterTransport {
     })
   }
 
-  /** Carries the events of other requests: a busy isolate needs no call besides. */
+  /** Also sends the queued events of other requests, so that a busy isolate needs no further calls. */
   async admit(admission: Admission): Promise<AdmitAnswer> {
     const batch = this.#batcher.take()
     try {
@@ -147,7 +146,7 @@ export class ObjectTransport implements ClusterTransport {
     return this.#ask(async (stub) => stub.renew(key))
   }
 
-  /** Resolves when the object has the event, or at once if another request carries it. Never rejects. */
+  /** Resolves when the object has the event, or at once if another request sends it. Never rejects. */
   send(event: BookingEvent, scope: Pick<RequestScope, 'background'> | undefined): Promise<void> {
     if (!this.#batcher.add(event, LINGER_MS)) return done
     const carried = this.#carry()
@@ -192,22 +191,22 @@ function isRetryable(error: unknown): boolean {
   return retryable === true && overloaded !== true
 }
 
-/** Where the object of a pool is to live, and what it is to know. */
+/** Location of a pool's object, and the pool's configuration. */
 export interface PoolPlace extends PoolSource {
-  /** Another gateway has the engines: what is sent there is counted here, and no object is asked. */
+  /** Another gateway has the engines: this isolate counts what it sends there, and asks no object. */
   readonly isRegional: boolean
   /** Part of the object's name: raise it to move the object. */
   readonly generation: number
-  /** Counts only for the object's first request ever. */
+  /** Applies only to the first request that the object ever gets. */
   readonly locationHint: string | null
 }
 
 export interface DurableClustersOptions {
-  /** The pool as configured now; null: there is no such pool. */
+  /** The pool as configured now. null: there is none. */
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
 }
 
-/** Each pool of a cluster is one Durable Object, reached by RPC. */
+/** Returns the clusters of an isolate. Each pool of a cluster is one Durable Object, called by RPC. */
 export function durableClusters(
   namespace: DurableObjectNamespace<ClusterObject>,
   { source }: DurableClustersOptions,
@@ -222,9 +221,9 @@ export function durableClusters(
       const place = source(clusterId, pool)
       if (place === null) throw new Error('the pool is not in the configuration')
       const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
-      // A stub that broke stays broken: each call gets a fresh one.
+      // A stub that failed stays unusable, so each call gets a new one.
       const name = objectName(clusterId, pool, place.generation)
-      // To make an id of a name is a keyed hash, which adds up.
+      // `idFromName` computes a keyed hash, so its result is cached.
       if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
       return namespace.get(at.id, hint)
     }
@@ -236,10 +235,13 @@ export function durableClusters(
   }
 }
 
-/** How often bookings that nobody renews are looked for; a lease is many times longer. */
+/** Interval, ms, of the search for expired bookings. */
 const SWEEP_MS = 1_000
 
-/** Books of what this isolate sends to another gateway. Nothing wakes an isolate: a request ends what has lapsed. */
+/**
+ * Ledger of the requests that this isolate sends to another gateway. Isolates have no timer, so requests expire old
+ * bookings.
+ */
 function isolateCluster(): Cluster {
   const state = new ClusterState({ random: Math.random, epoch: crypto.randomUUID() })
   let sweptAt = 0
@@ -254,7 +256,7 @@ function isolateCluster(): Cluster {
   return new IsolateCluster(state, now)
 }
 
-/** The state of a region as one isolate sees it. A drain is refused: it would reach this isolate only. */
+/** State of a region in one isolate. It refuses a drain, which would reach this isolate only. */
 class IsolateCluster extends LocalCluster {
   override async observe(signals: readonly EngineSignal[]): Promise<void> {
     const drain = signals.find(({ kind }) => kind === 'drain')
@@ -270,7 +272,7 @@ class IsolateCluster extends LocalCluster {
   }
 }
 
-/** The name fixes where an object lives for good; a new generation is a new object. */
+/** Name of a pool's object. The name fixes the object's location for good; a new generation is a new object. */
 export function objectName(clusterId: string, pool: string, generation: number): string {
   return `cluster:${clusterId}:${pool}:g${generation}`
 }

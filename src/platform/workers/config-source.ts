@@ -1,32 +1,32 @@
-/** Where a Worker finds its configuration, and how it notices a new one. */
+/** Reads the configuration of a Worker and detects changes. */
 import { sha256 } from '../../api/auth.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
 
-/** What the Worker may be bound to, as far as configuration goes. */
+/** Bindings for the configuration. */
 export interface ConfigEnv {
-  /** Var or secret: the document as YAML or JSON text. */
+  /** Variable or secret: the document as YAML or JSON text. */
   readonly FIRSTLIGHT_CONFIG?: string
-  /** KV namespace whose key `firstlight.yaml` holds the document. The variable wins. */
+  /** KV namespace with the document under `firstlight.yaml`. The variable takes precedence. */
   readonly CONFIG?: KVNamespace
-  /** Optional `version_metadata` binding: dates a document that names no version. */
+  /** Optional `version_metadata` binding: dates a document without a version. */
   readonly CF_VERSION_METADATA?: { readonly timestamp?: string }
 }
 
 export const CONFIG_KEY = 'firstlight.yaml'
-/** KV serves a colo's copy for this long; asking more often is in vain. */
+/** Time, s, for which KV serves a cached copy; more frequent reads return the same. */
 const KV_TTL_S = 60
-/** Half of an isolate's 128 MB: parsing a body takes about as much again. */
+/** Half of an isolate's 128 MB, because parsing a body takes about as much again. */
 const BUFFERED_BYTES = 64 * 1024 * 1024
-/** A document from KV older than this is asked for again, behind a response. */
+/** Age, ms, after which a document from KV is read again in the background. */
 const FRESH_MS = 30_000
 
 export type Loaded =
   | { readonly config: Config; readonly text: string }
-  /** `missing`: there is none. Otherwise what is wrong with it, for the log: it may quote values. */
+  /** `missing`: there is no document. Otherwise its error, for the log; it may quote values. */
   | { readonly problem: 'missing' | string }
 
-/** Reads the document once per isolate, and again when it may have changed. Keeps the last good one. */
+/** Reads the document once per isolate, and again when it may have changed. Keeps the last valid one. */
 export class ConfigSource {
   readonly #now: () => number
   #loaded: Loaded | null = null
@@ -37,7 +37,7 @@ export class ConfigSource {
     this.#now = now
   }
 
-  /** The configuration now in force. `later` keeps a reading alive that nobody waits for. */
+  /** Returns the current configuration. `later` keeps a background read alive. */
   async current(env: ConfigEnv, later: (work: Promise<unknown>) => void): Promise<Loaded> {
     if (this.#loaded === null || 'problem' in this.#loaded) return this.#read(env)
     const stale = env.FIRSTLIGHT_CONFIG === undefined && this.#now() - this.#readAt > FRESH_MS
@@ -57,7 +57,8 @@ export class ConfigSource {
     if (good !== null && good.text === found) return good
     const loaded = await parse(found, env, dateOf(env) ?? this.#now())
     const meanwhile = this.#loaded
-    // Hashes take time, and another request was sooner: a second of the same would be a second gateway.
+    // Hashing takes time, and another request may have finished first; a second result for the same text would create a
+    // second gateway.
     if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
     if ('problem' in loaded)
       console.error(
@@ -67,7 +68,7 @@ export class ConfigSource {
   }
 }
 
-/** null: there is none, or KV cannot be reached. */
+/** null: there is no document, or KV is unreachable. */
 async function readText(env: ConfigEnv): Promise<string | null> {
   if (typeof env.FIRSTLIGHT_CONFIG === 'string') return env.FIRSTLIGHT_CONFIG
   try {
@@ -92,7 +93,7 @@ async function parse(text: string, env: ConfigEnv, defaultVersion: number): Prom
   try {
     const config = read()
     if (!text.includes('sha256')) return { config, text }
-    // Here hashes come later only: those that this reading asked for are there for the next.
+    // Hashes are asynchronous here, so those that this read needs are computed for the next one.
     for (const secret of hashes.keys()) hashes.set(secret, await sha256(secret))
     return { config: read(), text }
   } catch (error) {
@@ -101,7 +102,7 @@ async function parse(text: string, env: ConfigEnv, defaultVersion: number): Prom
   }
 }
 
-/** When this version of the Worker was uploaded: a variable changes only with it. */
+/** Upload time of this version of the Worker, because variables change only with a new version. */
 function dateOf(env: ConfigEnv): number | null {
   if (env.FIRSTLIGHT_CONFIG === undefined) return null
   const at = Date.parse(env.CF_VERSION_METADATA?.timestamp ?? '')

@@ -1,4 +1,7 @@
-/** The gateway of one isolate, rebuilt when its configuration changes. */
+/**
+ * The gateway of one isolate, with its bodies, timers, vocabularies and assets. Rebuilt when the configuration
+ * changes.
+ */
 import { problemResponse } from '../../api/error-response.ts'
 import type { Config } from '../../config.ts'
 import { Failure } from '../../failure.ts'
@@ -10,7 +13,7 @@ import { workersPorts, type PortsEnv, workersLog } from './ports.ts'
 import type { HeldBytes } from '../../api/body-memory.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
 
-/** Where compiled vocabularies lie, by the names that pools give. The first binding there is counts. */
+/** Bindings with compiled vocabularies, keyed by the names in the pools. The first existing binding is used. */
 export interface VocabularyEnv {
   readonly VOCABULARIES?: KVNamespace
   readonly VOCABULARY_BUCKET?: R2Bucket
@@ -57,22 +60,21 @@ function found(file: ArrayBuffer | null, next: string): Uint8Array {
 }
 
 /*
- * Reads request bodies. workerd gives each chunk as an object of its own, in memory for the largest: 300,000 chunks of
- * one
- * byte took 1.8 GB. Reads into a buffer of the caller's that wait until it is full cost by the byte.
+ * Reads request bodies. workerd allocates an object for each chunk, sized for the largest: 300,000 chunks of one byte
+ * took 1.8 GB. Reads into the caller's buffer that wait until it is full cost per byte instead.
  */
 
-/** Bodies of a declared length up to this are read in one go. */
+/** Bodies up to this declared length, bytes, are read at once. */
 const ONE_GO_BYTES = 64 * 1024
-/** Memory taken first for a longer body, or one of unknown length. */
+/** Initial memory, bytes, of a longer body or one of unknown length. */
 const FIRST_BYTES = 16 * 1024
 
-/** What a read waits for: workerd keeps some 400 bytes for each chunk until then. */
+/** Bytes that a read waits for; until then workerd keeps some 400 bytes per chunk. */
 const LEAST_BYTES = 16 * 1024
 
 type Collect = (limitBytes: number, memory?: HeldBytes | null) => Promise<Uint8Array | null>
 
-/** The request, which collects its body by itself from now on. */
+/** Returns the request with a body that is collected by these functions. */
 export function collecting(request: Request): Request {
   const collect: Collect = async (limitBytes, memory) => {
     const { body } = request
@@ -87,7 +89,7 @@ export function collecting(request: Request): Request {
 
 interface Reading {
   readonly limitBytes: number
-  /** The body is no longer; infinite where that is not known. */
+  /** Upper bound of the length. Infinity: unknown. */
   readonly maxBytes: number
   readonly memory: HeldBytes | null | undefined
 }
@@ -99,7 +101,7 @@ async function collected(body: ReadableStream<Uint8Array>, reading: Reading): Pr
     bytes = await read(reader, reading)
     return bytes
   } finally {
-    // Not awaited: a sender that never stops must not hold the answer back.
+    // Not awaited, because a client that never stops sending must not delay the response.
     if (bytes === null) reader.cancel().catch(() => undefined)
   }
 }
@@ -108,17 +110,17 @@ function readerOf(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader {
   try {
     return body.getReader({ mode: 'byob' })
   } catch {
-    // Made by a script, which a client's body never is.
+    // Only scripts create such a body, never a client.
     return body.pipeThrough(new IdentityTransformStream()).getReader({ mode: 'byob' })
   }
 }
 
-/** null: it is longer than the limit. Memory doubles, so it is at most twice the bytes that came. */
+/** null: the body exceeds the limit. The memory doubles, so it is at most twice the received bytes. */
 async function read(
   reader: ReadableStreamBYOBReader,
   { limitBytes, maxBytes, memory }: Reading,
 ): Promise<Uint8Array | null> {
-  // One byte more than allowed tells that there are more.
+  // One byte more than allowed shows that the body is too long.
   const mostBytes = Math.min(maxBytes, limitBytes + 1)
   let buffer = new Uint8Array(0)
   let total = 0
@@ -130,7 +132,7 @@ async function read(
     const least = Math.min(LEAST_BYTES, buffer.length - total)
     const { value } = await reader.readAtLeast(least, buffer.subarray(total))
     const bytes: number = value?.byteLength ?? 0
-    // The memory goes along with a read and comes back with its bytes.
+    // A read transfers the buffer and returns it with the bytes.
     if (value !== undefined) buffer = new Uint8Array(value.buffer as ArrayBuffer)
     memory?.grow(bytes)
     total += bytes
@@ -151,15 +153,14 @@ interface Waiting extends Timer {
 }
 
 /**
- * All alarms of one request on as few timers as can be: five set and cleared are a twentieth of what a small request
- * costs
- * workerd, and hardly any rings. A clock for several requests is not to be had: on Workers a
- * timer belongs to the request that set it.
+ * All alarms of one request on as few timers as possible: setting and clearing five takes a twentieth of the CPU of a
+ * small request in workerd, and hardly any fires. Requests cannot share a timer, because on Workers it belongs to the
+ * request that set it.
  */
 export class RequestTimers implements Timers {
   readonly #now: () => number
   readonly #alarms = new Set<Waiting>()
-  /** When the timer rings that is set; Infinity: none is. */
+  /** Time at which the timer fires. Infinity: no timer is set. */
   #timerAt = Infinity
 
   /** @param now milliseconds since the epoch */
@@ -177,12 +178,12 @@ export class RequestTimers implements Timers {
   #wakeAt(at: number, delayMs: number): void {
     if (at >= this.#timerAt) return
     this.#timerAt = at
-    // No setTimeout: what it hands out to clear it by costs as much again.
+    // The handle that setTimeout returns for clearing costs as much again.
     void scheduler.wait(delayMs).then(() => this.#wake(at))
   }
 
   #wake(at: number): void {
-    // An earlier alarm was set behind this timer's back, and has a timer of its own.
+    // An earlier alarm was set after this timer, and has a timer of its own.
     if (at > this.#timerAt) return
     this.#timerAt = Infinity
     const now = this.#now()
@@ -201,7 +202,7 @@ export class RequestTimers implements Timers {
 export function boundAssets(binding: Fetcher | undefined): AssetFiles {
   return async (name) => {
     if (binding === undefined) return null
-    // The host means nothing there.
+    // Any host works here.
     const response = await binding.fetch(`https://assets.invalid/${name}`)
     if (response.status === 200) return response.body
     await response.body?.cancel()
@@ -219,7 +220,7 @@ interface Built {
   readonly gateway: Gateway
 }
 
-/** Requests share what is built, never what is being built: a promise may not cross from one request to another. */
+/** Requests share finished gateways, never pending ones, because a promise may not pass from one request to another. */
 export class IsolateGateway {
   readonly #source: ConfigSource
   readonly #log: Log
@@ -237,18 +238,19 @@ export class IsolateGateway {
       const gateway = await this.#gatewayOf(loaded.config, env)
       if (gateway === null) return refuse(NO_VOCABULARY)
       const answer = gateway.fetch(collecting(request), scopeOf(request, ctx))
-      // A client that leaves would take the request's JS with it, and the word that its booking has ended.
+      // A client disconnect would otherwise stop the request's JavaScript before its booking is released.
       ctx.waitUntil(answer)
       return await answer
     } catch (error) {
-      // An exception that leaves the handler drops the client's connection without a word.
+      // An exception that leaves the handler would close the client's connection without a response.
       this.#log.error('request_failed', { error })
       return refuse(new Failure('internal', 'The gateway failed to handle this request. Its log has the cause.'))
     }
   }
 
   /**
-   * A configuration whose vocabularies cannot be had does not start; one that runs goes on. null: none ever started.
+   * Builds the gateway. A configuration whose vocabularies cannot be loaded does not replace a running one. null: no
+   * configuration has ever been usable.
    */
   async #gatewayOf(config: Config, env: GatewayEnv): Promise<Gateway | null> {
     if (this.#built?.config === config) return this.#built.gateway
@@ -264,7 +266,7 @@ export class IsolateGateway {
     return gateway
   }
 
-  /** null: one is missing or unfit; the log says which, and what to do. */
+  /** null: one is missing or invalid; the log names it and the next step. */
   async #vocabularies(config: Config, env: GatewayEnv): Promise<ReadonlyMap<string, OpenVocabulary> | null> {
     const names = tokenizersOf(config)
     if (names.length === 0) return new Map()

@@ -1,4 +1,4 @@
-/** Probes for a cluster object: it knows its engines by id, the configuration knows where they are. */
+/** Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
 import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
 import { toTargets } from '../../config/normalize.ts'
 import { engineProbe } from '../../origin/probe.ts'
@@ -7,10 +7,10 @@ import { workersLog } from './ports.ts'
 import { workersOrigin } from './origin.ts'
 
 const log = workersLog(() => 'info')
-/** As long as the isolate lives: see engineProbe. */
+/** Lives as long as the isolate: see engineProbe. */
 const unpausable = new Set<string>()
 
-/** What the engines of `pool` say now. Empty when the configuration no longer has the pool. */
+/** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
 export async function probePool(
   pool: PoolConfig,
   env: ConfigEnv,

@@ -1,4 +1,4 @@
-/** Engines over fetch: bytes pass natively unless somebody must read them. */
+/** Calls engines with fetch. Bytes pass natively unless the gateway must read them. */
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import {
   OriginError,
@@ -22,7 +22,7 @@ interface Stopped {
   readonly reason: unknown
 }
 
-/** A fetched body, pulled; or handed over whole to be piped natively. */
+/** A fetched body, read piece by piece, or passed on whole for a native pipe. */
 export class ReaderSource implements ByteSource {
   readonly #controller: AbortController
   #body: ReadableStream<Uint8Array> | null
@@ -66,7 +66,7 @@ export class ReaderSource implements ByteSource {
     this.#controller.abort(reason)
   }
 
-  /** Why it ended early; null while all is well. */
+  /** Why the body ended early. null: it did not. */
   get failure(): Stopped | null {
     return this.#failure
   }
@@ -80,8 +80,8 @@ export class ReaderSource implements ByteSource {
 }
 
 /**
- * A lock that is released rejects its `closed` with an error. Nobody reads it, and to write down its stack is most of
- * what it costs.
+ * Releases a lock and handles the rejection of its `closed`. An unhandled one would record a stack, which is most of
+ * its cost.
  */
 export function unlock(lock: { releaseLock(): void }): void {
   const { stackTraceLimit } = Error
@@ -127,14 +127,14 @@ export class FetchedAnswer extends PullAnswer {
   }
 }
 
-/** The id of a stored response may come after `held`, so the bytes behind must be read. */
+/** The id of a stored response may come after `held`, so the following bytes must be read. */
 function mayFollow(held: readonly Uint8Array[]): boolean {
   const finder = new ResponseIdFinder(() => {})
   for (const chunk of held) finder.take(chunk)
   return finder.looks
 }
 
-/** A blank line: ends an incomplete event, and has no effect between two events. */
+/** Blank line: ends an incomplete event, and has no effect between two events. */
 const BLANK = new Uint8Array([10, 10])
 /**
  * Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the
@@ -142,7 +142,7 @@ const BLANK = new Uint8Array([10, 10])
  */
 const LAST_WRITE_MS = 2_000
 
-/** workerd copies the bytes; JavaScript runs again when the body has ended or broken. */
+/** workerd copies the bytes; JavaScript runs again when the body ends or fails. */
 class NativeRelay {
   readonly #source: ReaderSource
   readonly #control: RelayController
@@ -154,7 +154,7 @@ class NativeRelay {
     this.#control = new RelayController(reply, { sse: true, reads: false, strips: false })
     this.#watch = watch
     const { nativeMs, scope } = reply
-    // An engine that hangs after its client left would hold the booking: workerd reports neither.
+    // workerd reports neither an engine that hangs nor its client's disconnect, so the booking needs a limit.
     const lapse = () => this.#control.settle('lapsed')
     this.#lapse = nativeMs === undefined ? null : (scope.alarms ?? defaultTimers).set(nativeMs, lapse)
   }
@@ -162,17 +162,17 @@ class NativeRelay {
   async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
     const writer = writable.getWriter()
     for (const chunk of held) {
-      // Not awaited, because each wait costs a turn of JavaScript. A write that fails also fails the pipe behind it.
+      // Not awaited, because each wait costs a turn of JavaScript. A failed write also fails the following pipe.
       this.#control.take(chunk, (piece) => void writer.write(piece).catch(() => {}))
     }
     unlock(writer)
     try {
-      // Neither end may break the other, or the side that failed would be unknown.
+      // Neither end may abort the other; otherwise the side that failed would be unknown.
       await this.#source.rest().pipeTo(writable, { preventAbort: true, preventCancel: true })
     } catch (error) {
       return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
     }
-    // A pipe to a client that left may resolve as if it were complete.
+    // A pipe to a disconnected client may resolve as if it were complete.
     if (this.#watch.clientGone) return this.#gone()
     this.#release()
     this.#control.settle('complete')
@@ -204,20 +204,20 @@ class NativeRelay {
   }
 }
 
-/** An answer that has a head. */
+/** A response whose head has arrived. */
 interface Answered {
-  /** Its first byte did not come in time. */
+  /** The first byte did not come in time. */
   late(reason: OriginError): void
-  /** Nobody wants it any more. */
+  /** The client disconnected, or the gateway gave up. */
   gone(reason: unknown): void
 }
 
 /**
- * What may break off a request to an engine: the client, and the limit for the first byte. One listener and one alarm,
- * from its start to its end.
+ * Aborts a call to an engine when the client disconnects or the limit for the first byte passes. One listener and one
+ * alarm per call.
  */
 export class UpstreamGuard {
-  /** Breaks off the fetch. */
+  /** Aborts the fetch. */
   readonly controller = new AbortController()
   readonly #signal: OriginRequest['signal']
   readonly #alarm: Timer
@@ -234,7 +234,7 @@ export class UpstreamGuard {
     })
   }
 
-  /** The client left, or the gateway has given up. */
+  /** The client disconnected, or the gateway gave up. */
   get clientGone(): boolean {
     return this.#signal.aborted
   }
@@ -248,7 +248,7 @@ export class UpstreamGuard {
     this.#alarm.cancel()
   }
 
-  /** The listener goes with its request: to take it off costs more than to leave it. */
+  /** The listener stays until its request ends, because removing it costs more. */
   over(): void {
     this.#alarm.cancel()
     this.#isOver = true
@@ -264,7 +264,7 @@ export class UpstreamGuard {
 export interface WorkersOriginOptions {
   /** Epoch milliseconds; on Workers it moves only with I/O. */
   readonly now?: () => number
-  /** Bindings engines can be fetched through, by name (VPC, mTLS, another Worker). */
+  /** Bindings for fetching from engines, by name (VPC, mTLS, another Worker). */
   readonly bindings?: Readonly<Record<string, unknown>>
 }
 
@@ -280,7 +280,7 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
       try {
         return await send(call)
       } catch (error) {
-        // An idle connection that the engine closed as it was taken: no work was begun, so it may be tried once more.
+        // The engine closed an idle connection just as it was used. It did no work, so one retry is safe.
         const stale = error instanceof OriginError && error.failure === 'reset' && now() - call.startedAt <= STALE_MS
         if (stale && !request.signal.aborted) return send(call)
         throw error
@@ -289,7 +289,7 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
   }
 }
 
-/** A connection that breaks this soon was most likely a stale one. */
+/** A connection that fails within this time, ms, was most likely an idle one that the engine had closed. */
 const STALE_MS = 500
 
 interface Call {
@@ -299,7 +299,7 @@ interface Call {
   readonly startedAt: number
 }
 
-/** Fails as `connect` when the config names a binding the Worker does not have: the engine cannot be reached. */
+/** Fails as `connect` if the Worker does not have the binding that the configuration names. */
 function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unknown>>): Fetch {
   if (target.binding === null) return (url, init) => fetch(url, init)
   const binding = bindings[target.binding] as { fetch?: unknown } | undefined
@@ -321,7 +321,7 @@ async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
       method: request.method,
       headers: headersInit(headersForTarget(request.headers, request.target)),
       body: bodyOf(request),
-      // An engine that redirects would move the client's prompt to an address nobody configured.
+      // A redirect would send the client's prompt to an address that is not configured.
       redirect: 'manual',
       signal: controller.signal,
     })
@@ -332,7 +332,7 @@ async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
     return new FetchedAnswer({ status: response.status, headers }, source, { now, watch })
   } catch (error) {
     watch.over()
-    // Our own reasons, not what fetch made of them.
+    // The gateway's own abort reason instead of fetch's error.
     if (controller.signal.aborted) throw controller.signal.reason
     throw originErrorOf(error, request.target)
   }
@@ -340,14 +340,11 @@ async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
 
 function bodyOf({ method, body }: OriginRequest): BodyInit | null {
   if (body === null) return method === 'POST' ? new Uint8Array(0) : null
-  // One piece has a length; a stream of pieces would be sent chunked.
+  // A single piece has a known length; a stream of pieces would be sent chunked.
   return body.length === 1 ? (body[0] as Uint8Array<ArrayBuffer>) : new Blob(body as Uint8Array<ArrayBuffer>[])
 }
 
-/**
- * workerd has one error for nearly every way a connection can fail, refused ones too; only a name it cannot resolve
- * differs.
- */
+/** workerd has one error for nearly all connection failures, including refusals. Only an unresolvable name differs. */
 function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
   const text = String(cause)
   const failure = /internal error|resolve|DNS/i.test(text) ? 'connect' : 'reset'

@@ -1,4 +1,4 @@
-/** The product's outside, made of one Worker's bindings. */
+/** Ports of the gateway, from the bindings of a Worker. */
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import type { Config, LogConfig } from '../../config.ts'
@@ -11,19 +11,19 @@ import type { Added, StoreLimits } from '../../core/reports/report-store.ts'
 import type { FoundReport } from '../../core/reports/ttft-state.ts'
 import { hashText } from '../../core/routing/rendezvous.ts'
 
-/** A fixed number: another one would put requests that are under way into two places. */
+/** Fixed: another number would divide the reports of running requests. */
 const SHARDS = 4
-/** Long enough for company, short enough to be there when somebody asks. */
+/** Interval, ms, of batches. */
 const BATCH_MS = 1_000
 
-/** Reports in Durable Objects, sharded by request: one call a shard for a batch, however many requests are in it. */
+/** TTFT reports in Durable Objects, sharded by request; one call per shard and batch. */
 export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limits: StoreLimits): Ttft {
   const share: StoreLimits = {
     ttlMs: limits.ttlMs,
     maxRequests: Math.ceil(limits.maxRequests / SHARDS),
     maxBytes: limits.maxBytes,
   }
-  // A stub that broke stays broken: each call gets a fresh one.
+  // A stub that failed stays unusable, so each call gets a new one.
   const open = (shard: number) => namespace.getByName(`ttft:${shard}`)
   const all = Array.from({ length: SHARDS }, (_, shard) => shard)
   return {
@@ -46,7 +46,7 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
       const home = shardOf(id)
       const found: FoundReport | null = await open(home).find(id)
       if (found !== null) return found
-      // Known there by the client's label, asked for by ours.
+      // The shards know the report by the client's label; the caller asked by the gateway's id.
       const others = await Promise.all(
         all.filter((shard) => shard !== home).map(async (shard): Promise<FoundReport | null> => open(shard).find(id)),
       )
@@ -71,7 +71,7 @@ const shardOf = (id: string): number => hashText(homeOf(id)) % SHARDS
 
 interface Placed<Item> {
   readonly item: Item
-  /** Its place in the batch it came in. */
+  /** Position in its batch. */
   readonly index: number
 }
 
@@ -99,7 +99,7 @@ const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
 type Write = (line: string) => void
 
-/** `level` is asked for at every line, since the configuration comes after the log. */
+/** `level` is a function, because the log is created before the configuration. */
 export function workersLog(
   level: () => LogConfig['level'],
   write: Readonly<Record<'debug' | 'info' | 'warn' | 'error', Write>> = console,
@@ -122,16 +122,16 @@ function plain(error: Error): unknown {
   return { name: error.name, message: error.message, ...(error.cause === undefined ? {} : { cause: error.cause }) }
 }
 
-/** A collector that answers later than this is out of reach. */
+/** Time limit, ms, of a call to a collector. */
 const POST_MS = 10_000
 
 export interface PortsEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
-  /** Absent on deployments older than the reports. */
+  /** Absent on deployments from before TTFT reports. */
   readonly TTFT?: DurableObjectNamespace<TtftObject>
 }
 
-/** Nothing in it belongs to one request, so it serves the whole isolate. */
+/** Returns ports for the whole isolate; nothing in them belongs to one request. */
 export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
   const places = placesOf(config)
   return {
