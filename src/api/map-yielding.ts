@@ -5,7 +5,7 @@ const AT_ONCE = 25
 
 /**
  * `Promise.all` over `work`, a few items per turn, so that a large view for an operator does not delay streams. The
- * items must not change meanwhile. `yieldToEventLoop` as in the ports.
+ * items must not change meanwhile. `turn`: `Ports.yieldToEventLoop`.
  */
 export async function mapYielding<Item, Result>(
   turn: Ports['yieldToEventLoop'],

@@ -1,5 +1,5 @@
 /**
- * BLAKE3, hash mode, 32 bytes of output: LMCache names chunks by it. After the specification
+ * BLAKE3 in hash mode with 32 bytes of output, for the names of LMCache's chunks. After the specification
  * (github.com/BLAKE3-team/BLAKE3-specs): chunks of 1,024 bytes, blocks of 64, a binary tree above them.
  */
 
@@ -22,7 +22,7 @@ const BLOCK_WORDS = 16
 const CHUNK_WORDS = 256
 const MOST_LEVELS = 54
 
-/** Which message word each of the 16 steps of each of the 7 rounds takes. */
+/** Message word of each of the 16 steps in each of the 7 rounds. */
 const SCHEDULE = scheduleOf()
 
 function scheduleOf(): Uint8Array {
@@ -44,8 +44,8 @@ interface Compression {
 }
 
 /**
- * Compresses `block` into the chaining value `cv[at, at + 8)`. Written out, the state stays in registers: five times
- * as fast.
+ * Compresses `block` into the chaining value `cv[at, at + 8)`. Unrolled, the state stays in registers: five times as
+ * fast.
  */
 function compress(cv: Uint32Array, at: number, { counter, length, flags }: Compression): void {
   const S = SCHEDULE
@@ -174,7 +174,7 @@ function compress(cv: Uint32Array, at: number, { counter, length, flags }: Compr
   cv[at + 7] = v7 ^ v15
 }
 
-/** The chaining value of one chunk of up to 1,024 bytes, into `cv[at, at + 8)`. */
+/** Writes the chaining value of one chunk of up to 1,024 bytes to `cv[at, at + 8)`. */
 function hashChunk(
   input: { readonly words: Uint32Array; readonly bytes: number },
   chunk: number,
@@ -194,7 +194,7 @@ function hashChunk(
   }
 }
 
-/** `stack[at, at + 16)` are two neighbours; their parent takes the place of the first. */
+/** Replaces the two neighbours `stack[at, at + 16)` by their parent, in the place of the first. */
 function hashParent(stack: Uint32Array, at: number, root: boolean): void {
   for (let i = 0; i < BLOCK_WORDS; i += 1) block[i] = stack[at + i]!
   stack.set(IV, at)
@@ -214,8 +214,8 @@ export function blake3(words: Uint32Array, bytes: number, out: Uint32Array): voi
   for (let chunk = 0; chunk < chunks; chunk += 1) {
     hashChunk(input, chunk, stack, { at: depth * 8, root: chunks === 1 })
     depth += 1
-    // Whole subtrees close as they fill up: as many as the count of chunks has trailing zero bits. The last stay for
-    // the end.
+    // Complete subtrees are merged: as many as the chunk count has trailing zero bits. The last ones are merged at the
+    // end.
     let total = chunk === chunks - 1 ? 1 : chunk + 1
     while (total % 2 === 0) {
       total /= 2

@@ -5,12 +5,12 @@
 import { blake3 } from './blake3.ts'
 import { chainSeed, chainWords, type ChainState } from '../tokens/block-hash.ts'
 
-/** LMCache's own default, and what nearly every fleet runs with. */
+/** LMCache's default, which nearly every fleet uses. */
 export const DEFAULT_CHUNK_TOKENS = 256
 
 /**
- * How many tokens a chunk has, from how many chunks a coordinator made of prompts: `chunks = floor(tokens / size)`.
- * Every answer narrows the range; within it the usual size is taken, or else the roundest number.
+ * Tokens per chunk, derived from the number of chunks that a coordinator made of prompts: `chunks = floor(tokens /
+ * size)`. Every response narrows the range; within it the usual size is taken, or else the roundest number.
  */
 export class ChunkSize {
   #low = 1
@@ -18,23 +18,23 @@ export class ChunkSize {
   #value = DEFAULT_CHUNK_TOKENS
   #known = false
 
-  /** In tokens. A guess until an answer with chunks was seen. */
+  /** In tokens. A guess until a response with chunks. */
   get tokens(): number {
     return this.#value
   }
 
-  /** Has an answer bounded it from both sides? */
+  /** The range has both bounds. */
   get known(): boolean {
     return this.#known
   }
 
-  /** `chunks` complete chunks were made of a prompt of `tokens` tokens. */
+  /** Learns from a prompt of `tokens` tokens with `chunks` complete chunks. */
   learn(tokens: number, chunks: number): void {
     const low = Math.floor(tokens / (chunks + 1)) + 1
     const high = chunks === 0 ? Infinity : Math.floor(tokens / chunks)
     if (low > high) return
     const meets = low <= this.#high && high >= this.#low
-    // The coordinator was set up anew: what was learned of the old one is worth nothing.
+    // A coordinator with a new size invalidates what was learned.
     this.#low = meets ? Math.max(this.#low, low) : low
     this.#high = meets ? Math.min(this.#high, high) : high
     this.#known = this.#high < Infinity
@@ -55,7 +55,7 @@ function roundest(low: number, high: number): number {
 
 const HASH_WORDS = 8
 
-/** Where every chain starts. */
+/** Parent of the first chunk. */
 const SEED = seed()
 
 function seed(): Uint32Array {
@@ -64,7 +64,7 @@ function seed(): Uint32Array {
   return out
 }
 
-/** A little-endian word with the bytes of a big-endian one. */
+/** Swaps the bytes of a word. */
 function swapped(word: number): number {
   return ((word & 0xff) << 24) | ((word & 0xff00) << 8) | ((word >>> 8) & 0xff00) | (word >>> 24)
 }
@@ -84,7 +84,7 @@ export function chunkHashes(tokens: ArrayLike<number>, chunkTokens: number): Uin
   return hashes
 }
 
-/** A hash as its bytes are written on the wire. */
+/** Hexadecimal form of a hash, as on the wire. */
 export function hashHex(hashes: Uint32Array, at: number): string {
   let hex = ''
   for (let i = 0; i < HASH_WORDS; i += 1)
@@ -92,12 +92,12 @@ export function hashHex(hashes: Uint32Array, at: number): string {
   return hex
 }
 
-/* Keys of chunks as the registry keeps them: LMCache's hash, and what separates models and tenants, in two lanes. */
+/* Keys of the registry: LMCache's hash with the model and the salt, in two lanes. */
 
 /** Half of a 256-bit hash is more than the lanes can hold. */
 const KEPT_WORDS = 4
 
-/** Model as LMCache names it, and salt ('' for none). */
+/** Model name in LMCache and salt ('' for none). */
 function scopeOf(model: string, salt: string): ChainState {
   return chainSeed({ model, adapter: null, salts: [salt], tenant: null, unit: 'ids', blockTokens: 0 })
 }
@@ -122,8 +122,7 @@ export interface WireKey {
 }
 
 /**
- * Keys of chunks by the hexadecimal hashes that events carry. Hashes of other algorithms have keys too; no prompt has
- * them.
+ * Keys of chunks from the hexadecimal hashes of events. Hashes of other algorithms have keys too, which no prompt has.
  */
 export function wireKeys(given: readonly WireKey[]): Uint32Array {
   const keys = new Uint32Array(given.length * 2)
@@ -146,7 +145,7 @@ function put(keys: Uint32Array, at: number, scope: ChainState, words: Uint32Arra
   keys[at + 1] = state.hi
 }
 
-/** The little-endian word at a place of a hash's bytes; 0 beyond its end. */
+/** The little-endian word at a position of a hash. 0 beyond its end. */
 function wordAt(hex: string, word: number): number {
   let value = 0
   for (let byte = 3; byte >= 0; byte -= 1) {

@@ -5,7 +5,7 @@ export interface Readers {
   readonly pairs: readonly { readonly engine: string; readonly instance: string }[]
   /** All engines of the pool. */
   readonly engines: readonly string[]
-  /** Engines can read each other's cache: the best match of anyone counts for each, as remote. */
+  /** Engines can read each other's cache: the best match of any counts for each, as remote. */
   readonly shared: boolean
   readonly promptTokens: number
 }
@@ -13,8 +13,8 @@ export interface Readers {
 const NOTHING: PrefixMatch = { host: 0, disk: 0, remote: 0 }
 
 /**
- * What instances hold, as facts about engines: one hint a tier that adds something to the nearer ones. Instances
- * that belong to no engine of the pool are ignored, but for what everybody can read; nothing exceeds the prompt.
+ * Converts holders to hints about engines: one hint per tier that adds tokens to the nearer ones. Instances without an
+ * engine of the pool are ignored, except shared stores; nothing exceeds the prompt.
  */
 export function hintsOf(holders: Holders, { pairs, engines, shared, promptTokens }: Readers): CacheHint[] {
   const instanceOf = new Map(pairs.map(({ engine, instance }) => [engine, instance]))
@@ -38,12 +38,12 @@ export function hintsOf(holders: Holders, { pairs, engines, shared, promptTokens
   return hints
 }
 
-/** Who holds how much of a prompt, from a directory's rows. */
+/** Holders of a prompt, from the rows of a directory. */
 
 export interface CachePlacement {
-  /** '' where a shared store does not say who wrote it. */
+  /** '' if a shared store does not name the writer. */
   readonly instance: string
-  /** l1: the memory of the instance's node. l2: what lies behind it, disks or object stores. */
+  /** l1: memory of the instance's node. l2: disks or object stores behind it. */
   readonly level: 'l1' | 'l2'
   /** Every instance can read it. */
   readonly shared: boolean
@@ -52,13 +52,13 @@ export interface CachePlacement {
 /** Placements of one rank's part of one chunk. */
 export type ChunkRow = readonly CachePlacement[]
 
-/** Leading tokens of the prompt an instance can read, by how far it has to reach: each includes the one before. */
+/** Leading tokens of the prompt that an instance can read, by distance; each includes the one before. */
 export interface PrefixMatch {
   /** From its own node's memory. */
   readonly host: number
-  /** From that and its own disk. */
+  /** From memory and its own disk. */
   readonly disk: number
-  /** From those and what all share. */
+  /** From these and shared stores. */
   readonly remote: number
 }
 
@@ -72,10 +72,10 @@ interface Walk {
   host: number
   disk: number
   remote: number
-  /** The last row that named the instance, and how near it has that. */
+  /** Last row that named the instance, and its distance. */
   row: number
   reach: number
-  /** How near it has the chunk at hand: its farthest rank decides. */
+  /** Distance of the current chunk: that of its farthest rank. */
   worst: number
 }
 
@@ -84,9 +84,9 @@ const DISK = 2
 const REMOTE = 1
 
 /**
- * Counts leading chunks: a chunk counts for an instance only when every rank's row is there. Each placement is
- * looked at once: a prompt may have hundreds of chunks, each held by dozens.
- * @param chunks the rows of each chunk, one a rank
+ * Counts leading chunks. A chunk counts for an instance only if the rows of all ranks are there. Reads each placement
+ * once, because a prompt may have hundreds of chunks with dozens of holders each.
+ * @param chunks rows of each chunk, one per rank
  */
 export function holdersOf(chunks: readonly (readonly ChunkRow[])[], chunkTokens: number): Holders {
   const walks = walksOf(chunks)
@@ -134,7 +134,7 @@ function walksOf(chunks: readonly (readonly ChunkRow[])[]): Map<string, Walk> {
   return walks
 }
 
-/** Takes the chunk into every walk that has come this far; false: no walk goes on. */
+/** Adds the chunk to every walk that reached it. false: no walk continues. */
 function advance(walks: ReadonlyMap<string, Walk>, at: number): boolean {
   let alive = false
   for (const walk of walks.values()) {

@@ -1,8 +1,6 @@
-/**
- * What LMCache servers say to a registry and are told by it, as plain data that survives RPC. Names are already keys.
- */
+/** Calls of LMCache servers to a registry and its replies, as plain data for RPC. Names are keys already. */
 
-/** An instance as it registered itself; the field names are LMCache's. */
+/** Instance as it registered; the field names are LMCache's. */
 export interface RegisteredInstance {
   readonly id: string
   readonly ip: string
@@ -13,13 +11,13 @@ export interface RegisteredInstance {
 }
 
 export interface ChunkKeys {
-  /** Two lanes a chunk: [lo0, hi0, …]. */
+  /** Two lanes per chunk: [lo0, hi0, …]. */
   readonly keys: Uint32Array
-  /** Which rank's part, one for each key. */
+  /** Rank of each key's part. */
   readonly ranks: Uint8Array
 }
 
-/** One batch of a server's events, in the order it made them. */
+/** One batch of a server's events, in order. */
 export interface CacheEvents extends ChunkKeys {
   readonly instance: string
   /** Start of the server: a higher one means that its memory is empty. */
@@ -30,12 +28,12 @@ export interface CacheEvents extends ChunkKeys {
   readonly level: 'l1' | 'l2'
   readonly backend: string
   readonly shared: boolean
-  /** Ranks of the engines that store this model; 0: the batch does not tell. */
+  /** Ranks of the engines that store this model. 0: the batch does not say. */
   readonly worldSize: number
 }
 
 export type RegistryCall =
-  /** `engines`: those the edge finds at the instance's address, for engines whose configuration names no instance. */
+  /** `engines`: those at the instance's address, for engines whose configuration names no instance. */
   | { readonly kind: 'register'; readonly instance: RegisteredInstance; readonly engines: readonly string[] }
   | { readonly kind: 'heartbeat'; readonly id: string }
   | { readonly kind: 'leave'; readonly id: string }

@@ -2,7 +2,7 @@ import { childrenSeen, valuesByRole, type ReportFields, type Values } from './re
 import { STAGES, type ReportRole, type ReportStage } from './partial.ts'
 import type { AttemptFailure, Result, StageTimes, Usage } from '../contract/contract.ts'
 
-/** How a request ended: as its last attempt, or without one (`refused`). */
+/** Result of a request: that of its last attempt, or `refused` without one. */
 export type RequestResult = Result | 'refused'
 
 /**
@@ -10,47 +10,47 @@ export type RequestResult = Result | 'refused'
  * (`OpenRecord`). Plain data: it crosses the Ttft port.
  */
 export interface RequestRecord {
-  /** The gateway's own id. */
+  /** The gateway's id. */
   readonly id: string
-  /** The client's label, which engines know the request by; the id where there is none. */
+  /** The client's label, which engines get as their request id; without one the gateway's id. */
   readonly requestId: string
   /** Milliseconds since the epoch. */
   readonly receivedAt: number
   readonly durationMs: number
   readonly path: string
-  /** Base model of the pool that served it, or the name that was asked for. */
+  /** Base model of the pool that served it, or the requested name. */
   readonly model: string
   /** null: no engine was found. */
   readonly cluster: string | null
   readonly engine: string | null
-  /** Of a split: who did the prefill. */
+  /** Prefill engine of a split request. */
   readonly prefillEngine: string | null
   readonly placement: 'whole' | 'split' | 'staged' | null
   readonly policy: string | null
-  /** Notes of the choice: `fallback=…`, `failover=…`. */
+  /** Notes of the decision: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
   readonly stream: boolean
   readonly status: number
   readonly result: RequestResult
-  /** How each earlier attempt failed. */
+  /** Failure of each earlier attempt. */
   readonly failedAttempts: readonly AttemptFailure[]
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
-  /** Answers made side by side, whose tokens are counted together. Absent: one. */
+  /** Parallel responses, whose tokens are counted together. Absent: one. */
   readonly sequences?: number | undefined
-  /** Nothing in it to encode: no report of an encoder is to be waited for. */
+  /** The request has nothing to encode, so no report of an encoder will come. */
   readonly textOnly: boolean
 }
 
-/** The record of a request that may still run. `result` is null until the end. */
+/** Record of a request that may still run. `result` is null until the end. */
 export type OpenRecord = { -readonly [Field in keyof Omit<RequestRecord, 'result'>]: RequestRecord[Field] } & {
   result: RequestResult | null
 }
 
 export const hasEnded = (record: OpenRecord): record is OpenRecord & RequestRecord => record.result !== null
 
-/** A record with nothing known of the end. `status` is 0 until the end. */
+/** Creates the record of a new request. `status` is 0 until the end. */
 export const openRecord = (
   request: Pick<RequestRecord, 'id' | 'requestId' | 'receivedAt' | 'path' | 'model' | 'stream'>,
 ): OpenRecord => ({
@@ -71,23 +71,23 @@ export const openRecord = (
   textOnly: true,
 })
 
-/** Records of one gateway, in order. A repeat of a `seq` changes nothing, nor does an older epoch. */
+/** Records of one gateway in order. Repeated batches and those of an older epoch have no effect. */
 export interface RecordBatch {
-  /** The gateway. */
+  /** Id of the gateway. */
   readonly source: string
-  /** Its incarnation: grows. */
+  /** Incarnation of the gateway; grows. */
   readonly epoch: number
-  /** Grows by one with every batch of an incarnation that goes to the same place. */
+  /** Grows by one with every batch of an incarnation to the same shard. */
   readonly seq: number
   readonly records: readonly RequestRecord[]
 }
 
-/** What all roles together say; null: not known yet. Keys are the wire's own. */
+/** Stages over all roles. null: not known yet. Keys are those of the wire format. */
 export type Combined = { readonly [Stage in ReportStage]: number | null } & {
-  /** Nanoseconds since the epoch, to a quarter of a microsecond: beyond 2^53 a double knows no more. */
+  /** Nanoseconds since the epoch, to a quarter of a microsecond: the precision of a double beyond 2^53. */
   readonly t_request_ingress_ns: number | null
   readonly enc_ingress_wait_ms: number | null
-  /** The sum of the required stages, present when all of them are. */
+  /** Sum of the required stages, if all are known. */
   readonly ttft_ms: number | null
 }
 
@@ -98,10 +98,7 @@ export interface TtftReport {
 
 const TEXT_STAGES = ['prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
 
-/**
- * Folds the facts of all ids of one request. The order of the facts in time matters only where they contradict each
- * other.
- */
+/** Combines the facts of all ids of one request. Their order in time matters only for contradictions. */
 export function combine(all: readonly ReportFields[]): TtftReport {
   const byRole = valuesByRole(all)
   const { meta, encoder, pd } = byRole
@@ -125,12 +122,12 @@ export function combine(all: readonly ReportFields[]): TtftReport {
   }
 }
 
-/** Items are still to come: what is there is not the whole. */
+/** Some encoder items are missing, so the stages are incomplete. */
 function withoutEncoder({ enc_queue_time_ms: _queue, enc_compute_time_ms: _compute, ...rest }: Values): Values {
   return rest
 }
 
-/** The gateway says how many items there are. Without its word: nothing was encoded and nothing fetched. */
+/** The gateway reports the number of items. Without its record: whether nothing was encoded and nothing fetched. */
 function isTextOnly(values: Values, encoded: boolean): boolean {
   if (values.encoder_items !== undefined) return values.encoder_items === 0
   return !encoded && values.emb_cache_transfer_time_ms === 0

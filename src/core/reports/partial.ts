@@ -1,23 +1,23 @@
 /**
- * Which request a report speaks of. Engines change the id they were sent: vLLM puts `chatcmpl-` or `cmpl-` in front,
- * since 0.14 a random `-xxxxxxxx` behind, and of a completion's prompts each gets `-<index>`; an encode proxy sends
- * each item under `<parent>:<index>:<hex>`.
+ * Assigns a report to its request. Engines change the id they were sent: vLLM puts `chatcmpl-` or `cmpl-` in front,
+ * since 0.14 a random `-xxxxxxxx` behind, and each prompt of a completion gets `-<index>`; an encode proxy sends each
+ * item under `<parent>:<index>:<hex>`.
  */
 export interface ReportId {
-  /** Ids of the request it may be, the most exact first. Never empty. */
+  /** Possible ids of the request, the most exact first. Never empty. */
   readonly candidates: readonly string[]
-  /** Index of the encoder item; null: the request itself. */
+  /** Index of the encoder item. null: the request itself. */
   readonly child: number | null
 }
 
-/** Longest id that is taken, in characters. */
+/** Longest accepted id, in characters. */
 export const MAX_ID_CHARS = 256
 
 const CHILD = /^(.+):(\d{1,4}):[0-9a-f]{1,32}(?:-[0-9a-f]{8})?$/
 const TAIL = /-[0-9a-f]{8}$/
 const PROMPT_INDEX = /-\d{1,4}$/
 
-/** A tail is taken off only behind a known prefix: without one nobody has added a tail. */
+/** Reads an id. A suffix is removed only after a known prefix, because without a prefix no engine has added one. */
 export function readReportId(id: string): ReportId {
   const { rest, prefix } = withoutPrefix(id)
   if (prefix === '') return { candidates: [rest], child: null }
@@ -29,13 +29,16 @@ export function readReportId(id: string): ReportId {
   return { candidates, child: null }
 }
 
-/** As an encoder's word, who is sent items alone; null: it names none. A client may give its requests such ids, too. */
+/**
+ * Reads the id of an encoder item, for reports of encoders only. null: none. A client may use such ids for its
+ * requests too.
+ */
 export function readItemId(id: string): ReportId | null {
   const child = CHILD.exec(withoutPrefix(id).rest)
   return child === null ? null : { candidates: [withoutPrefix(child[1]!).rest], child: Number(child[2]) }
 }
 
-/** All prefixes in front: an engine adds its own to whatever it was sent. */
+/** Removes all prefixes: each engine adds its own. */
 function withoutPrefix(id: string): { readonly rest: string; readonly prefix: '' | 'cmpl-' | 'chatcmpl-' } {
   let rest = id
   let prefix: '' | 'cmpl-' | 'chatcmpl-' = ''
@@ -48,8 +51,8 @@ function withoutPrefix(id: string): { readonly rest: string; readonly prefix: ''
 }
 
 /**
- * The id that decides where a request's reports are kept, so that all of a request's ids meet. It may take off more
- * than `readReportId` would: what only looks like a tail shares a place, nothing else.
+ * The id whose shard keeps a request's reports, so that all ids of a request meet. It may remove more than
+ * `readReportId`: ids that only look alike then share a shard, with no other effect.
  */
 export function homeOf(id: string): string {
   const { rest, prefix } = withoutPrefix(id)
@@ -62,7 +65,7 @@ export function homeOf(id: string): string {
 export const ROLES = ['meta', 'encoder', 'pd'] as const
 export type ReportRole = (typeof ROLES)[number]
 
-/** The stages whose sum is `ttft_ms`, in the order a request goes through them. */
+/** Stages whose sum is `ttft_ms`, in chronological order. */
 export const STAGES = [
   'enc_queue_time_ms',
   'enc_compute_time_ms',
@@ -72,7 +75,7 @@ export const STAGES = [
 ] as const
 export type ReportStage = (typeof STAGES)[number]
 
-/** Everything a partial may say. Order is part of how facts are stored: append only. */
+/** All fields of a partial report. Their order is part of the storage format: append only. */
 export const FIELDS = [...STAGES, 'enc_ingress_wait_ms', 't_request_ingress_ns', 'encoder_items'] as const
 export type ReportField = (typeof FIELDS)[number]
 
@@ -80,25 +83,25 @@ export interface ReportPartial {
   readonly role: ReportRole
   readonly id: string
   readonly values: readonly (readonly [field: ReportField, value: number])[]
-  /** Which chunk of a chunked prefill the stages are of; null: the whole. */
+  /** Chunk of a chunked prefill. null: the whole prefill. */
   readonly chunk: number | null
-  /** How many chunks there are; null: not said. */
+  /** Number of chunks. null: not reported. */
   readonly chunks: number | null
-  /** This chunk is the last. */
+  /** This is the last chunk. */
   readonly last: boolean
-  /** Which of several encoder items of this id; null: not said. */
+  /** Encoder item of several with this id. null: not reported. */
   readonly item: number | null
-  /** Items of one id wait for each other, those of several ids do not; null: not said. */
+  /** Items of one id run one after the other; those of several ids in parallel. null: not reported. */
   readonly serial: boolean | null
 }
 
-/** A day: a stage that takes longer is a slip of the unit. */
+/** Longest stage, ms: a day. A longer one is an error of the unit. */
 const MOST_MS = 86_400_000
 const MOST_NS = 2 ** 63
 export const MAX_CHUNKS = 65_536
 export const MAX_ITEMS = 1_024
 
-/** A partial, or what is wrong with it, in words for its sender. */
+/** Validates a partial report. Returns the error for its sender otherwise. */
 export function readPartial(value: unknown): ReportPartial | { readonly detail: string } {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { detail: 'a report must be a JSON object' }
@@ -176,7 +179,7 @@ function wholeNumber(name: string, value: unknown, most: number): number {
   throw new BadField(`${name} must be a whole number from 0 to ${most}, got ${shown(value)}`)
 }
 
-/** Numbers come as texts too: Python reporters read them from the environment. */
+/** Numbers may be texts, because Python reporters read them from the environment. */
 function numberOf(value: unknown): number | null {
   const number =
     typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$/.test(value) ? Number(value) : value

@@ -1,4 +1,4 @@
-/** What was reported of one request, as numbers: three for each fact, so that a live request costs little memory. */
+/** Reported facts of one request as numbers, three per fact, which keeps a live request small. */
 import {
   FIELDS,
   MAX_CHUNKS,
@@ -9,18 +9,18 @@ import {
   type ReportRole,
 } from './partial.ts'
 
-/** Parts of a field: the whole of it, what is known of its chunks, or a chunk. */
+/** Parts of a field: the whole, the number of chunks, or a chunk. */
 const WHOLE = 0
 const CHUNK_COUNT = 1
 const LAST_CHUNK = 2
 const FIRST_CHUNK = 3
 const PARTS = MAX_CHUNKS + FIRST_CHUNK
-/** Not a field: says that the items of this group wait for each other. */
+/** Pseudo-field: the items of this group run one after the other. */
 const SERIAL = FIELDS.length
 const KINDS = 16
 const ITEMS = MAX_ITEMS + 1
 
-/** One number names role, field, child, item and part; below 2^53. */
+/** Role, field, child, item and part, packed into one number below 2^53. */
 interface Slot {
   readonly role: number
   readonly field: number
@@ -46,19 +46,19 @@ function unpack(slot: number): Slot {
   return { role, field, group: (rest - item) / ITEMS, item, part }
 }
 
-/** A chunked prefill of a million tokens stays below it; more is no request's report. */
+/** A chunked prefill of a million tokens has fewer facts. */
 export const MAX_FACTS = 4096
 
-/** The facts of one id, in the order they came. The first of a slot counts. */
+/** Facts of one id in the order of arrival. The first fact of a slot counts. */
 export class ReportFields {
-  /** Triples: slot, value, when it came (a number that grows). */
+  /** Triples: slot, value, order of arrival. */
   readonly #numbers: number[] = []
 
   get size(): number {
     return this.#numbers.length / 3
   }
 
-  /** false: nothing new in it. */
+  /** false: it adds nothing new. */
   add(partial: ReportPartial, child: number | null, order: number): boolean {
     const role = ROLES.indexOf(partial.role)
     const place = {
@@ -94,16 +94,16 @@ export class ReportFields {
   }
 }
 
-/** Values of one role, complete ones only. */
+/** Complete values of one role. */
 export type Values = { readonly [Field in ReportField]?: number }
 
-/** The facts of all ids of a request, merged: first write wins, chunks and items folded. */
+/** Merges the facts of all ids of a request: the first one counts; chunks and items are combined. */
 export function valuesByRole(all: readonly ReportFields[]): Readonly<Record<ReportRole, Values>> {
   const tallies = new Map<number, Tally>()
   for (const [slot, value] of firstOfEach(all)) {
     const { role, field, group, item, part } = unpack(slot)
     if (field === SERIAL) {
-      // Of the whole role: whether items wait for each other is the same for all its stages.
+      // For the whole role: all its stages agree on whether items run one after the other.
       for (let each = 0; each < FIELDS.length; each++)
         tallyOf(tallies, role * KINDS + each).serial.set(group, value === 1)
     } else
@@ -119,7 +119,7 @@ export function valuesByRole(all: readonly ReportFields[]): Readonly<Record<Repo
   return byRole
 }
 
-/** Different children of a role that reported something. */
+/** Number of children with a report of the role. */
 export function childrenSeen(all: readonly ReportFields[]): number {
   const groups = new Set<number>()
   for (const facts of all) {
@@ -153,7 +153,7 @@ function tallyOf(tallies: Map<number, Tally>, name: number): Tally {
   return tally
 }
 
-/** One field of one role: its children, each with its items, each in one piece or in chunks. */
+/** One field of one role: its children with their items, each whole or in chunks. */
 class Tally {
   readonly serial = new Map<number, boolean>()
   readonly #pieces = new Map<number, Map<number, Piece>>()
@@ -167,8 +167,8 @@ class Tally {
   }
 
   /**
-   * Items of one id follow each other unless it says otherwise, children run side by side unless they do; null:
-   * incomplete.
+   * Items of one id run one after the other unless reported otherwise; children run in parallel unless their items do.
+   * null: incomplete.
    */
   value(): number | null {
     let widest = 0
@@ -183,7 +183,7 @@ class Tally {
   }
 }
 
-/** What was said of all items together stands above what was said of each. */
+/** A total over all items takes precedence over the items. */
 function totalOf(items: ReadonlyMap<number, Piece>, sideBySide: boolean): number | null {
   const together = items.get(0)?.value()
   if (together !== undefined && together !== null) return together
@@ -196,7 +196,7 @@ function totalOf(items: ReadonlyMap<number, Piece>, sideBySide: boolean): number
   return sideBySide ? Math.max(...values) : sum(values)
 }
 
-/** By key, not by time of coming: floating-point sums must not depend on the order of reports. */
+/** Sorted by key, because floating-point sums must not depend on the order of arrival. */
 function inOrder<Value>(map: ReadonlyMap<number, Value>): [number, Value][] {
   return [...map].sort((a, b) => a[0] - b[0])
 }

@@ -1,4 +1,4 @@
-/** Reports of many requests, bounded in number, bytes and time. */
+/** Store of the reports of many requests, bounded in number, bytes and time. */
 import { combine, type TtftReport } from './combine.ts'
 import { ReportFields } from './report-fields.ts'
 import { type ReportPartial, readItemId, readReportId, type ReportId } from './partial.ts'
@@ -6,7 +6,7 @@ import { type ReportPartial, readItemId, readReportId, type ReportId } from './p
 export interface StoreLimits {
   readonly maxRequests: number
   readonly maxBytes: number
-  /** Since the first word of a request. */
+  /** Time to live from the first report of a request. */
   readonly ttlMs: number
 }
 
@@ -16,17 +16,17 @@ export interface Reported extends TtftReport {
 }
 
 export interface Added extends Reported {
-  /** What is new: nothing, a stage, or the last one that was missing. */
+  /** Effect of a report: none, a new stage, or the last missing stage. */
   readonly news: 'none' | 'stage' | 'complete'
 }
 
-/** What was said under one id. */
+/** Reports under one id. */
 interface Entry<Note> {
   readonly key: string
-  /** Ids of the request it may be, most exact first; one: it is the request's own. */
+  /** Possible ids of the request, the most exact first. One: it is the request's own. */
   readonly candidates: readonly string[]
   readonly facts: ReportFields
-  /** Of its first word. */
+  /** Arrival of the first report. */
   readonly at: number
   bytes: number
   note: Note | null
@@ -36,19 +36,20 @@ interface Entry<Note> {
 const ENTRY_BYTES = 560
 const FACT_BYTES = 36
 
-/** A client may give all its requests one label, and each report is read with all that may stand for its id. */
+/**
+ * Limit of ids that may stand for one request. A client may give all its requests one label, and reading a report
+ * reads all of them.
+ */
 const MOST_STAND_INS = 128
 
 /**
- * Ids that engines have lengthened are kept apart from the ids they may stand for, and joined when read: so it does
- * not matter which came first. `Note` is what the gateway itself knows of the request.
+ * Ids that engines have extended are stored separately and joined when read, so that the order of arrival does not
+ * matter. `Note` is the gateway's own record.
  */
 export class ReportStore<Note> {
   #limits: StoreLimits
   readonly #noteBytes: (note: Note) => number
-  /**
-   * Key → entry, oldest first. An id that is exact and one that is not may be spelt alike: the key tells them apart.
-   */
+  /** Key → entry, oldest first. An exact and an inexact id may be spelt alike; the key distinguishes them. */
   readonly #entries = new Map<string, Entry<Note>>()
   /** Id → keys of the inexact entries that may stand for it. */
   readonly #standIns = new Map<string, Set<string>>()
@@ -60,7 +61,7 @@ export class ReportStore<Note> {
     this.#noteBytes = noteBytes
   }
 
-  /** What is too much or too old by the new limits goes with the next word. */
+  /** Changes the limits. The next report removes what exceeds them. */
   setLimits(limits: StoreLimits): void {
     this.#limits = limits
   }
@@ -69,7 +70,7 @@ export class ReportStore<Note> {
     return this.#entries.size
   }
 
-  /** An estimate from above. */
+  /** Upper estimate. */
   get bytes(): number {
     return this.#bytes
   }
@@ -87,7 +88,7 @@ export class ReportStore<Note> {
     return { id, ...after, news: newsOf(before, after) }
   }
 
-  /** Puts down what the gateway knows under the request's own id; the first note stays. */
+  /** Stores the gateway's note under the request's own id. The first note stays. */
   note(id: string, note: Note, now: number): void {
     this.expire(now)
     const entry = this.#entryFor([readReportId(id).candidates[0]!], now)
@@ -97,7 +98,7 @@ export class ReportStore<Note> {
     this.#shrink()
   }
 
-  /** By the request's own id, or by any that an engine made of it. */
+  /** Finds reports by the request's own id, or by any id derived from it. */
   find(id: string, now: number): (Reported & { readonly note: Note | null }) | null {
     this.expire(now)
     const item = readItemId(id)
@@ -110,7 +111,7 @@ export class ReportStore<Note> {
     return report === null ? null : { id: key, ...report, note: this.#entries.get(exactKey(key))?.note ?? null }
   }
 
-  /** Forgets what is older than its time. */
+  /** Removes expired entries. */
   expire(now: number): void {
     for (const entry of this.#entries.values()) {
       if (entry.at + this.#limits.ttlMs > now) return
@@ -118,7 +119,7 @@ export class ReportStore<Note> {
     }
   }
 
-  /** The most exact candidate that somebody has used as the request's own id; else the least exact. */
+  /** The most exact candidate that is a request's own id; else the least exact. */
   #resolve(candidates: readonly string[]): string {
     return candidates.find((candidate) => this.#entries.has(exactKey(candidate))) ?? candidates.at(-1)!
   }
@@ -144,7 +145,7 @@ export class ReportStore<Note> {
     return entry
   }
 
-  /** The last to be spoken of is the last to go. */
+  /** Adds a stand-in; the least recently reported one is dropped first. */
   #standIn(candidate: string, key: string): void {
     const keys = this.#standIns.get(candidate) ?? new Set()
     this.#standIns.set(candidate, keys)
@@ -164,7 +165,7 @@ export class ReportStore<Note> {
     entry.bytes = bytes
   }
 
-  /** The oldest go first. */
+  /** Removes the oldest entries. */
   #shrink(): void {
     const { maxRequests, maxBytes } = this.#limits
     if (this.#entries.size <= maxRequests && this.#bytes <= maxBytes) return
@@ -188,7 +189,7 @@ export class ReportStore<Note> {
 
 const exactKey = (id: string): string => `=${id}`
 
-/** Gateways and proxies, who speak as `meta`, know a request by its own id: nothing was added to it. */
+/** Gateways and proxies (role `meta`) use the request's own id, without a suffix. */
 function idOf({ role, id }: ReportPartial): ReportId {
   const read = (role === 'encoder' ? readItemId(id) : null) ?? readReportId(id)
   return role === 'meta' ? { ...read, candidates: [read.candidates[0]!] } : read

@@ -1,25 +1,25 @@
-/** Durations and counts per model, cluster and engine, for metrics: what adds up over time, replicas and regions. */
+/** Durations and counts per model, cluster and engine, for metrics. They add up over time, replicas and regions. */
 import type { RequestRecord } from './combine.ts'
 import { countsUpTo, Sketch, type SketchData } from './sketch.ts'
 
-/** Everything of one engine. Plain data. */
+/** Durations and counts of one engine. Plain data. */
 export interface RollupGroup {
   readonly model: string
-  /** '': no engine was found for these. */
+  /** '': requests without an engine. */
   readonly cluster: string
   readonly engine: string
-  /** By stage: the gateway's own (`admit`, `ttft`, …) and what engines report (`enc_queue`, …). Milliseconds. */
+  /** By stage, ms: the gateway's own (`admit`, `ttft`, …) and those that engines report (`enc_queue`, …). */
   readonly sketches: Readonly<Record<string, SketchData>>
   /** `name` or `name:label`. */
   readonly counts: Readonly<Record<string, number>>
-  /** When the last of its requests ended, ms since the epoch. Absent from what older objects have stored. */
+  /** End of its last request, ms since the epoch. Absent in data of older objects. */
   readonly at?: number
 }
 
-/** A group in fewer words, for who shows it: of a sketch of hundreds of buckets only what is shown of it. */
+/** A group in short form: of each sketch only the counts that are shown. */
 export interface CountedGroup extends Omit<RollupGroup, 'sketches'> {
   readonly stages: readonly string[]
-  /** A row for each stage: how many were at most as long as each limit, and then the sum of all, milliseconds. */
+  /** One row per stage: counts up to each limit, then the sum in ms. */
   readonly rows: Float64Array
 }
 
@@ -32,29 +32,29 @@ interface Group {
   at: number
 }
 
-/** More engines than this share the name `other`, until some are forgotten: labels must not grow without end. */
+/** Limit of groups; further engines share the name `other`, so that labels stay bounded. */
 const MAX_GROUPS = 5_000
 const OTHER = 'other'
 
-/** The name of a group: stored under it, forgotten by it. */
+/** Key of a group. */
 export const groupName = ({ model, cluster, engine }: Pick<RollupGroup, 'model' | 'cluster' | 'engine'>): string =>
   JSON.stringify([model, cluster, engine])
 
-/** `limitsMs` grow; the last has no end. */
+/** `limitsMs` are ascending; the last has no end. */
 export function countedUpTo({ sketches, ...group }: RollupGroup, limitsMs: readonly number[]): CountedGroup {
   const stages = Object.keys(sketches)
   const rows = stages.flatMap((stage) => [...countsUpTo(sketches[stage]!, limitsMs), sketches[stage]!.sum])
   return { ...group, stages, rows: Float64Array.from(rows) }
 }
 
-/** Whom an ended request is put down to, and when it ended. */
+/** Group of a record, and its time. */
 type Whose = Pick<RequestRecord, 'model' | 'cluster' | 'engine' | 'receivedAt' | 'durationMs'>
 
 export class Rollups {
   readonly #groups = new Map<string, Group>()
   readonly #changed = new Set<string>()
 
-  /** Everything one ended request adds. */
+  /** Adds an ended request. */
   record(record: RequestRecord): void {
     const group = this.#groupOf(record)
     count(group, `requests:${record.result}`)
@@ -75,13 +75,13 @@ export class Rollups {
       time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (tokens - 1))
   }
 
-  /** Stages that engines reported of a request. */
+  /** Adds stages that engines reported for a request. */
   stages(record: Whose, stages: Readonly<Record<string, number>>): void {
     const group = this.#groupOf(record)
     for (const [stage, ms] of Object.entries(stages)) time(group, stage, ms)
   }
 
-  /** Under its own name, however many there are: where it was counted they were bounded. */
+  /** Adds a group under its own name, without a limit: it was limited where it was counted. */
   merge(other: RollupGroup): void {
     const group = this.#open(other)
     group.at = Math.max(group.at, other.at ?? 0)
@@ -93,14 +93,14 @@ export class Rollups {
     return [...this.#groups.values()].map(plain)
   }
 
-  /** The groups that changed since they were last taken, under names that never change. */
+  /** Returns the groups that changed since the last call, under stable names. */
   takeChanged(): [name: string, group: RollupGroup][] {
     const changed = [...this.#changed].map((name): [string, RollupGroup] => [name, plain(this.#groups.get(name)!)])
     this.#changed.clear()
     return changed
   }
 
-  /** Forgets those of the named groups that nothing was heard of since `before`. Returns their names. */
+  /** Removes those of the named groups that were idle since `before`. Returns their names. */
   forget(names: readonly string[], before: number): string[] {
     const silent = names.filter((name) => (this.#groups.get(name)?.at ?? before) < before)
     for (const name of silent) {
@@ -134,7 +134,7 @@ function countUsage(
   count(group, 'prompt_tokens', promptTokens)
   count(group, 'output_tokens', completionTokens)
   if (cachedTokens === null) return
-  // Only prompts whose cached part was told, so that the two make a ratio.
+  // Only prompts with a known cached part, so that the two form a ratio.
   count(group, 'cached_tokens', cachedTokens)
   count(group, 'judged_prompt_tokens', promptTokens)
 }

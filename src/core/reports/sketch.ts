@@ -1,19 +1,19 @@
 /**
  * Quantiles of durations with a relative error, in buckets that grow by a constant factor: DDSketch (Masson, Rim, Lee,
- * VLDB 2019) with its logarithmic mapping over a fixed range, so that two sketches merge by adding and nothing ever
- * collapses.
+ * VLDB 2019) with its logarithmic mapping over a fixed range, so that two sketches merge by addition and buckets never
+ * collapse.
  */
 const RELATIVE_ERROR = 0.01
 const GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
 const LOG_GAMMA = Math.log(GAMMA)
 
-/** Milliseconds; what is shorter counts as zero, what is longer as the longest. */
+/** Milliseconds. Shorter durations count as zero, longer ones as the longest. */
 const SHORTEST = 1e-3
 const LONGEST = 1e9
 const FIRST = indexOf(SHORTEST)
 const BUCKETS = indexOf(LONGEST) - FIRST + 1
 
-/** Bucket i holds (gamma^(i-1), gamma^i]. */
+/** Bucket i has (gamma^(i-1), gamma^i]. */
 function indexOf(value: number): number {
   return Math.ceil(Math.log(value) / LOG_GAMMA)
 }
@@ -29,13 +29,13 @@ export interface SketchData {
 export class Sketch {
   #zeros = 0
   #sum = 0
-  /** Counts of buckets `#first…`, counted from the shortest. */
+  /** Counts of the buckets from `#first` on. */
   #first = 0
   #counts: number[] = []
-  /** Somebody was given `#counts` as they are. */
+  /** `#counts` was handed out, so it must be copied before a change. */
   #given = false
 
-  /** Ignores what is no duration. */
+  /** Ignores invalid durations. */
   add(value: number): void {
     if (!(value >= 0) || value === Infinity) return
     this.#sum += value
@@ -51,7 +51,7 @@ export class Sketch {
     }
   }
 
-  /** As it is now, whatever is added later. Costs nothing until then: a scrape asks thousands of sketches at once. */
+  /** Current data, copied on the next write: a scrape reads thousands of sketches at once. */
   data(): SketchData {
     this.#given = true
     return { zeros: this.#zeros, first: this.#first, counts: this.#counts, sum: this.#sum }
@@ -71,7 +71,7 @@ export class Sketch {
   }
 }
 
-/** How many are at most each of `limits`, which grow; give or take those within a hundredth of one. */
+/** Counts up to each of `limits`, which are ascending; exact to a hundredth of a limit. */
 export function countsUpTo({ zeros, first, counts }: SketchData, limits: readonly number[]): number[] {
   let below = zeros
   let at = 0
@@ -81,7 +81,7 @@ export function countsUpTo({ zeros, first, counts }: SketchData, limits: readonl
   })
 }
 
-/** The value below which a share `q` of all lies, within a hundredth of itself; null: nothing was added. */
+/** Quantile `q`, exact to a hundredth of its value. null: the sketch is empty. */
 export function quantileOf({ zeros, first, counts }: SketchData, q: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, zeros)
   if (total === 0) return null
@@ -92,7 +92,7 @@ export function quantileOf({ zeros, first, counts }: SketchData, q: number): num
   return middleOf(first + (at < 0 ? counts.length - 1 : at))
 }
 
-/** In the middle of a bucket, so that both ends are a hundredth away. */
+/** Middle of a bucket, a hundredth from both ends. */
 function middleOf(bucket: number): number {
   return (2 * GAMMA ** (bucket + FIRST)) / (GAMMA + 1)
 }

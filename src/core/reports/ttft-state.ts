@@ -1,18 +1,16 @@
-/**
- * Reports and rollups of the requests of one shard; Durable Object and Node wrap it and add clock, wire and storage.
- */
+/** Reports and rollups of the requests of one shard. A Durable Object and Node add clock, transport and storage. */
 import type { TtftReport, RecordBatch, RequestRecord } from './combine.ts'
 import { type ReportPartial, STAGES } from './partial.ts'
 import { type Added, ReportStore, type StoreLimits } from './report-store.ts'
 import { type RollupGroup, Rollups } from './rollups.ts'
 
-/** What is known of one request: what was reported, and what the gateway put down. */
+/** One request: the reports, and the gateway's record. */
 export interface FoundReport extends TtftReport {
   readonly id: string
   readonly record: RequestRecord | null
 }
 
-/** How far one gateway's batches were taken in. */
+/** Last batch of one gateway. */
 export interface SourceMark {
   readonly epoch: number
   readonly seq: number
@@ -32,7 +30,7 @@ interface Noted {
 }
 
 const MAX_SOURCES = 10_000
-/** A gateway that was silent for a day does not repeat a batch. */
+/** A gateway does not repeat a batch after a day. */
 const SOURCE_LIFE_MS = 86_400_000
 const RECORD_BYTES = 900
 
@@ -40,7 +38,7 @@ export class TtftState {
   readonly #store: ReportStore<Noted> | null
   readonly #rollups = new Rollups()
   readonly #sources = new Map<string, SourceMark>()
-  /** The gateway's ids of requests that engines know by another. */
+  /** The gateway's ids of requests that engines know by another id. */
   readonly #aliases = new Map<string, string>()
   #maxAliases: number
   #replaying = false
@@ -50,12 +48,12 @@ export class TtftState {
     this.#maxAliases = store?.maxRequests ?? 0
   }
 
-  /** Requests, and bytes as estimated from above. */
+  /** Number of requests, and an upper estimate of bytes. */
   get held(): { readonly requests: number; readonly bytes: number } {
     return { requests: this.#store?.size ?? 0, bytes: this.#store?.bytes ?? 0 }
   }
 
-  /** Nothing is kept when reports are off. */
+  /** Does nothing when reports are off. */
   report(partials: readonly ReportPartial[], now: number): Added[] {
     const store = this.#store
     if (store === null) return []
@@ -66,7 +64,7 @@ export class TtftState {
     })
   }
 
-  /** Takes a batch in, once. false: it was taken in before. */
+  /** Applies a batch once. false: it was applied before. */
   flush({ source, epoch, seq, records }: RecordBatch, now: number): boolean {
     const mark = this.#sources.get(source)
     if (mark !== undefined && (epoch < mark.epoch || (epoch === mark.epoch && seq <= mark.seq))) return false
@@ -78,7 +76,7 @@ export class TtftState {
     return true
   }
 
-  /** Into a fresh state, before anything new: reports as they were, counted in the rollups already. */
+  /** Restores reports and records into an empty state. The rollups include them already. */
   replay(partials: readonly ReportPartial[], records: readonly RequestRecord[], at: number): void {
     this.#replaying = true
     this.report(partials, at)
@@ -102,15 +100,12 @@ export class TtftState {
     return this.#rollups.groups()
   }
 
-  /**
-   * Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. Returns their
-   * names.
-   */
+  /** Removes those of the named rollups that were idle since `before`, ms since the epoch. Returns their names. */
   forget(names: readonly string[], before: number): string[] {
     return this.#rollups.forget(names, before)
   }
 
-  /** What must outlast an eviction, as far as it changed since the last time. */
+  /** Data that must survive an eviction, as far as it changed since the last call. */
   takeChanged(): [name: string, group: RollupGroup][] {
     return this.#rollups.takeChanged()
   }
@@ -119,7 +114,7 @@ export class TtftState {
     return this.#sources.get(source) ?? null
   }
 
-  /** Into a fresh state. Returns the sources that need not be kept any longer. */
+  /** Restores into an empty state. Returns the sources that may be dropped. */
   restore(groups: Iterable<RollupGroup>, sources: Iterable<readonly [string, SourceMark]>, now: number): string[] {
     for (const group of groups) this.#rollups.merge({ at: now, ...group })
     this.#rollups.takeChanged()
@@ -158,7 +153,7 @@ export class TtftState {
     while (this.#aliases.size > this.#maxAliases) this.#aliases.delete(this.#aliases.keys().next().value!)
   }
 
-  /** Once, when both the stages and who served the request are known. */
+  /** Counts a request once, when its stages and its engine are known. */
   #count(id: string, now: number): void {
     const found = this.#store!.find(id, now)
     if (found === null || found.note === null || found.note.counted || found.combined.ttft_ms === null) return

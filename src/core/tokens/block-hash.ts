@@ -4,43 +4,40 @@
  * Not cryptographic. A collision can only send a request to a worse engine, never show anyone's data.
  */
 
-/** The state of a chain after some blocks: [lo, hi]. */
+/** State of a chain after some blocks: [lo, hi]. */
 export interface ChainState {
   lo: number
   hi: number
 }
 
-/** What separates one cache from another. Equal prompts under different seeds have no equal hash. */
+/** Scope of a cache. Equal prompts in different scopes have different hashes. */
 export interface ChainScope {
   readonly model: string
   readonly adapter: string | null
-  /** Salts in force, the client's and the key's; engines isolate by them, so we must too. */
+  /** Cache salts of the client and the key. Engines separate caches by them. */
   readonly salts: readonly string[]
-  /** Set only where tenants must not share. */
+  /** Set only if tenants must not share caches. */
   readonly tenant: string | null
-  /** What a block is made of and how big it is: token ids and text chunks never compare. */
+  /** Unit and size of a block, because token ids and bytes are never comparable. */
   readonly unit: 'ids' | 'bytes'
   readonly blockTokens: number
 }
 
-// Lanes are 32-bit integers here; a state outside holds them unsigned, which costs a box each time one is stored.
+// Lanes are signed 32-bit integers here. The state holds them unsigned, and V8 boxes each such value that is stored.
 
-/**
- * The low lane with a word taken in. The shift after the product carries high bits down again; a product alone only
- * moves bits up.
- */
+/** Mixes a word into the low lane. The shift after the product moves high bits down; a product only moves bits up. */
 function mixLow(lane: number, word: number): number {
   const mixed = Math.imul(lane ^ word, 0x9e3779b1)
   return mixed ^ (mixed >>> 15)
 }
 
-/** The high lane with a word taken in. */
+/** Mixes a word into the high lane. */
 function mixHigh(lane: number, word: number): number {
   const mixed = Math.imul((lane + word) | 0, 0x85ebca77)
   return mixed ^ (mixed >>> 13)
 }
 
-/** Murmur3's ending: each bit reaches every bit of the lane, and it can be undone, so no state is lost. */
+/** Murmur3's finalizer: each bit affects every bit of the lane, and it is invertible, so no state is lost. */
 function spread(lane: number, first: number, second: number): number {
   let mixed = Math.imul(lane ^ (lane >>> 16), first)
   mixed = Math.imul(mixed ^ (mixed >>> 13), second)
@@ -50,11 +47,11 @@ function spread(lane: number, first: number, second: number): number {
 const spreadLow = (lane: number): number => spread(lane, 0x85ebca6b, 0xc2b2ae35)
 const spreadHigh = (lane: number): number => spread(lane, 0xc2b2ae35, 0x85ebca6b)
 
-/** Ends a block of `length` words or characters that the state has taken in: from here on it names them all. */
+/** Ends a block of `length` words or characters; the state is then its hash. */
 export function endBlock(state: ChainState, length: number): void {
   let a = state.lo ^ length
   let b = state.hi ^ length
-  // Sums before and after: each bit of either lane reaches both.
+  // Additions before and after make each bit of either lane affect both.
   a = (a + b) | 0
   b = (b + a) | 0
   a = spreadLow(a)
@@ -66,13 +63,13 @@ export function endBlock(state: ChainState, length: number): void {
   state.hi = b >>> 0
 }
 
-/** Feeds `words[from, to)` to the chain as one block. */
+/** Adds `words[from, to)` to the chain as one block. */
 export function chainWords(state: ChainState, words: Uint32Array | readonly number[], from: number, to: number): void {
   absorbWords(state, words, from, to)
   endBlock(state, to - from)
 }
 
-/** Takes in a part of a block: `endBlock` ends it. */
+/** Adds part of a block; `endBlock` ends it. */
 export function absorbWords(state: ChainState, words: Uint32Array | readonly number[], from: number, to: number): void {
   let a = state.lo
   let b = state.hi
@@ -85,7 +82,7 @@ export function absorbWords(state: ChainState, words: Uint32Array | readonly num
   state.hi = b
 }
 
-/** Feeds `text[from, to)`, two UTF-16 units a step, and its length, so that `ab|c` and `a|bc` differ. */
+/** Adds `text[from, to)`, two UTF-16 units per step, and its length, so that `ab|c` and `a|bc` differ. */
 export function chainText(state: ChainState, text: string, from = 0, to: number = text.length): void {
   let a = state.lo
   let b = state.hi
@@ -99,7 +96,7 @@ export function chainText(state: ChainState, text: string, from = 0, to: number 
   endBlock(state, to - from)
 }
 
-/** Where the chain of a scope starts: the same on every edge of a pool. */
+/** Initial state of a scope's chain, equal on every edge of a pool. */
 export function chainSeed(scope: ChainScope): ChainState {
   const state: ChainState = { lo: 0x243f6a88, hi: 0x13198a2e }
   const absent = [0]
@@ -118,8 +115,8 @@ export function chainSeed(scope: ChainScope): ChainState {
 }
 
 /**
- * Hashes of the full blocks of some prompts that lie in `words`; `spans` is [from0, to0, from1, to1, …]. What is
- * left over at the end of a prompt has none. The chain goes on from prompt to prompt, and `state` is where it ends.
+ * Hashes the full blocks of prompts in `words`; `spans` is [from0, to0, from1, to1, …]. An incomplete block at the end
+ * of a prompt has no hash. The chain continues from prompt to prompt, and `state` is its end.
  */
 export function chainBlocks(
   state: ChainState,
@@ -131,7 +128,7 @@ export function chainBlocks(
   for (let i = 0; i < spans.length; i += 2)
     count += Math.floor(((spans[i + 1] as number) - (spans[i] as number)) / blockWords)
   const blocks = new Uint32Array(count * 2)
-  // `chainWords` for each block, without a word to the state in between: a third of the time of a long prompt.
+  // `chainWords` inlined, without writing the state between blocks: a third of the time for a long prompt.
   let a = state.lo
   let b = state.hi
   let at = 0

@@ -1,14 +1,17 @@
-/** Byte-pair merging of one piece: the pair of neighbours that merges first, leftmost among equals, until none does. */
+/**
+ * Byte-pair merging of one piece: merges the neighbours with the lowest order, leftmost among equals, until none is
+ * left.
+ */
 import type { IdBuffer } from './id-buffer.ts'
 import type { Vocabulary } from './vocabulary.ts'
 
-/** Up to here a scan over all pairs beats a heap. */
+/** Length, bytes, up to which a scan over all pairs is faster than a heap. */
 const SHORT_BYTES = 96
-/** Bytes in longer pieces that one text may have, in all: about 0.3 s of work. */
+/** Limit of bytes in longer pieces per text: about 0.3 s of work. */
 const MOST_LONG_BYTES = 1024 * 1024
-/** The longest single piece: a heap takes about 60 bytes for each of its bytes. */
+/** Longest piece, bytes. A heap takes about 60 bytes per byte of the piece. */
 const MOST_PIECE_BYTES = 256 * 1024
-/** What is left behind for the next piece, so that one long one does not hold memory for good. */
+/** Memory, bytes, kept after a long piece. */
 const KEPT_BYTES = 32 * 1024
 
 export class BpeMerger {
@@ -19,7 +22,7 @@ export class BpeMerger {
   readonly #orders = new Float64Array(SHORT_BYTES)
   #chain: PairChain | null = null
   #longBytes = 0
-  /** Steps taken so far: pairs scanned and heap levels passed. Tests hold its growth to the length of the input. */
+  /** Steps so far: pairs scanned and heap levels passed. Tests check that they grow linearly. */
   steps = 0
 
   constructor(vocabulary: Vocabulary) {
@@ -31,7 +34,7 @@ export class BpeMerger {
     this.#longBytes = 0
   }
 
-  /** Appends the ids of `bytes[from, to)`. Throws when the text has had too much in pieces without a split. */
+  /** Appends the ids of `bytes[from, to)`. Throws if the text exceeds the limit of long pieces. */
   merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
     if (to - from <= SHORT_BYTES) {
       this.#short(bytes, from, to, out)
@@ -66,7 +69,7 @@ export class BpeMerger {
       if (orders[best] === Infinity) break
       ids[best] = merged[best] as number
       count--
-      // Short moves: a loop beats copyWithin.
+      // For short moves a loop is faster than copyWithin.
       for (let i = best + 1; i < count; i++) {
         starts[i] = starts[i + 1] as number
         ids[i] = ids[i + 1] as number
@@ -81,7 +84,7 @@ export class BpeMerger {
     for (let i = 0; i < count; i++) target[out.length++] = ids[i] as number
   }
 
-  /** When would token `i` merge with the next, and into what? */
+  /** Computes the order of the pair that starts at token `i`, and its result. */
   #weigh(bytes: Uint8Array, i: number): void {
     const start = this.#starts[i] as number
     const id = this.#vocabulary.joined(bytes, start, this.#starts[i + 2] as number)
@@ -91,14 +94,14 @@ export class BpeMerger {
   }
 }
 
-/** The same for long pieces, as a linked list with a heap of pairs: n log n, whatever the text. */
+/** The same for long pieces, as a linked list with a heap of pairs: n log n for any text. */
 class PairChain {
   readonly #vocabulary: Vocabulary
   #next = new Int32Array(0)
   #previous = new Int32Array(0)
   #ids = new Uint32Array(0)
   #merged = new Int32Array(0)
-  /** Order of the pair that begins here; Infinity where none does. A heap entry that disagrees is stale. */
+  /** Order of the pair that starts here. Infinity: no pair. A heap entry with another order is stale. */
   #orders = new Float64Array(0)
   #heapOrders = new Float64Array(0)
   #heap = new Int32Array(0)
@@ -109,7 +112,7 @@ class PairChain {
     this.#vocabulary = vocabulary
   }
 
-  /** Appends the ids of `bytes[from, to)`; returns the steps it took. */
+  /** Appends the ids of `bytes[from, to)`. Returns the number of steps. */
   merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): number {
     const count = to - from
     const piece = bytes.subarray(from, to)
@@ -141,7 +144,7 @@ class PairChain {
     this.#ids = new Uint32Array(count)
     this.#merged = new Int32Array(count)
     this.#orders = new Float64Array(count)
-    // One entry per pair at the start, two more per merge, and there are fewer merges than bytes.
+    // One entry per pair at the start and two per merge; there are fewer merges than bytes.
     this.#heap = new Int32Array(count * 3)
     this.#heapOrders = new Float64Array(count * 3)
   }
@@ -200,7 +203,7 @@ class PairChain {
     }
   }
 
-  /** Where the pair on top of the heap begins; takes it off. */
+  /** Removes the top of the heap. Returns the start of its pair. */
   #pop(): number {
     const top = this.#heap[0] as number
     this.#swap(0, --this.#heapSize)

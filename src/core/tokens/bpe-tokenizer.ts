@@ -9,7 +9,7 @@ import { hashBytes, type Vocabulary, type AddedToken } from './vocabulary.ts'
 const SLOTS = 1 << 14
 const ARENA_BYTES = 512 * 1024
 const ARENA_IDS = 128 * 1024
-/** Longer pieces repeat too seldom to be worth the room. */
+/** Longest piece in the cache, bytes; longer ones repeat too rarely. */
 export const CACHED_BYTES = 64
 
 export interface Piece {
@@ -19,18 +19,18 @@ export interface Piece {
 }
 
 /**
- * Ids of pieces that took merging, e.g. words that are not one token. Fixed memory (about 1.3 MB): one slot per
- * hash, where the newer piece wins, and everything is forgotten when the room for bytes or ids is used up.
+ * Cache of ids of merged pieces, such as words that are not one token. Fixed memory (about 1.3 MB): one slot per hash;
+ * a newer piece replaces the older one, and the cache is cleared when its space for bytes or ids is full.
  */
 export class PieceCache {
-  /** Per slot: start of the bytes, their length, start of the ids, their number. Length 0: empty. */
+  /** Per slot: start and length of the bytes, start and number of the ids. Length 0: empty. */
   readonly #slots = new Int32Array(SLOTS * 4)
   readonly #bytes = new Uint8Array(ARENA_BYTES)
   readonly #ids = new Uint32Array(ARENA_IDS)
   #usedBytes = 0
   #usedIds = 0
 
-  /** The slot of a known piece, or -1. `hash` is that of the bytes. */
+  /** Slot of a cached piece. -1: not cached. `hash` is the hash of the bytes. */
   find(bytes: Uint8Array, from: number, to: number, hash: number): number {
     const slot = (hash & (SLOTS - 1)) * 4
     if (this.#slots[slot + 1] !== to - from) return -1
@@ -47,7 +47,7 @@ export class PieceCache {
     for (let i = start; i < start + count; i++) target[out.length++] = this.#ids[i] as number
   }
 
-  /** Remembers that the piece `bytes[from, to)`, whose hash is `hash`, gave the last `count` ids of `out`. */
+  /** Stores the last `count` ids of `out` for the piece `bytes[from, to)` with this hash. */
   store(piece: Piece, hash: number, out: IdBuffer, count: number): void {
     const { bytes, from, to } = piece
     if (this.#usedBytes + to - from > ARENA_BYTES || this.#usedIds + count > ARENA_IDS) {
@@ -61,13 +61,13 @@ export class PieceCache {
     slots[slot + 1] = to - from
     slots[slot + 2] = this.#usedIds
     slots[slot + 3] = count
-    // Short moves: loops beat `set` and the views it would need.
+    // For short moves loops are faster than `set` and the views it needs.
     for (let i = from; i < to; i++) this.#bytes[this.#usedBytes++] = bytes[i] as number
     for (let i = out.length - count; i < out.length; i++) this.#ids[this.#usedIds++] = out.ids[i] as number
   }
 }
 
-/** One added token found in a text. */
+/** Added token found in a text. */
 export interface FoundToken {
   readonly id: number
   readonly from: number
@@ -76,20 +76,17 @@ export interface FoundToken {
 
 const space = /\p{White_Space}/u
 
-/** What may follow the beginning of an added token, by UTF-16 unit, and the token that it is already. */
+/** Node of a trie of added tokens: the next nodes by UTF-16 unit, and the token that ends here. */
 class Beginning extends Map<string, Beginning> {
   token: AddedToken | null = null
 }
 
-/** Finds added tokens: the leftmost, and of those that begin there the longest. */
+/** Finds added tokens: the leftmost, and of several that start there the longest. */
 export class AddedTokenFinder {
-  /**
-   * Hundreds of tokens share their first letters: trying one after the other wherever those stand would hold the
-   * thread for seconds.
-   */
+  /** A trie, because hundreds of tokens share a prefix: comparing each of them would take seconds for some texts. */
   readonly #none = new Beginning()
   readonly #first: RegExp
-  /** The only first unit there is, mostly `<`: a plain search is much faster. */
+  /** The single first unit of all tokens, usually `<`, which a plain search finds faster. */
   readonly #onlyFirst: string | undefined
 
   constructor(tokens: readonly AddedToken[]) {
@@ -108,7 +105,7 @@ export class AddedTokenFinder {
     this.#first = new RegExp(`[${firsts.join('').replace(/[\]\\^-]/g, '\\$&')}]`, 'g')
   }
 
-  /** The first token at or after `from`, with the white space it swallows; null: none. */
+  /** The first token at or after `from`, with the white space it includes. null: none. */
   find(text: string, from: number): FoundToken | null {
     for (let at = this.#nextFirst(text, from); at >= 0; at = this.#nextFirst(text, at + 1)) {
       const token = this.#longest(text, at)
@@ -117,7 +114,7 @@ export class AddedTokenFinder {
     return null
   }
 
-  /** Where an added token may begin, at or after `from`; -1: nowhere. */
+  /** Next possible start of an added token, at or after `from`. -1: none. */
   #nextFirst(text: string, from: number): number {
     if (this.#onlyFirst !== undefined) return text.indexOf(this.#onlyFirst, from)
     this.#first.lastIndex = from
@@ -146,17 +143,17 @@ function widened(token: AddedToken, text: string, at: number, least: number): Fo
 export interface BpeTokenizerOptions {
   readonly vocabulary: Vocabulary
   readonly encodeUtf8: EncodeUtf8
-  /** Bound of the cache of message ids; 8 MB when absent. */
+  /** Limit of the cache of message ids, bytes. Default: 8 MB. */
   readonly cacheBytes?: number
 }
 
-/** Below this a lookup costs as much as the work. */
+/** Shorter texts are not cached, because a lookup costs as much as the work. */
 const CACHED_CHARS = 64
 const CACHE_BYTES = 8 * 1024 * 1024
 
 /**
- * Byte-level BPE with ids identical to Hugging Face's `tokenizers`. Text is cut at added tokens first, so ids are the
- * concatenation of the ids of the stretches in between, and each stretch (a message, mostly) is cached.
+ * Byte-level BPE with the ids of Hugging Face's `tokenizers`. Added tokens divide a text, so its ids are the
+ * concatenation of the ids of the segments between them; each segment (usually a message) is cached.
  */
 export class BpeTokenizer implements ExactTokenizer {
   readonly #vocabulary: Vocabulary
@@ -179,12 +176,12 @@ export class BpeTokenizer implements ExactTokenizer {
     this.#segments = new SegmentCache(cacheBytes)
   }
 
-  /** Merging steps taken since the start; grows with the text, not with its square. */
+  /** Merging steps since the start. Linear in the length of the text. */
   get steps(): number {
     return this.#merger.steps
   }
 
-  /** See `ExactTokenizer`. Throws for texts that would hold the thread for long, which are no language. */
+  /** See `ExactTokenizer`. Throws for texts that take too long; natural language never does. */
   encode(text: string, addSpecial: boolean, out: IdBuffer): void {
     const { prefix, suffix } = this.#vocabulary.header
     this.#merger.begin()
@@ -193,7 +190,7 @@ export class BpeTokenizer implements ExactTokenizer {
     if (addSpecial) out.append(suffix)
   }
 
-  /** Writes the added tokens of `text` and calls `between` for what lies between them. */
+  /** Writes the ids of the added tokens of `text`, and calls `between` for the text between them. */
   #cutAt(finder: AddedTokenFinder, text: string, out: IdBuffer, between: (from: number, to: number) => void): void {
     let at = 0
     while (at < text.length) {
@@ -282,11 +279,11 @@ export class BpeTokenizer implements ExactTokenizer {
 const marks = /\p{M}{32}/uy
 
 /**
- * Throws at 127 combining marks in a row, and may from 32 on: the work to put them in order grows with their square,
- * up to hours.
+ * Normalizes to NFC. Throws at 127 combining marks in a row, and may from 32 on, because ordering them takes quadratic
+ * time, up to hours.
  */
 function nfc(text: string): string {
-  // A longer run has one of these places with enough marks after it; two units make one at most.
+  // A longer run contains one of these positions with enough marks after it; two units form at most one mark.
   for (let at = 0; at < text.length; at += 64) {
     marks.lastIndex = at
     if (marks.test(text)) throw new Error('more combining marks in a row than any language has')

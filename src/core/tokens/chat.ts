@@ -1,14 +1,14 @@
 /**
- * Chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
- * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined.
+ * Reads chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
+ * (vllm/entrypoints/chat_utils.py): which fields are kept, how parts are joined.
  */
 import { isJsonObject } from '../json.ts'
 import { chainText } from './block-hash.ts'
 import { isText, type Text } from './utf8-text.ts'
 
 /**
- * A chat as text, piece by piece, when the model's template is unknown. ChatML's marks stand in for the template's, so
- * that the length is about right; for equality of prefixes any fixed form does.
+ * A chat as text pieces, for models without a known template. ChatML's marks replace those of the template, so that
+ * the length is about right; any fixed form keeps equal prefixes equal.
  */
 export function chatPieces(chat: ChatPrompt): Text[] {
   const pieces: Text[] = []
@@ -18,7 +18,7 @@ export function chatPieces(chat: ChatPrompt): Text[] {
     for (const part of message.parts) pieces.push(part)
     for (const key in message.extra) {
       const value = message.extra[key]
-      // Templates leave out ids of calls, names and, mostly, past reasoning; calls they print.
+      // Templates print tool calls, but not ids, names and mostly not earlier reasoning.
       if (key === 'tool_calls') pieces.push(json(value))
     }
     pieces.push('<|im_end|>\n')
@@ -27,7 +27,7 @@ export function chatPieces(chat: ChatPrompt): Text[] {
   return pieces
 }
 
-/** A body nested deeper than the stack must not fail the request. */
+/** A body that is nested deeper than the stack must not fail the request. */
 function json(value: unknown): string {
   try {
     return JSON.stringify(value)
@@ -36,12 +36,14 @@ function json(value: unknown): string {
   }
 }
 
-/** One message as templates see it. */
+/** One message as templates get it. */
 export interface ChatMessage {
   readonly role: string
-  /** Texts of the parts in order; a part that is not text stands as a marker with its content's hash. */
+  /** Texts of the parts in order; other parts are markers with a hash of their content. */
   readonly parts: readonly Text[]
-  /** Fields besides role and content that templates read; `tool_calls` is a list, its arguments mostly JSON text. */
+  /**
+   * Fields besides role and content that templates read. `tool_calls` is a list; its arguments are mostly JSON text.
+   */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
@@ -51,17 +53,17 @@ export interface ChatPrompt {
   readonly tools: readonly unknown[] | null
   /** Variables for the template: `add_generation_prompt`, `documents`, `chat_template_kwargs`, … */
   readonly variables: Readonly<Record<string, unknown>>
-  /** A template sent with the request; the pool's own does not apply then. */
+  /** The request has its own template, so the pool's does not apply. */
   readonly ownTemplate: boolean
-  /** Does the engine put its start tokens in front? Templates usually print them, so by default it does not. */
+  /** The engine adds its start tokens. Templates usually print them, so the default is false. */
   readonly addSpecial: boolean
-  /** Pictures, sounds and other things that are not text. */
+  /** Images, audio and other parts that are not text. */
   readonly items: number
 }
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** null: `messages` is no list of messages. */
+/** Reads a chat. null: `messages` is no list of messages. */
 export function readChat(body: Fields): ChatPrompt | null {
   const list = body['messages']
   if (!Array.isArray(list) || list.length === 0) return null
@@ -76,7 +78,7 @@ export function readChat(body: Fields): ChatPrompt | null {
   return chatPrompt(messages, items, body, functionTools(body['tools']))
 }
 
-/** Puts together what every dialect has in common. */
+/** Builds a chat from the fields that all APIs share. */
 export function chatPrompt(
   messages: readonly ChatMessage[],
   items: number,
@@ -102,7 +104,7 @@ export function chatPrompt(
   }
 }
 
-/** Texts of a message's content. Anything that is not text becomes a marker, equal for equal content. */
+/** Texts of a message's content. Other parts become markers, equal for equal content. */
 export function readContent(content: unknown): { readonly parts: readonly Text[]; readonly items: number } {
   if (isText(content)) return { parts: [content], items: 0 }
   if (!Array.isArray(content)) return { parts: [], items: 0 }
@@ -128,7 +130,7 @@ function textOf(part: unknown): Text | null {
   return isText(text) ? text : null
 }
 
-/** Stands for a picture or the like: the same for the same bytes or address, different for others. */
+/** Marker of a non-text part: equal for equal bytes or URL. */
 export function itemMarker(part: Fields): string {
   const state = { lo: 1, hi: 2 }
   const type = typeof part['type'] === 'string' ? part['type'] : 'item'
@@ -138,18 +140,15 @@ export function itemMarker(part: Fields): string {
 
 const hex = (lane: number): string => lane.toString(16).padStart(8, '0')
 
-/** Nesting beyond this is cut: a body of brackets must not exhaust the stack. */
+/** Deepest nesting that is read: a body of brackets must not exhaust the stack. */
 const MAX_DEPTH = 8
 
-/** Longer texts, such as pictures in base64, are sampled: all of 31 MB took 60 ms. */
+/** Longer texts, such as images in base64, are sampled: hashing all of 31 MB took 60 ms. */
 const SAMPLED_CHARS = 256 * 1024
 const SAMPLES = 32
 const SAMPLE_CHARS = SAMPLED_CHARS / SAMPLES
 
-/**
- * Two texts are taken for one only where they are equally long and equal in all samples, which costs a prediction and
- * no more.
- */
+/** Hashes a text. Two texts of equal length and equal samples collide; a collision costs only a wrong prediction. */
 function hashText(state: { lo: number; hi: number }, text: string): void {
   if (text.length <= SAMPLED_CHARS) return chainText(state, text)
   chainText(state, String(text.length))
@@ -185,7 +184,7 @@ function extraOf(message: Fields, role: string): Fields {
   return extra
 }
 
-/** Tools as vLLM's models print them: `type`, then `function` with every known field, absent ones as null. */
+/** Tools as vLLM's models print them: `type`, then `function` with every known field; absent ones are null. */
 export function functionTools(tools: unknown): readonly unknown[] | null {
   if (!Array.isArray(tools) || tools.length === 0) return null
   return tools.map((tool: unknown) => {
@@ -198,9 +197,9 @@ export function functionTools(tools: unknown): readonly unknown[] | null {
   })
 }
 
-/* Responses and Messages requests as the chat request an engine makes of them. */
+/* Converts Responses and Messages requests to the chat request that an engine makes of them. */
 
-/** Collects messages and counts what is not text. */
+/** Collects messages and counts parts that are not text. */
 class Transcript {
   readonly messages: ChatMessage[] = []
   items = 0
@@ -219,8 +218,8 @@ const callOf = (id: unknown, name: unknown, args: unknown): unknown => ({
 })
 
 /**
- * OpenAI's Responses: `instructions`, then `input` as text or items. What `previous_response_id` stands for is not
- * known here.
+ * OpenAI's Responses: `instructions`, then `input` as text or items. The content of `previous_response_id` is unknown
+ * here.
  */
 export function chatOfResponses(body: Fields): ChatPrompt | null {
   const transcript = new Transcript()
@@ -263,7 +262,7 @@ function responsesTool(tool: unknown): unknown {
   return { type, function: named }
 }
 
-/** Anthropic's Messages: `system`, then turns whose blocks may be text, pictures, tool calls and their results. */
+/** Anthropic's Messages: `system`, then turns with blocks of text, images, tool calls and their results. */
 export function chatOfMessages(body: Fields): ChatPrompt | null {
   if (!Array.isArray(body['messages']) || body['messages'].length === 0) return null
   const transcript = new Transcript()

@@ -1,4 +1,4 @@
-/** tokenizer.json → the compact vocabulary. Refuses whatever this tokenizer could not follow exactly. */
+/** Compiles tokenizer.json to the compact vocabulary. Rejects settings that this tokenizer cannot reproduce exactly. */
 import { isJsonObject } from '../json.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { BpeMerger } from './bpe-merge.ts'
@@ -14,7 +14,7 @@ import {
 } from './vocabulary.ts'
 import { patterns, type PreTokenizer } from './pre-tokenize.ts'
 
-/* Reads Hugging Face's tokenizer.json, strictly: every setting that changes ids is either understood or refused. */
+/* Reads Hugging Face's tokenizer.json strictly: each setting that changes ids is either supported or rejected. */
 
 export interface TokenizerParts {
   readonly preTokenizer: PreTokenizer
@@ -40,7 +40,7 @@ function refuse(what: string): never {
   )
 }
 
-/** Throws a VocabularyError naming the first setting that does not fit. */
+/** Throws a VocabularyError that names the first unsupported setting. */
 export function readTokenizerJson(json: unknown): TokenizerParts {
   if (!isJsonObject(json) || !isJsonObject(json['model']))
     throw new VocabularyError('not a tokenizer.json: it has no `model`')
@@ -93,7 +93,7 @@ function readPreTokenizer(value: unknown): PreTokenizer {
     return refuse(`the pre-tokenizer is ${show(value)}`)
   const regex = isJsonObject(split['pattern']) ? split['pattern']['Regex'] : undefined
   const known = typeof regex === 'string' && Object.hasOwn(patterns, regex) ? patterns[regex] : undefined
-  // With this pattern every character is in a match, so removing what lies between matches changes nothing.
+  // With this pattern every character belongs to a match, so removing text between matches changes nothing.
   const isolated = split['invert'] === true ? split['behavior'] === 'Removed' : split['behavior'] === 'Isolated'
   if (known === undefined || !isolated) return refuse(`the pre-tokenizer splits by ${show(split)}`)
   return known
@@ -124,7 +124,7 @@ function readVocab(value: unknown): ReadonlyMap<string, number> {
   return new Map(entries as [string, number][])
 }
 
-/** GPT-2's disguise of bytes as printable characters, undone: character → byte. */
+/** Inverse of GPT-2's mapping of bytes to printable characters: character → byte. */
 const byteOfChar: ReadonlyMap<string, number> = disguise()
 
 function disguise(): Map<string, number> {
@@ -204,7 +204,7 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
   return sides
 }
 
-/* What tokenizer_config.json says that a chat template needs. */
+/* Parts of tokenizer_config.json that a chat template needs. */
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -236,7 +236,7 @@ export function readTokenizerConfig(config: unknown): {
   return { template: readTemplate(config['chat_template']), specials }
 }
 
-/** One template, or the one named `default` of several: vLLM too takes another only when told to. */
+/** The single template, or the one named `default`: vLLM also uses another only on request. */
 function readTemplate(value: unknown): string | null {
   if (value === undefined || value === null) return null
   if (typeof value === 'string') return value
@@ -252,15 +252,15 @@ function readTemplate(value: unknown): string | null {
 export interface CompileInput {
   /** Parsed tokenizer.json. */
   readonly tokenizer: unknown
-  /** Chat template of the served model; null: chats will be measured in bytes. */
+  /** Chat template of the served model. null: chats are measured in bytes. */
   readonly template: string | null
-  /** `bos_token` and the like from tokenizer_config.json. */
+  /** `bos_token` and similar tokens of tokenizer_config.json. */
   readonly specials: Readonly<Record<string, string>>
 }
 
 type MergeRule = Pick<VocabularyHeader, 'merges'> & { readonly left: Uint8Array; readonly listed: Uint32Array }
 
-/** The compiled file. Throws a VocabularyError that says what does not fit. */
+/** Returns the compiled file. Throws a VocabularyError that names the unsupported setting. */
 export function compileVocabulary(input: CompileInput): Uint8Array {
   const parts = readTokenizerJson(input.tokenizer)
   const rule = mergeRule(parts)
@@ -270,7 +270,7 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
     nfc: parts.nfc,
     ignoreMerges: parts.ignoreMerges,
     merges: rule.merges,
-    // They are looked for in the normalized text, so Hugging Face's library normalizes them too.
+    // Added tokens are searched in the normalized text, so Hugging Face's library normalizes them too.
     added: parts.nfc
       ? parts.added.map((token) => (token.normalized ? { ...token, text: token.text.normalize('NFC') } : token))
       : parts.added,
@@ -284,7 +284,7 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
   return header.ignoreMerges ? plain : write({ ...header, indirect: indirectTokens(plain) }, parts, rule)
 }
 
-/** Does each token have one merge, in id order? All its splits? Neither: the merges are listed. */
+/** Determines whether each token has one merge in id order, or all its splits, or listed merges. */
 function mergeRule({ tokens, merges }: TokenizerParts): MergeRule {
   const left = new Uint8Array(tokens.length)
   const counts = new Uint32Array(tokens.length)
@@ -312,7 +312,7 @@ function mergeRule({ tokens, merges }: TokenizerParts): MergeRule {
   }
 }
 
-/** Is every split of every token into two tokens a merge? */
+/** Whether every split of every token into two tokens is a merge. */
 function countsAreAllSplits(tokens: readonly Uint8Array[], counts: Uint32Array): boolean {
   const known = new Set(tokens.filter((bytes) => bytes.length > 0).map(latin1))
   return tokens.every((bytes, id) => {
@@ -326,7 +326,7 @@ function countsAreAllSplits(tokens: readonly Uint8Array[], counts: Uint32Array):
 /** One UTF-16 unit per byte. */
 export const latin1 = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
 
-/** Tokens that merging does not make of their own bytes: they must not be taken as a whole. */
+/** Tokens that merging does not produce from their own bytes, so they must not be matched as a whole. */
 function indirectTokens(file: Uint8Array): number[] {
   const vocabulary = new Vocabulary(file)
   const merger = new BpeMerger(vocabulary)
@@ -344,7 +344,7 @@ function indirectTokens(file: Uint8Array): number[] {
 }
 
 function write(header: VocabularyHeader, { tokens }: TokenizerParts, { left, listed }: MergeRule): Uint8Array {
-  // ASCII only, so that reading it needs no decoder.
+  // ASCII only, so that no decoder is needed.
   const json = JSON.stringify(header).replace(
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -3,7 +3,7 @@ export class IdBuffer {
   #ids = new Uint32Array(16 * 1024)
   length = 0
 
-  /** `length` ids, then leftovers; valid until the next write. */
+  /** `length` ids, then unused space; valid until the next write. */
   get ids(): Uint32Array {
     return this.#ids
   }
@@ -12,7 +12,7 @@ export class IdBuffer {
     this.length = 0
   }
 
-  /** Makes room for `extra` more ids and returns the array to write them to, from `length` on. */
+  /** Reserves space for `extra` more ids. Returns the array to write to, from `length` on. */
   reserve(extra: number): Uint32Array {
     const needed = this.length + extra
     if (needed > this.#ids.length) {

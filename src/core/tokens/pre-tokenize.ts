@@ -1,15 +1,15 @@
 /**
- * The pre-tokenizers of the model families in use, as scanners over UTF-8: each says where the piece that begins at
- * `at` ends, exactly as its regex would match there.
+ * Pre-tokenizers of common model families as scanners over UTF-8. Each returns the end of the piece that starts at
+ * `at`, exactly as its regular expression would match.
  */
 import { BEGIN, charAt, END, LETTER, NEWLINE, NUMBER, runOf, runWithout, SPACE, type ClassedText } from './unicode.ts'
 
-/** End of the piece that begins at `at < end`. The bytes are valid UTF-8, and `end` is the end of the text. */
+/** End of the piece that starts at `at < end`. The bytes are valid UTF-8, and `end` is the end of the text. */
 export type PieceEnd = (text: ClassedText, at: number, end: number) => number
 
 export type PreTokenizer = 'gpt2' | 'qwen2' | 'llama3' | 'o200k'
 
-/** Regex as written in tokenizer.json → the scanner for it. */
+/** Maps the regular expression in tokenizer.json to its scanner. */
 export const patterns: Readonly<Record<string, PreTokenizer>> = {
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+": 'gpt2',
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+":
@@ -33,14 +33,14 @@ const BLANK = 0x20
 const APOSTROPHE = 0x27
 const SLASH = 0x2f
 
-/** End of the contraction whose apostrophe is at `at`, or 0. */
+/** End of the contraction whose apostrophe is at `at`. 0: none. */
 function contraction(text: ClassedText, at: number, end: number, anyCase: boolean): number {
   if (at + 1 >= end) return 0
   const fold = anyCase ? 0x20 : 0
   const first = (text.bytes[at + 1] as number) | fold
   // s, t, m, d
   if (first === 0x73 || first === 0x74 || first === 0x6d || first === 0x64) return at + 2
-  // The long s is an s to whoever ignores case by Unicode's rules.
+  // Unicode case folding maps the long s to s.
   if (at + 2 >= end) return 0
   if (anyCase && text.bytes[at + 1] === 0xc5 && text.bytes[at + 2] === 0xbf) return at + 3
   const second = (text.bytes[at + 2] as number) | fold
@@ -75,7 +75,7 @@ function digits(text: ClassedText, at: number, end: number, most: number): numbe
   return i
 }
 
-/** Start of ` ?[^\s\p{L}\p{N}]+` after its optional blank, or -1 where it does not match. */
+/** Start of ` ?[^\s\p{L}\p{N}]+` after its optional blank. -1: no match. */
 function marksStart(text: ClassedText, at: number, end: number): number {
   const start = text.bytes[at] === BLANK ? at + 1 : at
   return start < end && (charAt(text, start) & NOT_MARKS) === 0 ? start : -1
@@ -129,7 +129,7 @@ function o200kPiece(text: ClassedText, at: number, end: number): number {
   return i
 }
 
-/** The two word alternatives of o200k, each tried with its optional prefix character, then without; 0: no match. */
+/** The two word alternatives of o200k, each first with its optional prefix character, then without. 0: no match. */
 function endedWord(text: ClassedText, prefixed: number, at: number, end: number): number {
   for (const match of [beginThenEnd, beginOnly]) {
     const longest = prefixed > 0 ? match(text, prefixed, end) : 0
@@ -139,7 +139,7 @@ function endedWord(text: ClassedText, prefixed: number, at: number, end: number)
   return 0
 }
 
-/** `[begin]*[end]+`, giving back characters that are both when nothing else ends the word. */
+/** `[begin]*[end]+`. Backtracks over characters of both classes if nothing else ends the word. */
 function beginThenEnd(text: ClassedText, at: number, end: number): number {
   let i = at
   let afterLastBoth = 0
@@ -153,7 +153,7 @@ function beginThenEnd(text: ClassedText, at: number, end: number): number {
   return ended > i ? ended : afterLastBoth
 }
 
-/** `[begin]+[end]*`, tried only where the other did not match, so no character here is both. */
+/** `[begin]+[end]*`, tried only if the other did not match, so no character here is of both classes. */
 function beginOnly(text: ClassedText, at: number, end: number): number {
   const i = runOf(BEGIN, text, at, end)
   return i > at ? runOf(END, text, i, end) : 0

@@ -1,4 +1,4 @@
-/** From a parsed request body to its token count and block hashes: all the router knows of a prompt. */
+/** Computes token count and block hashes of a parsed request body. */
 import type { StageTimes, TokenSource } from '../contract/contract.ts'
 import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
 import { type ChatMessage, type ChatPrompt, chatPieces } from './chat.ts'
@@ -7,15 +7,16 @@ import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
 import { isLonger } from './utf8-text.ts'
 import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
 
-/** How many bytes of prompt make one token, learned from what engines report. */
+/** Bytes of prompt per token, learned from the engines' counts. */
 
-/** Prompts shorter than this are mostly template and teach nothing. */
+/** Shorter prompts are mostly template, so nothing is learned from them. */
 const MIN_TOKENS = 48
-/** No tokenizer in use is outside these, over a whole prompt. */
+/** Plausible range over a whole prompt. */
 const LEAST = 0.8
 const MOST = 16
 /**
- * One report moves the mean by at most this share of itself, so a single odd prompt (base64, a repeated word) cannot.
+ * Largest share by which one count moves the mean, so that a single unusual prompt (base64, a repeated word) has
+ * little effect.
  */
 const MAX_STEP = 0.05
 
@@ -23,7 +24,7 @@ export class BytesPerToken {
   #mean: number
   #seen = 0
 
-  /** `prior`: what to believe before the first report. */
+  /** @param prior value before the first count */
   constructor(prior: number) {
     this.#mean = prior
   }
@@ -32,18 +33,18 @@ export class BytesPerToken {
     return this.#mean
   }
 
-  /** Reports taken in. */
+  /** Number of counts. */
   get seen(): number {
     return this.#seen
   }
 
-  /** Takes in a prompt of `bytes` that the engine counted as `tokens`. */
+  /** Learns from a prompt of `bytes` that the engine counted as `tokens`. */
   learn(bytes: number, tokens: number): void {
     if (!(tokens >= MIN_TOKENS) || !(bytes > 0)) return
     const ratio = bytes / tokens
     if (ratio < LEAST || ratio > MOST) return
     this.#seen++
-    // A running mean at first, then one that forgets: the traffic of a pool changes over days.
+    // First a running mean, then an exponential one, because the traffic of a pool changes over days.
     const share = Math.max(1 / (this.#seen + 1), 1 / 64)
     const step = share * (ratio - this.#mean)
     const most = MAX_STEP * this.#mean
@@ -51,12 +52,12 @@ export class BytesPerToken {
   }
 }
 
-/** Renders a conversation the way the engine does. Throws where the model's template does. */
+/** Renders a conversation as the engine does. Throws if the model's template throws. */
 export type ChatTemplate = (chat: ChatPrompt) => string
 
-/** Turns text into the engine's own token ids. */
+/** Converts text to the engine's token ids. */
 export interface ExactTokenizer {
-  /** Appends the ids of `text`; with the model's start and end tokens around it when `addSpecial`. */
+  /** Appends the ids of `text`, with the model's start and end tokens if `addSpecial`. */
   encode(text: string, addSpecial: boolean, out: IdBuffer): void
 }
 
@@ -65,31 +66,31 @@ export interface PromptMeterOptions {
   readonly model: string
   readonly blockTokens: number
   readonly encodeUtf8: EncodeUtf8
-  /** Milliseconds, for the stage time. */
+  /** Clock in milliseconds, for the stage time. */
   readonly now: () => number
   /** null: prompts are measured in bytes. */
   readonly tokenizer: ExactTokenizer | null
-  /** null: chats are measured in bytes even where texts are exact. */
+  /** null: chats are measured in bytes even if texts are exact. */
   readonly template: ChatTemplate | null
   /**
-   * Bytes a block takes per token of its size, when measuring in bytes; 4 when absent. Never learned: hashes must
-   * mean the same on every edge and from one minute to the next, so block boundaries may not move with the traffic.
+   * Bytes of a block per token of its size, if prompts are measured in bytes. Default: 4. Never learned: hashes must
+   * be equal on every edge and over time, so block boundaries must not move with the traffic.
    */
   readonly chunkBytesPerToken?: number
 }
 
 export interface PromptRequest {
   readonly endpoint: PromptEndpoint
-  /** Parsed JSON; long texts of the prompt may be `LongText`. */
+  /** Parsed JSON; long texts of the prompt may be `Utf8Text`. */
   readonly body: unknown
-  /** Size of the body; counts a prompt that cannot be read. */
+  /** Size of the body, which measures an unreadable prompt. */
   readonly bodyBytes: number
   readonly adapter: string | null
-  /** The client's `cache_salt` and the key's, where set. */
+  /** Cache salts of the client and the key. */
   readonly salts: readonly string[]
-  /** Set only where tenants must not share caches. */
+  /** Set only if tenants must not share caches. */
   readonly tenant: string | null
-  /** Hand out the ids as well: a cache lookup asks for them. */
+  /** Return the ids too, for a cache lookup. */
   readonly withIds?: boolean
 }
 
@@ -101,11 +102,11 @@ export interface PromptProfile {
   readonly stages: StageTimes
   /** Multimodal items in the prompt. */
   readonly items: number
-  /** What `PromptMeter.learn` needs; null: ids were counted, or nothing could be read. */
+  /** Input of `learn`. null: ids were counted, or the prompt is unreadable. */
   readonly promptBytes: number | null
-  /** Token ids when `withIds` asked for them, they are known and there is one prompt: a lookup knows no others. */
+  /** Token ids, if `withIds` is set, they are known and there is one prompt. */
   readonly ids: Uint32Array | null
-  /** Why a pool with a vocabulary did not measure this prompt exactly; null: it did, or it has none. */
+  /** Why a pool with a vocabulary did not measure the prompt exactly. null: it did, or it has none. */
   readonly inexact: string | null
 }
 
@@ -113,35 +114,33 @@ type Readable = Exclude<Prompt, { form: 'unreadable' }>
 type Measured = Omit<PromptProfile, 'stages'>
 
 /**
- * Prompts longer than this, all texts of a batch together, are measured in bytes: no single request may hold the
- * thread for long.
+ * Longer prompts (all texts of a batch together) are measured in bytes, so that no request blocks the thread for long.
  */
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
 const DEFAULT_BYTES_PER_TOKEN = 4
 /**
- * Bytes that get blocks when measuring in bytes, all texts of a batch together: some 2 million tokens, more than
- * engines
- * have room for. What follows counts by its length alone. 31 MB would take 65 ms to hash and half of a usual index.
+ * Limit of hashed bytes per request (all texts of a batch together), if measured in bytes: some 2 million tokens, more
+ * than engines have room for. The rest counts by its length alone. 31 MB would take 65 ms to hash, and half of a usual
+ * index.
  */
 const MAX_HASHED_BYTES = 8 * 1024 * 1024
 /**
- * Encoders of speech read windows of 30 seconds, the last one filled up, 1500 positions each. How long an upload is
- * nobody
- * knows without decoding it: these are 16 kB a second, MP3 at 128 kbit/s, or half of what plain 16-bit sound at 16 kHz
- * takes.
+ * Speech encoders read windows of 30 seconds with 1500 positions each; the last one is padded. The duration of an
+ * upload is unknown without decoding it. The estimate is 16 kB per second: MP3 at 128 kbit/s, or half of plain 16-bit
+ * sound at 16 kHz.
  */
 const WINDOW_TOKENS = 1500
 const WINDOW_BYTES = 480_000
 const PLAIN = { adapter: null, salts: [], tenant: null }
 
-/** What one pool knows about measuring prompts: its vocabulary and template, or its learned ratio. */
+/** Measures the prompts of one pool, by its vocabulary and template or its learned ratio. */
 export class PromptAnalyzer {
   readonly #options: PromptMeterOptions
   readonly #text: Utf8Buffer
   readonly #ids = new IdBuffer()
   readonly #ratio: BytesPerToken
   readonly #chunkWords: number
-  /** Where chains of the base model start that nothing separates: nearly all. */
+  /** Initial state of most chains: base model, no salt, no tenant. */
   readonly #plainSeeds: Readonly<Record<'ids' | 'bytes', ChainState>>
 
   constructor(options: PromptMeterOptions) {
@@ -158,9 +157,9 @@ export class PromptAnalyzer {
     return this.#ratio.value
   }
 
-  /** Takes in what the engine counted for a prompt measured here. */
+  /** Learns from the engine's count of a prompt that was measured here. */
   learn(measure: Pick<PromptProfile, 'promptBytes' | 'items'>, promptTokens: number): void {
-    // What a picture costs in tokens has nothing to do with our bytes.
+    // The tokens of an image are unrelated to its bytes.
     if (measure.promptBytes !== null && measure.items === 0) this.#ratio.learn(measure.promptBytes, promptTokens)
   }
 
@@ -170,7 +169,7 @@ export class PromptAnalyzer {
     return { ...measured, stages: { tokens: Math.max(0, this.#options.now() - start) } }
   }
 
-  /** Measures by ids that somebody else found, e.g. the engine's `/tokenize`; one list per prompt. */
+  /** Measures by given ids, such as from the engine's `/tokenize`; one list per prompt. */
   measureIds(request: PromptRequest, lists: readonly ArrayLike<number>[], source: 'engine' | 'ids'): Measured {
     this.#ids.clear()
     const spans = lists.flatMap((list) => {
@@ -189,13 +188,13 @@ export class PromptAnalyzer {
     try {
       return this.#exactly(request, prompt, tokenizer)
     } catch (error) {
-      // A template may refuse a conversation. The engine will too, in its own words; here it only costs precision.
+      // A template may reject a conversation. The engine will report that; here only precision is lost.
       return this.#byBytes(request, prompt, error instanceof Error ? error.message : 'the template failed')
     }
   }
 
   #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
-    // Before a template puts all of it together, which takes as long again as reading it.
+    // Checked first, because rendering a template takes as long as reading the prompt.
     if (request.bodyBytes > MAX_EXACT_CHARS)
       refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printed), prompt.tools])
     const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
@@ -297,10 +296,10 @@ export class PromptAnalyzer {
   }
 }
 
-/** The door's one call: what `meter` makes of a request's prompt. Never throws, never waits. */
+/** Measures the prompt of a request. Never throws, never waits. */
 export const measurePrompt = (meter: PromptAnalyzer, request: PromptRequest): PromptProfile => meter.measure(request)
 
-/** Reasoning has two names, for templates of either kind; none prints it twice. */
+/** Reasoning has two names, for two kinds of templates; none prints it twice. */
 const printed = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
 
 function refuseLonger(texts: unknown): void {

@@ -1,28 +1,27 @@
 /**
- * What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says
- * so.
+ * Reads the prompt of a request body in one form for all endpoints. Never throws; the result says if it is unreadable.
  */
 import { readChat, type ChatPrompt, chatOfMessages, chatOfResponses } from './chat.ts'
 import { isText, type Text } from './utf8-text.ts'
 import type { PromptRequest } from './prompt-analyzer.ts'
 
-/* Prompts in so many pieces that reading each would hold up everybody else for seconds. */
+/* Detects prompts with so many pieces that reading each would delay other requests for seconds. */
 
-/** Messages, parts, texts and their fields: more than any prompt has. */
+/** Limit of messages, parts, texts and their fields. */
 const MOST_PIECES = 32_768
 
 const isIdList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
-/** Where a prompt may be ids, each list of them is one piece. */
+/** Where a prompt may be ids, each list of ids is one piece. */
 const withoutIds = (value: unknown): unknown =>
   isIdList(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIdList(one) ? null : one)) : value
 
-/** Has the body more pieces than a prompt is read by? */
+/** Whether the body has more pieces than the limit. */
 export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
-  // Each takes two bytes at least.
+  // Each takes at least two bytes.
   if (bodyBytes < 2 * MOST_PIECES) return false
   const fields = body as Readonly<Record<string, unknown>>
   const names = Object.keys(fields)
-  // To take out so many takes longer than to parse them did; so below.
+  // Listing so many names takes longer than parsing them.
   if (names.length > MOST_PIECES) return true
   const open: object[] = [
     names.map((name) => (name === 'prompt' || name === 'input' ? withoutIds(fields[name]) : fields[name])),
@@ -38,8 +37,7 @@ export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' 
 }
 
 /**
- * Endpoints by what their body looks like. `audio`: an upload, of which only the size counts; `other`: nothing is
- * read.
+ * Endpoints by the format of their body. `audio`: an upload, of which only the size counts; `other`: nothing is read.
  */
 export type PromptEndpoint =
   | 'completions'
@@ -58,7 +56,7 @@ export type Prompt =
       readonly form: 'texts'
       /** One prompt each. */
       readonly texts: readonly Text[]
-      /** Does the engine put its own start tokens in front? */
+      /** The engine adds its start tokens. */
       readonly addSpecial: boolean
     }
   | { readonly form: 'ids'; readonly lists: readonly (readonly number[])[] }
@@ -69,7 +67,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 const unreadable: Prompt = { form: 'unreadable' }
 
-/** The prompt of a parsed body. */
+/** Reads the prompt of a parsed body. */
 export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
   if (typeof body !== 'object' || body === null) return unreadable
   const fields = body as Fields
@@ -100,7 +98,7 @@ export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
   }
 }
 
-/** A string, strings, ids or lists of ids, as completions and embeddings take them. */
+/** A string, strings, ids or lists of ids, as for completions and embeddings. */
 function plain(value: unknown, addSpecial: boolean): Prompt {
   if (isText(value)) return { form: 'texts', texts: [value], addSpecial }
   if (!Array.isArray(value) || value.length === 0) return unreadable
@@ -123,7 +121,7 @@ function scored(fields: Fields): Prompt {
   return unreadable
 }
 
-/** A query and what it is compared with. */
+/** A query and the documents it is compared with. */
 function together(query: unknown, documents: unknown): Prompt {
   const texts = [...asTexts(query), ...asTexts(documents)]
   return texts.length === 0 ? unreadable : { form: 'texts', texts, addSpecial: true }

@@ -1,6 +1,6 @@
 /**
- * Ids of stretches of text (a message, mostly) by the hash of the text; least recently used go first. Bounded by
- * bytes.
+ * Cache of token ids by the hash of a text (usually a message). Bounded in bytes; the least recently used entry is
+ * dropped first.
  */
 export class SegmentCache {
   readonly #entries = new Map<number, Uint32Array>()
@@ -11,7 +11,7 @@ export class SegmentCache {
     this.#mostBytes = mostBytes
   }
 
-  /** Bytes held now, with an estimate of each entry's overhead. */
+  /** Current size, bytes, with an estimate of each entry's overhead. */
   get bytes(): number {
     return this.#bytes
   }

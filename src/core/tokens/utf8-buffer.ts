@@ -2,15 +2,15 @@ import { chainWords } from './block-hash.ts'
 import type { Text } from './utf8-text.ts'
 
 /**
- * Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written.
- * `TextEncoder.encodeInto` does.
+ * Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD. Returns the bytes written. As
+ * `TextEncoder.encodeInto`.
  */
 export type EncodeUtf8 = (text: string, into: Uint8Array) => number
 
-/** Beyond this the buffer is not kept between prompts. */
+/** A larger buffer is not kept between prompts, bytes. */
 const KEPT_BYTES = 2 * 1024 * 1024
 
-/** A reused buffer that takes a prompt's pieces as UTF-8, one after the other. */
+/** Reused buffer for the pieces of a prompt as UTF-8. */
 export class Utf8Buffer {
   readonly #encode: EncodeUtf8
   #bytes = new Uint8Array(64 * 1024)
@@ -20,14 +20,14 @@ export class Utf8Buffer {
     this.#encode = encode
   }
 
-  /** `length` bytes written since `clear`, then leftovers; valid until the next `add`. */
+  /** `length` bytes since `clear`, then unused space; valid until the next `add`. */
   get bytes(): Uint8Array {
     return this.#bytes
   }
 
   /**
-   * The same as 32-bit words (the machine's byte order; all that run JavaScript servers are little-endian), full ones
-   * only.
+   * The full 32-bit words of the bytes, in the machine's byte order (little-endian on all server platforms of
+   * JavaScript).
    */
   get words(): Uint32Array {
     return new Uint32Array(this.#bytes.buffer, 0, this.length >>> 2)
@@ -68,8 +68,8 @@ export class Utf8Buffer {
   }
 
   /**
-   * 53 bits of a hash of what is written: as many as a number key holds. Native encoding and a pass over words beat a
-   * pass over the string by far.
+   * Hash of the content with 53 bits, the most that a number key holds. Native encoding and a pass over words is much
+   * faster than a pass over the string.
    */
   hash(): number {
     const state = { lo: this.length, hi: 0x2545f491 }
@@ -80,7 +80,7 @@ export class Utf8Buffer {
     return (state.hi & 0x1fffff) * 2 ** 32 + state.lo
   }
 
-  /** Fills up to a whole word with zeros. */
+  /** Pads with zeros to a whole word. */
   align(): void {
     this.#reserve(3)
     while (this.length % 4 !== 0) this.#bytes[this.length++] = 0

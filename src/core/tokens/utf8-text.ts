@@ -1,20 +1,18 @@
-/* Puts the long texts of a request, cut out of it before it was parsed, back where they were. */
+/* Restores the long texts of a request, which were cut out of it before it was parsed. */
 
-/** The text whose mark a string is; null: it is none. */
+/** Maps a placeholder to its text. null: the string is no placeholder. */
 export type TextOfMark = (value: string) => Utf8Text | null
 
-/** Members of a request that hold a prompt or its messages. */
+/** Members of a request with a prompt or its messages. */
 const PROMPTS: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'instructions', 'system'])
-/** Members of messages, and of the parts of their content, that hold text. */
+/** Members of messages and content parts with text. */
 const TEXTS: ReadonlySet<string> = new Set(['content', 'text', 'output'])
 const NONE: ReadonlySet<string> = new Set()
 
 /**
- * Replaces the marks in a parsed request, in place: by the text as it is where the readers of prompts look for one,
- * and by
- * a string everywhere else. Returns how many it found: a mark that became a name, or whose member a later one of the
- * same
- * name has replaced, is not among them.
+ * Replaces the placeholders of a parsed request in place: by the `Utf8Text` where prompts are read, elsewhere by a
+ * string. Returns the number of replaced placeholders, which lacks those that became names, or whose member was
+ * replaced by a later one of the same name.
  */
 export function restoreTexts(request: object, textOf: TextOfMark): number {
   const filler = new Filler(textOf)
@@ -30,12 +28,12 @@ class Filler {
     this.#textOf = textOf
   }
 
-  /** `texts`: the members that are read as texts of a prompt. */
+  /** @param texts members that are read as texts of a prompt */
   members(parent: object, texts: ReadonlySet<string>): void {
     const fields = parent as Record<string, unknown>
     for (const key of Object.keys(fields)) {
       const before = fields[key]
-      // Assigned to, this one would be the prototype. A mark below it counts as lost.
+      // Assigning to it would set the prototype. A placeholder below it counts as lost.
       if (typeof before === 'number' || key === '__proto__') continue
       const after = this.#value(before, texts.has(key))
       if (after !== before) fields[key] = after
@@ -58,8 +56,7 @@ class Filler {
 }
 
 /**
- * A long text of a prompt, kept as the UTF-8 it came in: who only hashes it needs no string, which costs more than the
- * hash.
+ * A long text of a prompt as the received UTF-8. Hashing it needs no string, whose creation costs more than the hash.
  */
 export class Utf8Text {
   readonly utf8: Uint8Array
@@ -70,12 +67,12 @@ export class Utf8Text {
     this.#decode = decode
   }
 
-  /** Also what `join` and `String` make of it. */
+  /** Also used by `join` and `String`. */
   toString(): string {
     return this.#decode(this.utf8)
   }
 
-  /** As JSON it is the string that it was. */
+  /** The original string, for JSON. */
   toJSON(): string {
     return this.toString()
   }
@@ -85,13 +82,10 @@ export type Text = string | Utf8Text
 
 export const isText = (value: unknown): value is Text => typeof value === 'string' || value instanceof Utf8Text
 
-/** A character (a UTF-16 unit) takes no more bytes of UTF-8. */
+/** UTF-8 bytes per UTF-16 unit, at most. */
 const BYTES_A_CHARACTER = 3
 
-/**
- * Are there surely more characters than `most` in the texts of a value, inner ones too? Nothing is decoded or put
- * together for it.
- */
+/** Whether the texts of a value, nested ones too, certainly have more characters than `most`. Decodes nothing. */
 export function isLonger(value: unknown, most: number): boolean {
   const open = [value]
   let length = 0

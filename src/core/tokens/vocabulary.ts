@@ -12,15 +12,11 @@ export const HEAD_BYTES = 16
 /** Ids must fit beside 14 bits of hash in one table entry. */
 export const MAX_IDS = 1 << 18
 
-/**
- * Where compiled vocabularies come from: a file on Node; KV, R2 or assets on Workers. Rejects when there is none of
- * that name.
- */
+/** Source of compiled vocabularies: a file on Node; KV, R2 or assets on Workers. Rejects for an unknown name. */
 export type VocabularySource = (name: string) => Promise<Uint8Array>
 
 /**
- * A vocabulary that is missing parts, or that this tokenizer could not follow exactly. The message names the next
- * step.
+ * A vocabulary that is incomplete, or that this tokenizer cannot reproduce exactly. The message names the next step.
  */
 export class VocabularyError extends Error {
   constructor(message: string) {
@@ -32,10 +28,10 @@ export class VocabularyError extends Error {
 export interface AddedToken {
   readonly id: number
   readonly text: string
-  /** Swallows white space on that side. */
+  /** Includes white space on that side. */
   readonly left: boolean
   readonly right: boolean
-  /** Looked for after normalisation. */
+  /** Searched after normalization. */
   readonly normalized: boolean
 }
 
@@ -43,18 +39,18 @@ export interface VocabularyHeader {
   readonly preTokenizer: PreTokenizer
   readonly classes: CharacterClasses
   readonly nfc: boolean
-  /** A piece that is a token is that token, whatever the merges would make of it. */
+  /** A piece that equals a token is that token, whatever the merges produce. */
   readonly ignoreMerges: boolean
   /** `one`: each token has one merge, in id order. `all`: every split into two tokens is a merge. `list`: as listed. */
   readonly merges: 'one' | 'all' | 'list'
   readonly added: readonly AddedToken[]
-  /** Put before and after a text that asks for special tokens. */
+  /** Ids before and after a text with special tokens. */
   readonly prefix: readonly number[]
   readonly suffix: readonly number[]
-  /** Tokens the merges do not make of their own bytes. */
+  /** Tokens that merging does not produce from their own bytes. */
   readonly indirect: readonly number[]
   readonly template: string | null
-  /** `bos_token` and the like, for the template. */
+  /** `bos_token` and similar tokens, for the template. */
   readonly specials: Readonly<Record<string, string>>
 }
 
@@ -72,7 +68,7 @@ const EMPTY = -1
 export class Vocabulary {
   readonly header: VocabularyHeader
   readonly size: number
-  /** What the pre-tokenizer asks of each code point. */
+  /** Class bits of each code point. */
   readonly classes: Uint8Array
   /** Longest token, bytes. */
   readonly longest: number
@@ -84,9 +80,9 @@ export class Vocabulary {
   readonly #table: Int32Array
   readonly #mask: number
   readonly #listed: MergeList | null
-  /** By id, 1: a piece equal to the token is not always this token. */
+  /** By id; 1: a piece equal to the token is not always this token. */
   readonly #indirect: Uint8Array
-  /** Id of the token that two bytes make, or -1, by the first times 256 plus the second. */
+  /** Id of the token of two bytes, by the first times 256 plus the second. -1: none. */
   readonly #pairs = new Int32Array(256 * 256).fill(-1)
 
   /** Reads a compiled vocabulary (not compressed). Throws a VocabularyError. */
@@ -135,7 +131,7 @@ export class Vocabulary {
     }
   }
 
-  /** Id of the token made of `bytes[from, to)`, or -1. `hash` is theirs. */
+  /** Id of the token `bytes[from, to)`. -1: none. `hash` is the hash of the bytes. */
   find(bytes: Uint8Array, from: number, to: number, hash: number): number {
     const table = this.#table
     const tag = hash & TAG
@@ -153,20 +149,20 @@ export class Vocabulary {
     return true
   }
 
-  /** Is a whole piece equal to this token always this token? */
+  /** Whether a whole piece equal to this token always is this token. */
   isDirect(id: number): boolean {
     return this.#indirect[id] === 0
   }
 
-  /** Id of the token two neighbours would make together, or -1. */
+  /** Id of the token that two neighbours form. -1: none. */
   joined(bytes: Uint8Array, from: number, to: number): number {
-    // What every merging begins with.
+    // Every merging starts with pairs of bytes.
     if (to - from === 2) return this.#pairs[(bytes[from] as number) * 256 + (bytes[from + 1] as number)] as number
     return to - from > this.longest ? -1 : this.find(bytes, from, to, hashBytes(bytes, from, to))
   }
 
   /**
-   * When the merge into `id` takes place: lower goes first; Infinity: it is no merge. The left half is token `left` of
+   * Order of the merge into `id`; lower is first. Infinity: it is no merge. The left half is token `left` of
    * `leftLength` bytes.
    */
   order(id: number, left: number, leftLength: number): number {
@@ -175,7 +171,7 @@ export class Vocabulary {
     return this.#left[id] === leftLength ? id : Infinity
   }
 
-  /** Bytes of a token; empty for added ones. */
+  /** Bytes of a token. Empty for added tokens. */
   bytesOf(id: number): Uint8Array {
     return this.#bytes.subarray(this.#offsets[id] as number, this.#offsets[id + 1] as number)
   }
@@ -185,7 +181,7 @@ const ID = MAX_IDS - 1
 // The top bit stays clear, so that no entry looks empty.
 const TAG = 0x7fffffff & ~ID
 
-/** Merges that follow no rule, by their place in the list. */
+/** Merges without a rule, by their position in the list. */
 class MergeList {
   readonly #keys: Uint32Array
   readonly #orders: Uint32Array
@@ -201,7 +197,7 @@ class MergeList {
     for (let order = 0; order < count; order++) {
       const key = view.getUint32(order * 4, true)
       const slot = this.#slot(key)
-      // The first of two equal merges is the one that counts.
+      // The first of two equal merges counts.
       if (this.#keys[slot] === 0) {
         this.#keys[slot] = key
         this.#orders[slot] = order
