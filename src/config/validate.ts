@@ -64,7 +64,7 @@ export function crossCheck(document: Config, listens: boolean): Finding[] {
   checkHeaders(found, document.traces.headers, ['traces'])
   for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
   if (!listens && document.record !== null)
-    found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
+    found.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
   checkReplicas(found, document, listens)
   return found
 }
@@ -89,8 +89,7 @@ function checkLimits(found: Finding[], { limits }: Config): void {
 
 function checkReplicas(found: Finding[], { replicas }: Config, listens: boolean): void {
   if (replicas === null) return
-  if (!listens)
-    found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
+  if (!listens) found.push({ path: ['replicas'], rule: 'needs `firstlight serve` on Node: leave it out' })
   else if (!isServerUrl(replicas.url))
     found.push({ path: ['replicas'], rule: 'must have a `url` like redis://10.0.0.1:6379 or rediss://valkey' })
 }

@@ -1,11 +1,13 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 
 /**
  * Unpacks the tarball into an empty folder with only its declared dependencies. They are linked, because the test has
@@ -63,8 +65,10 @@ describe('the packed tarball', () => {
     ])
     expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
       'dashboard',
+      'lib',
       'licences.txt',
       'node.mjs',
+      'types',
     ])
   })
 
@@ -108,5 +112,116 @@ describe('the packed tarball', () => {
     expect(await (await fetch(`${url}/dashboard`)).text()).toContain('<title>Firstlight dashboard</title>')
     child.kill('SIGTERM')
     expect(await exit).toBe(0)
+  })
+})
+
+describe('the entries of the package', () => {
+  const packages = join(root, 'node_modules')
+  const program = (file: string): string => join(folder, file)
+  let fleet: RunningFleet
+
+  beforeAll(async () => {
+    for (const name of ['typescript', '@types/node', 'undici-types']) {
+      const link = join(folder, 'node_modules', name)
+      mkdirSync(dirname(link), { recursive: true })
+      symlinkSync(join(packages, name), link)
+    }
+    cpSync(join(home, 'examples'), folder, { recursive: true })
+    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+    fleet = await startFleet({ engines: 1 })
+  })
+
+  afterAll(() => fleet.close())
+
+  const start = (file: string, env: Record<string, string> = {}): ChildProcess =>
+    spawn(process.execPath, [program(file)], {
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ENGINE_URL: fleet.urls[0]!, MODEL: 'sim', PORT: '0', ...env },
+    })
+
+  const body = JSON.stringify({ model: 'sim', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 4 })
+  const chat = (url: string, headers: Record<string, string>): Promise<Response> =>
+    fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+    })
+
+  it('have types that fit the examples', async () => {
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      skipLibCheck: true,
+      module: 'NodeNext',
+      target: 'ES2024',
+      lib: ['ES2024'],
+    }
+    const check = async (types: string[], files: string[]): Promise<void> => {
+      const config = join(folder, 'tsconfig.json')
+      writeFileSync(config, JSON.stringify({ compilerOptions: { ...compilerOptions, types }, files }))
+      await execute(process.execPath, [join(packages, 'typescript/bin/tsc'), '-p', config])
+    }
+    await check(['node'], ['embed-node.ts', 'embed-hono.ts', 'embed-ports.ts'])
+    await check([join(root, 'worker-configuration.d.ts')], ['embed-worker/worker.ts'])
+    writeFileSync(program('wrong.ts'), "import { openGateway } from 'firstlight/node'\nawait openGateway(5)\n")
+    await expect(check(['node'], ['wrong.ts'])).rejects.toMatchObject({
+      stdout: expect.stringContaining("'number' is not assignable to parameter of type 'string'") as string,
+    })
+  })
+
+  it.each([
+    ['embed-node.ts', '', { 'x-team': 'a' }],
+    ['embed-hono.ts', '/llm', { authorization: 'Bearer secret' }],
+  ])('%s authenticates clients itself and serves them', async (file, prefix, headers) => {
+    const child = start(file, { TEAM_TOKEN: 'secret' })
+    const exit = ended(child)
+    const [, port] = await said(child, /port: (\d+)/)
+    const url = `http://127.0.0.1:${port}${prefix}`
+    expect((await chat(url, {})).status).toBe(401)
+    const response = await chat(url, headers as Record<string, string>)
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({ object: 'chat.completion', usage: { completion_tokens: 4 } })
+    child.kill('SIGTERM')
+    expect(await exit).toBe(0)
+  })
+
+  it('embed-ports.ts calls a gateway over its own ports', async () => {
+    const child = start('embed-ports.ts')
+    const exit = ended(child)
+    await said(child, /^200 .*"object":"chat.completion"/m)
+    expect(await exit).toBe(0)
+  })
+
+  it('embed-worker runs in workerd behind its own authentication', async () => {
+    const { build } = await import('esbuild')
+    const { outputFiles } = await build({
+      entryPoints: [program('embed-worker/worker.ts')],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      external: ['cloudflare:workers'],
+    })
+    const config = `open: true\nclusters: [{ id: one, pools: [{ model: sim, engines: [{ id: a, url: "${fleet.urls[0]!}" }] }] }]`
+    const object = (className: string) => ({ className, useSQLite: true })
+    const worker = new Miniflare(
+      convertV4MiniflareOptions({
+        name: 'edge',
+        modules: true,
+        script: outputFiles[0]!.text,
+        compatibilityDate: '2026-10-23',
+        compatibilityFlags: ['enable_request_signal'],
+        bindings: { FIRSTLIGHT_CONFIG: config },
+        durableObjects: { CLUSTER: object('ClusterObject'), TTFT: object('TtftObject') },
+      }),
+    )
+    try {
+      const url = (await worker.ready).href.replace(/\/$/, '')
+      expect((await chat(url, {})).status).toBe(401)
+      const response = await chat(url, { 'cf-access-jwt-assertion': 'signed' })
+      expect(await response.json()).toMatchObject({ object: 'chat.completion' })
+    } finally {
+      await worker.dispose()
+    }
   })
 })

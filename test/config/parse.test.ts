@@ -713,7 +713,7 @@ describe('record', () => {
     expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual([
       'record',
       null,
-      'needs a disk, and Workers have none: leave it out',
+      'needs `firstlight serve` on Node: leave it out',
     ])
   })
 })
@@ -754,7 +754,7 @@ describe('replicas', () => {
     expect(only(replicas({}), {}, workers)).toEqual([
       'replicas',
       null,
-      'is for Node: on Workers one object keeps the books for all; leave it out',
+      'needs `firstlight serve` on Node: leave it out',
     ])
   })
 })

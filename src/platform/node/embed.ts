@@ -1,0 +1,70 @@
+/** The package's entry `firstlight/node`: a gateway inside another Node program, which keeps its own server. */
+import { getRequestListener, type HttpBindings } from '@hono/node-server'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { parseConfigText } from '../../config/parse.ts'
+import { createGateway } from '../../gateway.ts'
+import type { Log, RequestScope } from '../../ports.ts'
+import { Background } from './drain.ts'
+import { collecting, NodeBody } from './inbound/node-body.ts'
+import { openLog } from './log.ts'
+import { nodePorts } from './ports.ts'
+import { probeForever } from './serve.ts'
+import { sha256 } from './sha256.ts'
+import { diskAssets } from './start-gateway.ts'
+import { vocabulariesIn } from './vocabulary.ts'
+
+export { nodePorts, type NodePorts } from './ports.ts'
+
+export interface EmbedOptions {
+  /** Environment of `${NAME}` in the document. Default: `process.env`. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** Receives log events. Default: JSON lines on standard output, at the level of the document. */
+  readonly log?: Log
+  /** Folder of relative vocabulary names. Default: the current one. */
+  readonly folder?: string
+}
+
+/** A gateway without a listener. */
+export interface EmbeddedGateway {
+  /** Request listener for `node:http`, Express, Connect or Fastify. Passes engine bytes to the socket directly. */
+  readonly handler: (request: IncomingMessage, response: ServerResponse) => void
+  /** Answers a web Request, as `app.mount` of Hono calls it. Never rejects. */
+  readonly fetch: (request: Request) => Promise<Response>
+  /** Refuses new requests, stops health checks, waits for the release of bookings, closes connections to engines. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens a gateway for a configuration document (YAML or JSON text). Keys of the listener (`listen`, `workers`,
+ * `replicas`, `ttft.listen`) have no effect. Rejects with a ConfigError or a VocabularyError.
+ */
+export async function openGateway(document: string, options: EmbedOptions = {}): Promise<EmbeddedGateway> {
+  const { env = process.env, folder = '.' } = options
+  const config = parseConfigText(document, env, { defaultVersion: 1, defaultObserveShare: 1, listens: false, sha256 })
+  const log = options.log ?? openLog(config.log.level)
+  const vocabularies = await vocabulariesIn(folder, (opened) => opened)(config)
+  const ports = nodePorts(config, log)
+  const gateway = createGateway(config, ports, {
+    assets: diskAssets(),
+    vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
+  })
+  const background = new Background((error) => log.error('background_failed', { error }))
+  const scopeOf = (client: HttpBindings | null): RequestScope => ({
+    background: (work) => background.add(work),
+    client,
+    remoteAddress: client?.incoming.socket.remoteAddress ?? null,
+  })
+  const serve = (request: Request, client: HttpBindings): Promise<Response> =>
+    gateway.fetch(collecting(request, new NodeBody(client.incoming)), scopeOf(client))
+  const stopProbing = probeForever(gateway, log)
+  return {
+    handler: getRequestListener((request, client) => serve(request, client as HttpBindings)),
+    fetch: (request) => gateway.fetch(request, scopeOf(null)),
+    async close() {
+      gateway.drain()
+      stopProbing()
+      await background.settled()
+      ports.close()
+    },
+  }
+}
