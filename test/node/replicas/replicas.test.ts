@@ -229,6 +229,8 @@ describe.skipIf(binary === null)('two replicas', () => {
 
   it('send open bookings to a third one that joins', async () => {
     await one.chat()
+    // Without the first booking, the second request may go to the same engine.
+    await until(async () => (await other.pool()).bookings === 1)
     await other.chat()
     const third = await start()
     await joined(third, 2)
