@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { gitCommit } from '../src/cli/commit.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -24,8 +25,9 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     outfile,
     absWorkingDir: root,
     bundle: true,
-    external: ['pino', 'zeromq', '@redis/client'],
+    external: ['pino', 'pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
+    define: { FIRSTLIGHT_COMMIT: JSON.stringify(gitCommit(root) ?? '') },
     format: 'esm',
     target: 'node22',
     minifyWhitespace: true,

@@ -1,13 +1,17 @@
 /** Writes the generated pages. A test fails if they are out of date. */
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { cliMarkdown } from './cli-docs.ts'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
 import { grafanaDashboard, metricsMarkdown } from './metrics-docs.ts'
 
 const page = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 
+writeFileSync(page('cli.md'), cliMarkdown())
 writeFileSync(page('config.md'), configMarkdown())
 writeFileSync(page('firstlight.schema.json'), configJsonSchema())
 writeFileSync(page('metrics.md'), metricsMarkdown())
 mkdirSync(new URL('../examples/grafana', import.meta.url), { recursive: true })
 writeFileSync(new URL('../examples/grafana/firstlight.json', import.meta.url), grafanaDashboard())
-console.log('Wrote docs/config.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.')
+console.log(
+  'Wrote docs/cli.md, docs/config.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.',
+)

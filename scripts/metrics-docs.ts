@@ -3,10 +3,10 @@ import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../sr
 
 const head = `# Metrics
 
-<!-- Made from src/telemetry/metrics.ts by \`npm run docs\`; edit it there. -->
+<!-- Generated from src/telemetry/metrics.ts by \`npm run docs\`; edit it there. -->
 
-\`GET /metrics\` answers in the Prometheus text format, the same on both runtimes but for the lines of help, which Workers leave out. It needs \`metrics.key\` as
-\`authorization: Bearer\`, or the admin key, or nothing where only this machine can ask.
+\`GET /metrics\` returns the Prometheus text format, with the same text on both runtimes. It needs \`metrics.key\` as
+\`authorization: Bearer\`, or the admin key, or no key on a loopback listener.
 
 \`\`\`yaml
 # prometheus.yml
@@ -16,20 +16,20 @@ scrape_configs:
     static_configs: [{ targets: ['127.0.0.1:8080'] }]
 \`\`\`
 
-* **Labels** are names of your configuration (model, cluster, engine) and of closed lists. No address, no key and nothing a client sent is in them.
-* **What is not known has no sample**, rather than a zero.
-* **On Node** one process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
+* **Labels** are names of your configuration (model, cluster, engine) and of closed lists; never an address, a key or text of a client.
+* **Unknown values** have no sample, instead of a zero.
+* **On Node** a process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
   Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
   (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are those of the isolate that answers the scrape.
-* **After a restart** counters begin at zero, as Prometheus expects; on Workers those of ended requests outlast an eviction.
-* **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
-  shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
-* **Histograms** are kept as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
-* **A scrape on Node holds nobody up.** It shows what was true when it was asked for, and is written in pieces, between which requests have their turn: of 200
-  engines with every histogram filled, 14 MB, a piece takes less than a millisecond.
+* **After a restart** counters start at zero; on Workers those of completed requests survive an eviction.
+* **The number of names is bounded.** Beyond 5,000 engines, further ones share the name \`other\`. Beyond 1,000 names, those without requests for a day
+  are not shown, and are dropped after another day; such an engine starts at zero again. A counter that is shown never falls.
+* **Histograms** are stored as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
+* **A scrape on Node does not delay requests.** It shows one moment and is written in pieces, between which requests are served: of 200 engines with every
+  histogram filled, 14 MB, a piece takes less than a millisecond.
 
-A Grafana dashboard made from the same table is [examples/grafana/firstlight.json](../examples/grafana/firstlight.json); alerts to begin with are
-[examples/prometheus/alerts.yml](../examples/prometheus/alerts.yml).
+[examples/grafana/firstlight.json](../examples/grafana/firstlight.json) is a Grafana dashboard generated from the same table;
+[examples/prometheus/alerts.yml](../examples/prometheus/alerts.yml) has alerts to start with.
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |

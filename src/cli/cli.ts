@@ -17,6 +17,7 @@ import { terminalOf } from '../platform/node/terminal.ts'
 import { bridge } from './commands/bridge.ts'
 import { calibrate } from './commands/calibrate.ts'
 import { check } from './commands/check.ts'
+import { completionCommand } from './commands/completion.ts'
 import { demo } from './commands/demo.ts'
 import { doctor } from './commands/doctor.ts'
 import { fleet } from './commands/fleet.ts'
@@ -26,6 +27,7 @@ import { replay } from './commands/replay.ts'
 import { serve } from './commands/serve.ts'
 import { top } from './commands/top.ts'
 import { vocab } from './commands/vocab.ts'
+import { commit } from './commit.ts'
 
 /** All subcommands in the order of the help. */
 export const commands: readonly Command[] = [
@@ -41,6 +43,7 @@ export const commands: readonly Command[] = [
   bridge,
   vocab,
   key,
+  completionCommand(() => commands),
 ]
 
 /* Help texts, generated from the table of commands. */
@@ -94,7 +97,8 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
 async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   const [first, ...rest] = argv
   if (first === '--version' || first === '-v' || first === 'version') {
-    io.out(packageJson.version)
+    const hash = commit()
+    io.out(`${packageJson.version}${hash === null ? '' : ` (commit ${hash})`}`)
     return 0
   }
   if (first === '--help' || first === '-h' || first === 'help') return help(rest[0], io)

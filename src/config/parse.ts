@@ -11,6 +11,7 @@ import {
   type Finding,
 } from './problem.ts'
 import { type Env, type ParseOptions, resolveSecrets, toConfig } from './normalize.ts'
+import { withEnvironment } from './environment.ts'
 import { checkForms, checkSecrets, crossCheck } from './validate.ts'
 import { documentSchema } from './schema.ts'
 import { constructFromEvents, CORE_SCHEMA, EVENT_ID, mergeTag, parseEvents, YAMLException } from 'js-yaml'
@@ -131,7 +132,8 @@ export function parseConfigText(text: string, env: Env, options: ParseOptions): 
   }
 }
 
-function parse(document: unknown, env: Env, options: ParseOptions, line: LineOf): Config {
+function parse(written: unknown, env: Env, options: ParseOptions, line: LineOf): Config {
+  const document = withEnvironment(written, options.environment ?? {})
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
   if (!result.success) throw new ConfigError(problems(document, findings(result.error.issues), line))
   const { document: resolved, found: unresolved } = resolveSecrets(result.data, document, env)

@@ -212,6 +212,10 @@ const log = strict({
     'Minimum log level. Prompts and keys are never logged.',
     withDefault(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info'),
   ),
+  format: describe(
+    'Node only: `json` (one object per line), `text` (for people), or `auto`: `text` on a terminal, else `json`.',
+    withDefault(oneOf(['auto', 'json', 'text']), 'auto'),
+  ),
   stats_interval_s: describe(
     'Node only: interval of one log line per engine (requests per second, running requests, queued work, hit ' +
       'rate, TTFT). 0: none.',

@@ -50,11 +50,21 @@ describe('firstlight', () => {
     }
   })
 
-  it('prints its version', async () => {
+  it.each(['bash', 'zsh', 'fish'])('prints a completion script for %s', async (shell) => {
+    const { code, out } = await run(['completion', shell])
+    expect(code).toBe(0)
+    for (const { name } of commands) expect(out).toContain(name)
+    expect(out).toContain('workers')
+    expect((await run(['completion', 'tcsh'])).err).toContain('takes one shell, not "tcsh"')
+  })
+
+  it('prints its version and the commit', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
       version: string
     }
-    expect(await run(['--version'])).toEqual({ code: 0, out: version, err: '' })
+    const { code, out } = await run(['--version'])
+    expect(code).toBe(0)
+    expect(out.replace(/ \(commit [0-9a-f]{12}\)$/, '')).toBe(version)
   })
 
   it.each([

@@ -2,11 +2,16 @@ import { loadAll } from 'js-yaml'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parseConfigText } from '../../src/config/parse.ts'
+import { cliMarkdown } from '../../scripts/cli-docs.ts'
 import { configJsonSchema, configMarkdown } from '../../scripts/config-docs.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 describe('generated from the current schema (else: npm run docs)', () => {
+  it('docs/cli.md', () => {
+    expect(file('docs/cli.md')).toBe(cliMarkdown())
+  })
+
   it('docs/config.md', () => {
     expect(file('docs/config.md')).toBe(configMarkdown())
   })

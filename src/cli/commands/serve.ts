@@ -174,7 +174,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   if (args.on('watch')) requireFile(from)
   const asRead = args.on('watch') ? stateOf(from) : null
   const document = withFlags(written, args)
-  const log = openLog(document.log.level)
+  const log = openLog(document.log.level, undefined, null, document.log.format)
   const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses })
   const config = await discovery.resolve(document)
   discovery.settle(document)

@@ -41,7 +41,7 @@ export interface EmbeddedGateway {
 export async function openGateway(document: string, options: EmbedOptions = {}): Promise<EmbeddedGateway> {
   const { env = process.env, folder = '.' } = options
   const config = parseConfigText(document, env, { defaultVersion: 1, defaultObserveShare: 1, listens: false, sha256 })
-  const log = options.log ?? openLog(config.log.level)
+  const log = options.log ?? openLog(config.log.level, undefined, null, config.log.format)
   const vocabularies = await vocabulariesIn(folder, (opened) => opened)(config)
   const ports = nodePorts(config, log)
   const gateway = createGateway(config, ports, {

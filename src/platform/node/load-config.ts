@@ -37,7 +37,13 @@ export function loadConfig(file: string | null, env: Env, secrets: Env = env): L
     text,
     from,
     folder,
-    config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true, sha256 }),
+    config: parseConfigText(text, secrets, {
+      defaultVersion: version,
+      defaultObserveShare: 1,
+      environment: env,
+      listens: true,
+      sha256,
+    }),
   }
 }
 

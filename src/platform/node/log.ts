@@ -1,4 +1,5 @@
 /** Structured logs by pino: one JSON line an event. */
+import { createRequire } from 'node:module'
 import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
 import { type Log, OriginError } from '../../ports.ts'
@@ -129,7 +130,14 @@ export interface NodeLog extends Log {
 }
 
 /** Opens a log on stdout or `target`. `base`: fields of every line. */
-export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fields | null = null): NodeLog {
+export function openLog(
+  level: LogConfig['level'],
+  target?: LogTarget,
+  base: Fields | null = null,
+  format: LogConfig['format'] = 'auto',
+): NodeLog {
+  const isText = format === 'text' || (format === 'auto' && target === undefined && process.stdout.isTTY)
+  const destination = target ?? standardOutput()
   const logger = pino(
     {
       level,
@@ -138,7 +146,7 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    target ?? standardOutput(),
+    isText ? textTarget(destination) : destination,
   )
   // Most events of a busy gateway are below the level: they must cost nothing.
   const at =
@@ -157,6 +165,18 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
     error: at('error'),
     setLevel,
   }
+}
+
+/** Formats lines for people. The library is loaded only here, because most gateways log JSON. */
+function textTarget(target: LogTarget): LogTarget {
+  const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty')
+  const format = prettyFactory({
+    colorize: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
+    messageKey: 'event',
+    translateTime: 'SYS:HH:MM:ss.l',
+    singleLine: true,
+  })
+  return { write: (line) => target.write(format(JSON.parse(line))) }
 }
 
 /** Fields that are never logged: credentials and texts of users. */

@@ -173,8 +173,11 @@ export function requestText(version = '1.1', body = REQUEST_BODY): string {
   return `POST /v1/chat/completions HTTP/${version}\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 }
 
-/** Sends one request and reads to the end of the message or of the connection. */
-export async function ask(port: number, text = requestText()): Promise<RawAnswer> {
+/**
+ * Sends one request and reads to the end of the message or of the connection.
+ * @param onBody called when the first bytes of the body have arrived
+ */
+export async function ask(port: number, text = requestText(), onBody?: () => void): Promise<RawAnswer> {
   const socket = net.connect(port, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(text)
@@ -183,6 +186,7 @@ export async function ask(port: number, text = requestText()): Promise<RawAnswer
     raw += (bytes as Buffer).toString('latin1')
     const parsed = parseRaw(raw)
     if (parsed.whole) break
+    if (parsed.body !== '') onBody?.()
   }
   socket.destroy()
   return parseRaw(raw)

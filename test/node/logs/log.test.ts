@@ -50,6 +50,14 @@ describe('the log', () => {
   })
 })
 
+it('writes text for people in the format `text`', () => {
+  const lines: string[] = []
+  openLog('info', { write: (line) => void lines.push(line) }, null, 'text').warn('engine_unhealthy', { engine: 'a' })
+  expect(lines).toEqual([
+    expect.stringMatching(/^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: engine_unhealthy \{"engine":"a"\}\n$/),
+  ])
+})
+
 it('changes its level at runtime', () => {
   const lines: string[] = []
   const log = openLog('warn', { write: (line) => void lines.push(line) })

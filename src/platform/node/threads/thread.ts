@@ -34,7 +34,7 @@ export function startedAsThread(): boolean {
 /** Serves until stopped. Rejects if it cannot start, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
   const { config, pools, folder, number, bodyKib, startedAt } = workerData as ThreadStart
-  const log = openLog(config.log.level, undefined, { thread: number })
+  const log = openLog(config.log.level, undefined, { thread: number }, config.log.format)
   const main = parentPort!
   const line: LineToMain = new RpcChannel<ToMain, ToThread>(main, (word) => onMessage(word))
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
