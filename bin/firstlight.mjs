@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Finds the right way to start on the Node that happens to be here. Must run on Node 20, so: plain, old JavaScript.
+// Starts the program on the installed Node. Plain JavaScript, because it must run on Node 20.
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -11,15 +11,15 @@ const source = path('../src/node.ts')
 const bundle = path('../dist/node.mjs')
 const localNode = path('../node_modules/node/bin/node')
 const argv = process.argv.slice(2)
-// Without a command it serves too, or shows what that would be like.
+// Without a command it serves or runs the demo.
 const serves = argv[0] === undefined || argv[0] === 'serve' || argv[0].startsWith('-')
-/** Whoever gives Node flags of their own decides alone. */
+/** Own Node flags of the caller replace ours. */
 const ours = serves && process.execArgv.length === 0
 const flags = ours ? servingFlags : []
 const env = ours ? servingEnv(process.env) : process.env
 
 if (!existsSync(source) || isFresh(bundle)) {
-  // An installed package has nothing else: Node strips no types below node_modules.
+  // An installed package has only the bundle, because Node does not strip types below node_modules.
   if (Number(process.versions.node.split('.')[0]) >= 22) await run(bundle)
   else if (existsSync(localNode)) restart()
   else
@@ -38,18 +38,18 @@ if (!existsSync(source) || isFresh(bundle)) {
   )
 }
 
-/** Is it made of the sources as they are? It starts in a third of their time, and with two thirds of their memory. */
+/** Whether the bundle is newer than the sources. It starts in a third of the time with two thirds of the memory. */
 function isFresh(file) {
   if (!existsSync(file)) return false
   const made = statSync(file).mtimeMs
-  // Of folders too: a file that is gone changes nothing else.
+  // Folders too, because a deleted file changes only its folder.
   const parts = readdirSync(path('../src'), { recursive: true }).map((name) => `../src/${name}`)
   return ['../package-lock.json', './serving-flags.mjs', '../src', ...parts].every(
     (name) => statSync(path(name)).mtimeMs < made,
   )
 }
 
-/** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */
+/** V8 flags only take effect at the start, so the process is replaced by one that has them where possible. */
 async function run(entry) {
   if (flags.length > 0 && process.execve !== undefined && !process.connected) {
     process.execve(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], env)
@@ -57,7 +57,7 @@ async function run(entry) {
   await import(entry)
 }
 
-/** The same command line on the Node that npm installed here. Signals and exit code pass through. */
+/** Runs the same command line on the Node that npm installed here. Passes on signals and the exit code. */
 function restart() {
   const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', ...(process.platform === 'win32' ? [] : ['SIGUSR2'])])

@@ -30,9 +30,9 @@ const TRAFFIC_INTERVALS = 3
 export type WireAdmitted = Omit<Admitted, 'key'>
 
 /**
- * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
- * snapshot every few seconds lets bookings of live streams outlast an eviction. On the wire nothing that is to be
- * expected is an exception; `ClusterClient` makes the port's shape of it.
+ * One cluster's pool as a Durable Object: `ClusterState` with transport, clock and storage. The state is in memory; a
+ * snapshot every few seconds lets bookings of live streams survive an eviction. Expected results are returned, never
+ * thrown; `ClusterClient` converts them to the port's interface.
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>
@@ -59,7 +59,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
   }
 
-  /** `notices`: what the edge has to say of earlier bookings besides, and first. */
+  /** @param notices earlier booking events of the edge, which are applied first */
   async admit(
     admission: Admission,
     bookingEvents: readonly BookingEvent[] = [],

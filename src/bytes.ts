@@ -1,4 +1,4 @@
-/** One array of all pieces; the piece itself, uncopied, when there is one. */
+/** Concatenates pieces. Returns a single piece without copying it. */
 export function concatBytes(pieces: readonly Uint8Array[], size: number): Uint8Array {
   if (pieces.length === 1) return pieces[0]!
   const whole = new Uint8Array(size)

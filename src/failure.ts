@@ -1,7 +1,4 @@
-/**
- * The closed list of reasons a request can fail for, and the one table that turns a reason into what
- * the client sees. Rich reason inside, safe message outside; the cause is for the log.
- */
+/** Closed list of failure reasons, and the table of what the client sees for each. The cause is only logged. */
 
 interface FailureShape {
   readonly status: number
@@ -9,7 +6,7 @@ interface FailureShape {
   readonly type: string
   /** OpenAI's `error.code`. */
   readonly code: string
-  /** Would the same request succeed later or elsewhere? SDKs obey `x-should-retry`. */
+  /** Whether the same request may succeed later or elsewhere. SDKs obey `x-should-retry`. */
   readonly retry: boolean
 }
 
@@ -51,7 +48,7 @@ export const failures = {
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },
   engine_unreachable: { status: 502, type: 'server_error', code: 'engine_unreachable', retry: true },
   engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },
-  /** Not to be repeated: it would take as long again. */
+  /** A repetition would take as long. */
   answer_timeout: { status: 504, type: 'server_error', code: 'answer_timeout', retry: false },
   engine_cut: { status: 502, type: 'server_error', code: 'engine_stream_cut', retry: true },
   client_gone: { status: 499, type: 'invalid_request_error', code: 'client_closed_request', retry: false },
@@ -61,16 +58,16 @@ export const failures = {
 export type FailureReason = keyof typeof failures
 
 export interface FailureOptions {
-  /** The offending field, as OpenAI's `error.param`. */
+  /** The invalid field, as OpenAI's `error.param`. */
   readonly param?: string | null
   readonly retryAfterMs?: number | null
-  /** For the log only; never reaches a client. */
+  /** Only for the log. */
   readonly cause?: unknown
-  /** Response headers that belong to the failure, e.g. `allow`. */
+  /** Response headers of the failure, such as `allow`. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A failure with a message that is safe to show to a client. */
+/** Failure with a message that clients may see. */
 export class Failure extends Error {
   readonly reason: FailureReason
   readonly param: string | null

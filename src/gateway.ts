@@ -17,46 +17,49 @@ import { FleetProbe } from './origin/probe.ts'
 import type { AssetFiles, StoredResponses, Ports, RequestScope } from './ports.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
-/** The product as one fetch function. */
+/** The gateway as one fetch function. */
 export interface Gateway {
   /** Answers a request: a web `Request`, or a platform's own view of one. Never rejects. */
   fetch(request: HttpRequest, scope: RequestScope): Promise<Response>
-  /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
+  /** Probes the engines that are due and reports to the cluster objects. A timer calls it about once a second. */
   probe(): Promise<void>
-  /** What a fellow of `GatewayOptions.shared` asks. */
+  /** Answers a query of another thread of `GatewayOptions.shared`. */
   answer(question: WorkerQuery): Promise<unknown>
-  /** From now on `/ready` says no and new requests are refused; running ones go on. */
+  /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
   drain(): void
-  /** Another one takes requests from now on: what runs here goes on, and who watches comes back to that one. */
+  /**
+   * Another gateway takes new requests from now on. Running ones continue; dashboard viewers reconnect to the other
+   * one.
+   */
   supersede(): void
   readonly kept: CarriedState
 }
 
-/** What a gateway hands on to the next one of its process, which has another configuration. */
+/** State that a gateway passes to its successor in the same process, which has another configuration. */
 export interface CarriedState {
   readonly held: StoredResponses
   readonly recent: RequestHistory
   readonly telemetry: Telemetry
   readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
-  /** Of its probe. */
+  /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
-  /** ms since the epoch. */
+  /** Start of the first gateway, ms since the epoch. */
   readonly startedAt: number
 }
 
 export interface GatewayOptions {
-  /** Vocabularies the entry has loaded; absent: prompts are measured in bytes. */
+  /** Vocabularies that the entry point has loaded. Absent: prompts are measured in bytes. */
   readonly vocabularyOf?: VocabularyOf
-  /** Files of the dashboard; absent: `/dashboard` says how to build them. */
+  /** Files of the dashboard. Absent: `/dashboard` explains how to build them. */
   readonly assets?: AssetFiles
-  /** Present where several gateways serve one address. */
+  /** Present if several gateways serve one address. */
   readonly shared?: WorkerGroup
-  /** Of the one before. Its telemetry was told of these `traces`. */
+  /** State of the predecessor. Its telemetry already exports to the new `traces`. */
   readonly kept?: CarriedState
 }
 
-/** Requests the admin surface can still say something about. */
+/** Number of requests that the admin API can describe. */
 const RECENT_REQUESTS = 1000
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
@@ -91,7 +94,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   }
   const app = createApp(context)
   return {
-    // Hono reads `method` and `url` only; everything else of a request is read by our handlers.
+    // Hono reads only `method` and `url`; the handlers read the rest of a request.
     fetch: async (request, scope) => app.fetch(request as Request, scope),
     probe: () => prober.round(),
     answer: (question) => answerWorkerQuery(context, question),

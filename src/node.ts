@@ -1,4 +1,4 @@
-/** The Node entry: the `firstlight` command; and, as the bundle is one file, its I/O threads. */
+/** Entry point on Node: the `firstlight` command, and its I/O threads, because the bundle is one file. */
 import { main, processIo } from './cli/cli.ts'
 import { runThread, startedAsThread } from './platform/node/threads/thread.ts'
 

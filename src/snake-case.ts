@@ -1,6 +1,6 @@
-/** On the wire every key is snake_case; inside, camelCase. This is the one bridge for answers. */
+/** Conversion of responses: keys are camelCase in the code and snake_case on the wire. */
 
-/** Of names of our own, which are few. */
+/** Converted names of our own, which are few. */
 const known = new Map<string, string>()
 
 function snake(name: string): string {
@@ -10,8 +10,8 @@ function snake(name: string): string {
 }
 
 /**
- * A deep copy of plain data with snake_case keys. For keys that are names of our own, not of users. `shown`: how
- * numbers go.
+ * Copies plain data with snake_case keys. Only for keys that are our own names, not names from users. `shown`:
+ * conversion of numbers.
  */
 export function toSnakeCase(value: unknown, shown?: (value: number) => number): unknown {
   if (shown !== undefined && typeof value === 'number') return shown(value)

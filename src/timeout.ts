@@ -1,8 +1,8 @@
-/** Limits the time that a caller waits for a promise. The work itself goes on. */
+/** Limits the time that a caller waits for a promise. The work itself continues. */
 import type { AbortSignalLike, Timers } from './ports.ts'
 import { defaultTimers } from './origin/timers.ts'
 
-/** The limit was reached, or the caller's signal was aborted, before the work had ended. */
+/** The limit was reached, or the caller's signal was aborted, before the work ended. */
 export class DeadlineError extends Error {
   constructor(limitMs: number) {
     super(`no result within ${limitMs} ms`)

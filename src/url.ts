@@ -1,14 +1,14 @@
-/** Where an engine is, by its URL. */
+/** Hosts and ports of URLs. */
 
-/** An IPv6 address without its brackets, as sockets and resolvers take it. */
+/** Host without the brackets of an IPv6 address, as sockets and resolvers expect it. */
 export const urlHost = ({ hostname }: Pick<URL, 'hostname'>): string => hostname.replace(/^\[|\]$/g, '')
 
-/** The host of a base URL, as in `urlHost`. Throws for text that is not a URL. */
+/** Host of a base URL, as in `urlHost`. Throws if the text is not a URL. */
 export const hostOf = (url: string): string => urlHost(new URL(url))
 
 /**
- * Tells servers apart: headers do so with data-parallel ranks behind one address, and a `binding` leads into a network
- * of its own.
+ * Key that distinguishes servers: headers distinguish data-parallel ranks behind one address, and a `binding` leads
+ * into a separate network.
  */
 export function hostPort(
   { url, headers }: { readonly url: string; readonly headers: Readonly<Record<string, unknown>> },

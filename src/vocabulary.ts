@@ -1,4 +1,4 @@
-/** Opens compiled vocabularies: once each, at the start; no request waits for one. */
+/** Opens compiled vocabularies, each once at the start, so that no request waits for one. */
 import type { Config } from './config.ts'
 import { BpeTokenizer } from './core/tokens/bpe-tokenizer.ts'
 import type { ChatTemplate, ExactTokenizer } from './core/tokens/prompt-analyzer.ts'
@@ -8,16 +8,14 @@ import { piecesLeft } from './api/json-complexity.ts'
 import { type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 
-/* Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
+/* Chat templates: the model's Jinja text, rendered as in vLLM. */
 
-/* What chat templates find around them in vLLM, which renders them with Jinja as `transformers` sets it up. */
+/* Environment of chat templates in vLLM, which renders them with Jinja as `transformers` configures it. */
 
 /**
- * A template to render many times. The library's own `Template` is this with a formatter, and with a `strftime_now`
- * that
- * speaks the machine's language and time zone; engines speak English and, in their containers, UTC. Throws an Error
- * that
- * quotes the parser when the text is no template.
+ * Compiles a template for repeated use. It differs from the library's `Template` in `strftime_now`, which there uses
+ * the machine's language and time zone; engines use English and, in containers, UTC. Throws an Error with the parser's
+ * message if the text is no template.
  * @param now milliseconds since the epoch
  */
 export function jinja(text: string, now: () => number): (variables: Readonly<Record<string, unknown>>) => string {
@@ -64,9 +62,7 @@ const MONTHS = [
 ]
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-/**
- * Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is.
- */
+/** Python's `strftime` in the C locale and UTC, as far as chat templates use it. Unknown directives stay. */
 function strftime(date: Date, format: string): string {
   // Sun, 01 Mar 2026 23:59:07 GMT
   const [a, d, b, Y, H, M, S] = date.toUTCString().split(/\W+/)
@@ -87,7 +83,7 @@ function strftime(date: Date, format: string): string {
   return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => parts[letter] ?? whole)
 }
 
-/** Throws an Error that quotes the parser when the text is no template. */
+/** Throws an Error with the parser's message if the text is no template. */
 export function compileTemplate(
   text: string,
   specials: Readonly<Record<string, string>>,
@@ -109,25 +105,28 @@ export function compileTemplate(
   }
 }
 
-/** Each takes the interpreter up to 65 us: ten thousand of a letter held everybody else up for 0.7 s. */
+/** The interpreter takes up to 65 us for each: ten thousand parts of one letter delayed other requests by 0.7 s. */
 const MOST_PARTS = 4096
 
-/** Arguments of calls in one chat, in all. */
+/** Limit of the arguments of all calls in one chat. */
 const MOST_ARGUMENT_CHARS = 1024 * 1024
-/** And their pieces: as values of a template each costs five times as much as to parse it, these up to 0.05 s. */
+/**
+ * Limit of their JSON pieces. As values of a template each costs five times as much as its parsing; this many take
+ * 0.05 s.
+ */
 const MOST_ARGUMENT_PIECES = 100_000
 const utf8 = new TextEncoder()
 
 interface MessageShape {
-  /** Content as a list of parts instead of one string. */
+  /** Content is a list of parts instead of one string. */
   readonly listed: boolean
-  /** The template knows the role `developer`; engines give it to others as `system`. */
+  /** The template knows the role `developer`. For other templates engines rename it to `system`. */
   readonly developer: boolean
 }
 
 /**
- * Templates that walk through a message's content want it as parts. vLLM finds out from the syntax tree
- * (`_detect_content_format`); the loops in use are all written like one of these.
+ * Whether the template loops over the parts of a message's content. vLLM detects it from the syntax tree
+ * (`_detect_content_format`); the loops in use all have one of these forms.
  */
 function wantsParts(text: string): boolean {
   return /\bfor\s+\w+\s+in\s+(?:\w+\.content|\w+(?:\[[^\]]*\])?\[\s*['"]content['"]\s*\]|content)\b(?!\s*\.)/.test(text)
@@ -149,7 +148,8 @@ function shaped(
 }
 
 /**
- * Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all.
+ * Templates expect arguments as an object; on the wire they are JSON text. Throws if all arguments of a chat together
+ * are too long.
  */
 function callReader(): (call: unknown) => unknown {
   let left = MOST_ARGUMENT_CHARS
@@ -176,13 +176,12 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Characters that a template may put behind the last message. */
+/** Characters that a template may add after the last message. */
 const MOST_AFTER_LAST = 64
 
 /**
  * `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`.
- * Sought
- * at the end alone: a search through all of a text that repeats itself takes minutes.
+ * Only the end is searched, because a search through a repetitive text takes minutes.
  */
 function cutAfterLast(rendered: string, chat: ChatPrompt): string {
   const last = String(chat.messages.at(-1)?.parts.at(-1) ?? '')
@@ -195,19 +194,19 @@ function cutAfterLast(rendered: string, chat: ChatPrompt): string {
   throw new Error('the message to continue is not at the end')
 }
 
-/** A model's tokenizer and chat template, ready for a `PromptMeter`. */
+/** Tokenizer and chat template of a model. */
 export interface OpenVocabulary {
   readonly tokenizer: ExactTokenizer
-  /** null: the vocabulary was compiled without one; chats are measured in bytes. */
+  /** null: the vocabulary has none, so chats are measured in bytes. */
   readonly template: ChatTemplate | null
   readonly header: VocabularyHeader
-  /** Ids, added tokens and gaps included. */
+  /** Number of ids, including added tokens and gaps. */
   readonly size: number
 }
 
 const encodeUtf8 = (text: string, into: Uint8Array): number => utf8.encodeInto(text, into).written
 
-/** Reads a compiled vocabulary, gzipped or not. Rejects with a VocabularyError that says what to do. */
+/** Reads a compiled vocabulary, gzipped or not. Rejects with a VocabularyError that names the next step. */
 export async function openVocabulary(file: Uint8Array): Promise<OpenVocabulary> {
   const vocabulary = new Vocabulary(isGzip(file) ? await inflate(file) : file)
   return {
@@ -218,14 +217,12 @@ export async function openVocabulary(file: Uint8Array): Promise<OpenVocabulary> 
   }
 }
 
-/** Names of the vocabularies the pools ask for. */
+/** Names of the vocabularies that the pools use. */
 export function tokenizersOf({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap(({ pools }) => pools.map((pool) => pool.tokenizer)).filter((name) => name !== null)
 }
 
-/**
- * Opens every named vocabulary, each once. Rejects with a VocabularyError that names the one that is missing or unfit.
- */
+/** Opens every named vocabulary once. Rejects with a VocabularyError that names the missing or invalid one. */
 export async function openVocabularies(
   names: readonly string[],
   source: VocabularySource,

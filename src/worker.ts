@@ -1,5 +1,6 @@
 /**
- * The Workers entry: bindings → configuration → ports → gateway, and the cluster's object with its way to the engines.
+ * Entry point on Workers: connects bindings, configuration, ports and gateway, and gives the cluster object its
+ * probes.
  */
 import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
 import type { EngineSignal, PoolConfig } from './core/contract/contract.ts'
@@ -12,7 +13,7 @@ export { TtftObject } from '../durable/ttft.ts'
 const source = new ConfigSource()
 const live = new IsolateGateway(source)
 
-/** The books of one pool. The object itself knows neither addresses nor secrets; the entry lends it a probe. */
+/** State of one pool. The object has neither addresses nor secrets, so the entry point provides its probe. */
 export class ClusterObject extends ClusterBooks<GatewayEnv> {
   protected override probe(pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return probePool(pool, this.env, source)

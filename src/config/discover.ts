@@ -19,10 +19,10 @@ export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<str
 }
 
 /**
- * The configuration with an engine for each address in place of each pattern: `ID-ADDRESS`, colons as dashes. An
- * address that the document names by itself is not taken twice. A name without addresses leaves no engine.
- * @param addressesOf a name's, without brackets; @param leftOut is told of those whose id or place another engine of
- * the cluster has
+ * Replaces each pattern by one engine per address: `ID-ADDRESS`, colons as dashes. An address that the document names
+ * itself is skipped. A name without addresses leaves no engine.
+ * @param addressesOf addresses of a name, without brackets
+ * @param leftOut called for engines whose id or address another engine of the cluster has
  */
 export function withFound(
   config: Config,
@@ -42,7 +42,7 @@ function clusterWithFound(
   const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
   const named = new Set(written.map((engine) => hostPort(engine)))
   const taken = new Set(written.map(({ id }) => id))
-  /** Whether the engine is new: two names may have one address, and the id `a-fd00` at 1::2 equals `a` at fd00:1::2. */
+  /** Two names may have one address, and the id `a-fd00` at 1::2 equals `a` at fd00:1::2. */
   const isNew = (engine: EngineConfig): boolean => {
     const place = hostPort(engine)
     if (named.has(place)) return false

@@ -128,7 +128,9 @@ const cors = strict({
   max_age_s: describe('How long a browser may cache a preflight response.', withDefault(int(0, 86_400), 600)),
 })
 
-/** What SGLang takes from a body and a tenant must not choose; vLLM's transfer parameters are removed in any case. */
+/**
+ * Fields that SGLang reads from a body and that a tenant must not set. vLLM's transfer parameters are always removed.
+ */
 const DENIED_FIELDS = [
   'bootstrap_host',
   'bootstrap_port',
