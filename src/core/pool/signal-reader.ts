@@ -86,8 +86,7 @@ export class SignalReader {
 
   forecast(engine: EngineRef): Forecast {
     const book = this.#sources.book(engine)
-    // Decode engines included: their cached tokens decide whether a split is worthwhile.
-    const cached = this.#cached(engine, this.#indexTokens(book))
+    const cached = this.cached(engine)
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     const loadS =
       (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
@@ -112,14 +111,9 @@ export class SignalReader {
     return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
   }
 
-  /**
-   * Whether the request shares blocks with others on the engine. Decode engines receive blocks by transfer, one copy
-   * per request.
-   */
+  /** Whether the request shares blocks with others on the engine. */
   shares(engine: EngineRef): boolean {
-    return (
-      !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
-    )
+    return !this.#admission.computesAll && this.#sources.book(engine).caches(engine.spec)
   }
 
   /** Returns the blocks in the index, trusted or not. */
