@@ -90,13 +90,26 @@ export class SignalReader {
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     const loadS =
       (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
-    const seconds =
-      engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillSeconds(book.costModel(this.#now), size) + loadS
+    const prefillS = prefillSeconds(book.costModel(this.#now), size)
+    const seconds = engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillS + loadS
     return {
       ttftMs: seconds * 1000,
+      stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
     }
+  }
+
+  get promptTokens(): number {
+    return this.#admission.promptTokens
+  }
+
+  /** Returns the time to receive the prompt's KV, as a share of the time to compute it, 0..1. */
+  transferShare(engine: EngineRef): number {
+    const book = this.#sources.book(engine)
+    const size = { promptTokens: this.promptTokens, cachedTokens: 0 }
+    const computeMs = 1000 * prefillSeconds(book.costModel(this.#now), size)
+    return computeMs > 0 ? Math.min(1, book.handOver.expectedMs(this.promptTokens) / computeMs) : 1
   }
 
   /** Returns the cached tokens that routing assumes. */

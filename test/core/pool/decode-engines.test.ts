@@ -128,3 +128,21 @@ it('splits again for a decode engine that does not reuse what was transferred', 
   for (const _ of range(0, 20)) serve(range(0, 100), { usage })
   expect(serve(range(0, 100)).placement.kind).toBe('split')
 })
+
+it('does not send a split request to a busy decode engine to save the transfer of a prefix', () => {
+  const { serve, admit, finish } = open('always', { engines: onePrefillFourDecode.slice(0, 3) })
+  const holder = serve(range(0, 100)).engine
+  const others = range(0, 60).map((at) => admit([`busy/${at}`]))
+  for (const { key, engine: id } of others) if (id !== holder) finish(key)
+  expect(admit([...range(0, 100), 'more']).engine).not.toBe(holder)
+})
+
+it('splits adaptively if the prefill would delay many streams of the decode engine', () => {
+  const kindWith = (streams: number) => {
+    const { admit, firstToken } = open('adaptive', { engines: onePair })
+    for (const at of range(0, streams)) firstToken(admit([`stream/${at}`]).key)
+    return admit(range(0, 100)).placement.kind
+  }
+  expect(kindWith(0)).toBe('whole')
+  expect(kindWith(20)).toBe('split')
+})
