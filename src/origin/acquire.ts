@@ -303,10 +303,14 @@ export function failureOf(refusal: Refusal): Failure {
         cause: refusal.detail,
       })
     case 'role_empty':
-      return new Failure('role_empty', 'No engine is available for one of the roles this request needs.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
+      return new Failure(
+        'role_empty',
+        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
+        {
+          retryAfterMs,
+          cause: refusal.detail,
+        },
+      )
     case 'unconfigured':
     case 'no_engine':
     case 'engines_unavailable':

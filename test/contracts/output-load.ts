@@ -141,6 +141,7 @@ export function outputLoadContract(
       expect((await load()).queued_prefill_s).toBeGreaterThan(0)
       expect(await metric('uncomputed_prefix_tokens')).toBe(prompt.length)
       expect(await metric('pending_prefill_seconds')).toBeGreaterThan(0)
+      expect(await metric('prefill_todo_workload')).toBe((prompt.length * (prompt.length + 1)) / 2)
 
       engine.tokens(2 * BLOCK_TOKENS - PARTIAL_TOKENS)
       const reader = (await answer).body!.getReader()
@@ -152,6 +153,7 @@ export function outputLoadContract(
       expect(await load()).toMatchObject({ queued_prefill_tokens: 0, queued_prefill_s: 0 })
       expect(await metric('uncomputed_prefix_tokens')).toBe(0)
       expect(await metric('pending_prefill_seconds')).toBe(0)
+      expect(await metric('prefill_todo_workload')).toBe(0)
 
       engine.tokens(3 * BLOCK_TOKENS)
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 5)

@@ -56,7 +56,12 @@ export function decide(admission: Admission, choosing: DecisionInput): DecisionR
   if ('empty' in routed) {
     const mayPanic = panic !== null && admission.isLastResort !== true
     return {
-      refusal: refuse(facts.engines, admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs, mayPanic }),
+      refusal: refuse(facts.engines, admission, excluded, {
+        now,
+        statsIntervalMs: pool.statsIntervalMs,
+        mayPanic,
+        missing: routed.empty === 'role' ? routed.role : null,
+      }),
     }
   }
   const { placement } = routed

@@ -70,6 +70,7 @@ export function engineDigestOf(
     cachedBlocks,
     queuedPrefillS: book.queue.seconds(now),
     queuedPrefillTokens: book.queue.newTokens,
+    queuedPrefillWork: book.queue.work,
     ...(feed === null
       ? {}
       : { kvFeed: { state: feed, changes: book.feed.changes, resyncs: book.feed.resyncs, lagMs: book.feed.lagMs } }),

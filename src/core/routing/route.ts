@@ -123,7 +123,9 @@ export type Routed =
       /** Why it was split or not; null: the pool never splits. */
       readonly why: string | null
     }
-  | { readonly empty: 'whole' | 'role' }
+  | { readonly empty: 'whole' }
+  /** No engine is available for this leg of a split that the configuration requires. */
+  | { readonly empty: 'role'; readonly role: 'prefill' | 'decode' }
 
 const MAX_RUNNERS_UP = 4
 
@@ -202,7 +204,9 @@ function routeSplit(input: RouteInput): Routed {
   }
   if (decode === null || prefillers === null || prefill === null || decision === null) {
     const missing = decode === null ? 'decode' : 'prefill'
-    return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
+    return input.split.fallback === 'fail'
+      ? { empty: 'role', role: missing }
+      : routeWhole(input, `no ${missing} engine can be had`)
   }
   if (judgesWhole) {
     input.spare.give(decoders.ranked)
