@@ -67,7 +67,8 @@ export function engineDigestOf(
   book.queue.settle(now)
   return {
     activeBlocks,
-    cachedBlocks,
+    // The index counts blocks of running requests too, and the scale of fractional blocks is an estimate.
+    cachedBlocks: Math.min(cachedBlocks, book.capacity.declared ?? Infinity),
     queuedPrefillS: book.queue.seconds(now),
     queuedPrefillTokens: book.queue.newTokens,
     queuedPrefillWork: book.queue.work,

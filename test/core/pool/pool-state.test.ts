@@ -269,6 +269,12 @@ describe('blocks of prompts that are measured in bytes', () => {
     expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
   })
 
+  it('never exceed the capacity of the engine, even while a larger prompt runs', () => {
+    const { admit, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50 })] })
+    admit(range(0, 100))
+    expect(digestOf('a').cachedBlocks).toBe(50)
+  })
+
   it('do not change for prompts made of token ids', () => {
     const { admit, digestOf } = open({ engines: [engine('a')] })
     admit(range(0, 100))
