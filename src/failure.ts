@@ -38,6 +38,9 @@ export const failures = {
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
   retry_budget: { status: 503, type: 'server_error', code: 'retry_budget_exhausted', retry: true },
+  overloaded: { status: 429, type: 'rate_limit_error', code: 'overloaded', retry: true },
+  /** A repetition with the same deadline would fail as well. */
+  deadline_unmet: { status: 429, type: 'rate_limit_error', code: 'deadline_unmet', retry: false },
   engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
   buffers_full: { status: 503, type: 'server_error', code: 'request_buffers_full', retry: true },
   gateway_limit: { status: 503, type: 'server_error', code: 'gateway_limit_reached', retry: true },

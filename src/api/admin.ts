@@ -1,3 +1,4 @@
+import { ANYONE, type Caller } from './auth.ts'
 import type { Decision, Refusal } from '../core/contract/contract.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
@@ -50,14 +51,7 @@ export async function dryRun(context: GatewayContext, incoming: RequestContext):
   await admitAdmin(context, incoming)
   assertAccepting(context)
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
-  const everyone = {
-    tenant: 'admin',
-    models: null,
-    allowOverrides: true,
-    edge: false,
-    cacheSalt: null,
-    priority: null,
-  }
+  const everyone: Caller = { ...ANYONE, tenant: 'admin', edge: false }
   const parsed = await parseInferenceRequest(context, endpoint, incoming, everyone)
   const admissions = new AdmissionBuilder(parsed, context)
   const admission = (route: PoolRoute) => admissions.of(route)

@@ -134,6 +134,7 @@ export function saltOf(caller: Caller, fields: Fields): string | null {
 function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptProfile): Admission {
   const { incoming, caller, body, fields, wishes } = parsed
   const { model, adapter } = engineModel(parsed.model, route.pool)
+  const deadlineMs = wishes.ttft_deadline_ms ?? caller.ttftDeadlineMs
   const admission: Admission = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
@@ -147,6 +148,8 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     expectedOutputTokens: wishes.expected_output_tokens ?? null,
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
+    requestClass: wishes.class ?? caller.requestClass,
+    ...(deadlineMs === null ? {} : { ttftDeadlineMs: deadlineMs }),
     overrides: overridesOf(wishes),
     hints: null,
     unsplittable: unsplittable(parsed, route),

@@ -1,3 +1,4 @@
+import type { RequestClass } from '../core/contract/contract.ts'
 import type { Config, KeyConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { allowedOrigin } from './cors.ts'
@@ -14,19 +15,25 @@ export interface Caller {
   readonly cacheSalt: string | null
   /** Priority of all requests of this key at engines, instead of the client's; null: none. */
   readonly priority: number | null
+  /** Class under overload. */
+  readonly requestClass: RequestClass
+  /** Deadline of the first token, ms; null: none. */
+  readonly ttftDeadlineMs: number | null
 }
 
 /** The part of a request's headers that is read here. */
 type Fields = Pick<Headers, 'get'>
 
 /** Without keys there are no tenants to separate: clients may choose policy, weights and priority. */
-const ANYONE: Caller = {
+export const ANYONE: Caller = {
   tenant: 'open',
   models: null,
   allowOverrides: true,
   edge: true,
   cacheSalt: null,
   priority: null,
+  requestClass: 'standard',
+  ttftDeadlineMs: null,
 }
 
 const utf8 = new TextEncoder()
@@ -173,13 +180,15 @@ export function keyOrAdmin(
   }
 }
 
-const callerOf = ({ name, models, allowOverrides, edge, cacheSalt, priority }: KeyConfig): Caller => ({
+const callerOf = ({ name, models, allowOverrides, edge, cacheSalt, priority, ...overload }: KeyConfig): Caller => ({
   tenant: name,
   models,
   allowOverrides,
   edge,
   cacheSalt,
   priority,
+  requestClass: overload.class,
+  ttftDeadlineMs: overload.ttftDeadlineMs,
 })
 
 /** null: no bearer token was sent. */

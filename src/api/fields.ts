@@ -2,6 +2,9 @@ import * as z from 'zod/mini'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { Failure } from '../failure.ts'
 
+/** Classes under overload, the first one refused last. */
+export const REQUEST_CLASSES = ['critical', 'standard', 'sheddable'] as const
+
 /** Fields of a request that the gateway reads. The engine validates all others. */
 const fields = z.object({
   model: z.nullish(z.string()),
@@ -23,10 +26,9 @@ const wishes = z.strictObject({
   session: z.optional(z.string().check(z.minLength(1), z.maxLength(512))),
   priority: z.optional(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
   expected_output_tokens: z.optional(z.int().check(z.gte(0), z.lte(10_000_000))),
+  class: z.optional(z.enum(REQUEST_CLASSES)),
+  ttft_deadline_ms: z.optional(z.number().check(z.gte(0), z.lte(86_400_000))),
 })
-
-/** Names of Dynamo's `router_config_override` for two of them. */
-const ALIASES = { overlap_score_weight: 'overlap_weight', router_temperature: 'temperature' } as const
 
 export type Fields = z.infer<typeof fields>
 export type RoutingOverrides = z.infer<typeof wishes>
@@ -88,27 +90,9 @@ function parseHeader(header: string): unknown {
 }
 
 function checkOverrides(value: unknown, base: string): RoutingOverrides {
-  const given = withoutAliases(value, base)
-  const parsed = wishes.safeParse(given)
+  const parsed = wishes.safeParse(value)
   if (parsed.success) return parsed.data
-  throw badValue(parsed.error, given, base)
-}
-
-/** Renames Dynamo's names to ours. Fails if a value is given under both. */
-function withoutAliases(value: unknown, base: string): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  let renamed: Record<string, unknown> | null = null
-  for (const [alias, name] of Object.entries(ALIASES)) {
-    if (!Object.hasOwn(value, alias)) continue
-    if (Object.hasOwn(value, name))
-      throw new Failure('bad_value', `${base}.${alias} and ${base}.${name} are the same option. Send one of them.`, {
-        param: `${base}.${alias}`,
-      })
-    renamed ??= { ...value }
-    renamed[name] = renamed[alias]
-    delete renamed[alias]
-  }
-  return renamed ?? value
+  throw badValue(parsed.error, value, base)
 }
 
 function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure {

@@ -10,7 +10,7 @@ import { engineModel } from './model-registry.ts'
 import type { GatewayContext } from './context.ts'
 import { rewriteBody, canRequestUsage } from './body-rewrite.ts'
 import type { Endpoint } from './endpoints.ts'
-import type { Fields, RoutingOverrides } from './fields.ts'
+import { type Fields, REQUEST_CLASSES, type RoutingOverrides } from './fields.ts'
 import { renamed } from './forms.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
@@ -37,6 +37,7 @@ const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priori
 /** Fails with `forbidden` and names the override. */
 export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): void {
   if (caller.allowOverrides) return
+  authorizeClass(wishes, caller)
   const wish = PRIVILEGED_OVERRIDES.find((name) => wishes[name] !== undefined)
   if (wish === undefined) return
   throw new Failure(
@@ -45,6 +46,17 @@ export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): vo
     {
       param: `firstlight.${wish}`,
     },
+  )
+}
+
+/** Clients may lower the class of their key, never raise it. */
+function authorizeClass({ class: asked }: RoutingOverrides, { requestClass }: Caller): void {
+  if (asked === undefined || REQUEST_CLASSES.indexOf(asked) >= REQUEST_CLASSES.indexOf(requestClass)) return
+  throw new Failure(
+    'forbidden',
+    `This key may not use the class ${asked}; its own is ${requestClass}. Leave firstlight.class out, or ask the ` +
+      'operator for another class.',
+    { param: 'firstlight.class' },
   )
 }
 

@@ -317,6 +317,19 @@ const circuit = strict({
   ),
 })
 
+const slo = strict({
+  ttft_ms: describe(
+    'Time to the first token. A request is refused if waiting would make it later; never because its prompt is long.',
+    z.optional(milliseconds()),
+  ),
+  ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
+  itl_ms: describe(
+    'Mean time between two tokens of a response. Each engine gets a learned limit of its decode step, below which ' +
+      'running streams meet this.',
+    z.optional(milliseconds()),
+  ),
+})
+
 export const poolShape = {
   model: describe('Base model, under the name that the engines serve.', modelName),
   aliases: describe('Other model names that clients may use.', z.prefault(z.array(modelName), [])),
@@ -361,6 +374,15 @@ export const poolShape = {
   ),
   retry: describe('Budget for retries on another engine, before the first byte.', z.prefault(retry, {})),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
+  slo: describe(
+    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not refused for ' +
+      'their latency.',
+    z.optional(slo),
+  ),
+  max_waiting: describe(
+    'Most requests that may wait for their first token, per engine. Further requests are refused.',
+    withDefault(int(1, 1_000_000), 1_000),
+  ),
   index_entries: describe(
     'Maximum number of entries of the prefix index, over all engines; about 40 bytes each.',
     withDefault(int(1000, 10_000_000), 1_000_000),

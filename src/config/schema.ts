@@ -52,6 +52,16 @@ const key = strict({
       'one only with `allow_overrides`.',
     z.optional(int(-1_000_000, 1_000_000)),
   ),
+  class: describe(
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. Clients ' +
+      'may choose a lower class, and a higher one only with `allow_overrides`.',
+    withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
+  ),
+  ttft_deadline_ms: describe(
+    'Deadline of the first token of the key’s requests. Requests that cannot meet it are refused. Clients may set ' +
+      'their own with `firstlight.ttft_deadline_ms`.',
+    z.optional(milliseconds()),
+  ),
 })
 
 /** Settings of a pool that an edge decides itself, for a model behind another gateway. */

@@ -30,9 +30,6 @@ export interface AcquiredPlacement {
   readonly policy: string
   readonly predictedTtftMs: number | null
   readonly booking: LeaseKeeper
-  readonly promptTokens: number
-  /** Parallel answers (`n`, several prompts); undefined: one. */
-  readonly sequences: number | undefined
   /** Entries of the decision header besides the id: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
 }
@@ -115,7 +112,7 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
     let unknown: readonly string[] = none
     while (unknown.length < MAX_UNKNOWN) {
       const startedAt = ports.now()
-      const base = admissionFor(exchange, route, past, unknown)
+      const base = admissionFor({ exchange, route, past, elapsedMs: startedAt - exchange.receivedAt }, unknown)
       const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
       const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
       past.stages.add('admit', ports.now() - startedAt)
@@ -139,8 +136,6 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
           policy: found.policy,
           predictedTtftMs,
           booking: found.booking,
-          promptTokens: parts.admission.promptTokens,
-          sequences: parts.admission.sequences,
           notes: [...notes, ...found.notes],
         }
       void found.booking.release(endedAs('abandoned'))
@@ -236,23 +231,28 @@ async function abandon(admitted: Admitted): Promise<void> {
   if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
 }
 
-function admissionFor(
-  exchange: Exchange,
-  route: PoolRoute,
-  past: AttemptHistory,
-  unknown: readonly string[],
-): Admission {
+interface AdmissionParts {
+  readonly exchange: Exchange
+  readonly route: PoolRoute
+  readonly past: AttemptHistory
+  /** Time since the request arrived. */
+  readonly elapsedMs: number
+}
+
+function admissionFor({ exchange, route, past, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
   const failed = past.avoid.get(route.cluster.id) ?? []
   const { pinned } = exchange
   // A request bound to one engine avoids all others.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
   const admission = exchange.admission(route)
+  const { ttftDeadlineMs: deadlineMs } = admission
   return {
     ...admission,
     configVersion: exchange.configVersion,
     attempt: past.attempt,
     ...(past.moved ? { moved: true } : {}),
     ...(past.attempt > 0 && past.failedLegs !== null ? { failedLegs: past.failedLegs } : {}),
+    ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],
     unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
     encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
@@ -284,6 +284,18 @@ function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
   return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
 }
 
+function overloadedOf({ limit, detail }: Refusal, retryAfterMs: number): Failure {
+  if (limit === 'deadline')
+    return new Failure('deadline_unmet', 'No engine can send the first token before the deadline of this request.', {
+      retryAfterMs,
+      cause: detail,
+    })
+  return new Failure('overloaded', 'This model has more requests than it can serve in time. Try again later.', {
+    retryAfterMs,
+    cause: detail,
+  })
+}
+
 export const BUDGET_EXHAUSTED =
   "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
 
@@ -292,6 +304,7 @@ export function failureOf(refusal: Refusal): Failure {
   const retryAfterMs = Math.max(1, refusal.retryAfterMs)
   switch (refusal.reason) {
     case 'overloaded':
+      return overloadedOf(refusal, retryAfterMs)
     case 'engines_full':
       return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
         retryAfterMs,
@@ -303,14 +316,10 @@ export function failureOf(refusal: Refusal): Failure {
         cause: refusal.detail,
       })
     case 'role_empty':
-      return new Failure(
-        'role_empty',
-        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
-        {
-          retryAfterMs,
-          cause: refusal.detail,
-        },
-      )
+      return new Failure('role_empty', 'No engine is available for one of the roles this request needs.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
     case 'unconfigured':
     case 'no_engine':
     case 'engines_unavailable':

@@ -301,13 +301,6 @@ export const METRICS: readonly Metric[] = [
     'Load',
   ),
   gauge(
-    'prefill_todo_workload',
-    'Attention work of bookings without a first token, in query-key pairs: sum of (cached + 1 + prompt) x new / 2 ' +
-      '(vllm production-stack#670).',
-    (e) => e.queuedPrefillWork,
-    'Load',
-  ),
-  gauge(
     'prefill_tokens_per_second',
     'Learned prefill rate of a short prompt.',
     (e) => (e.learned !== undefined && e.learned.costModel.perTokenS > 0 ? 1 / e.learned.costModel.perTokenS : null),
@@ -348,6 +341,12 @@ export const METRICS: readonly Metric[] = [
     'Decayed mean of |actual - predicted| / actual TTFT.',
     (e) => e.learned?.ttftError,
     'Prediction',
+  ),
+  gauge(
+    'step_limit_seconds',
+    'Learned limit of the decode step under overload. Absent: the pool has no `slo.itl_ms`.',
+    (e) => (e.learned?.stepLimitMs === undefined ? null : e.learned.stepLimitMs / 1000),
+    'Load',
   ),
   gauge(
     'predicted_cached_tokens',

@@ -258,6 +258,59 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
   })
 
+  describe(`${name}: overload`, () => {
+    const one = { engines: [engine('a')] }
+
+    it('bounds the requests that wait for their first token', async () => {
+      await restart({ ...one, maxWaiting: 2 })
+      const first = await admit()
+      await admit()
+      const { reason, limit, retryAfterMs } = await refusal()
+      expect([reason, limit]).toEqual(['overloaded', 'waiting'])
+      expect(retryAfterMs).toBeGreaterThanOrEqual(250)
+      expect(await bookings()).toBe(2)
+      await first.lease.firstToken({ ttft: 10 })
+      await admit()
+    })
+
+    it('refuses what would slow down running streams, and admits it when they have ended', async () => {
+      // A decode step of the model takes at least 10 ms, so a second stream exceeds the objective.
+      await restart({ ...one, slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 } })
+      const first = await admit()
+      expect((await refusal()).limit).toBe('itl')
+      expect(await bookings()).toBe(1)
+      await first.lease.release(outcome())
+      await (await admit()).lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('moves a request to an engine with room', async () => {
+      await restart({
+        slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 },
+        policy: { name: 'session', options: {} },
+      })
+      const first = await admit({ session: 's' })
+      const second = await admit({ session: 's' })
+      expect(new Set([first.engine, second.engine])).toEqual(new Set(['a', 'b']))
+      expect((await refusal({ session: 's' })).limit).toBe('itl')
+      for (const { lease } of [first, second]) await lease.release(outcome())
+      expect(await requests()).toEqual({ a: 0, b: 0 })
+    })
+
+    it('refuses a deadline that has passed, and keeps one that is far', async () => {
+      expect((await refusal({ ttftDeadlineMs: 0 })).limit).toBe('deadline')
+      expect(await bookings()).toBe(0)
+      await admit({ ttftDeadlineMs: 600_000 })
+    })
+
+    it('counts refusals by limit', async () => {
+      await refusal({ ttftDeadlineMs: 0 })
+      expect((await opened.cluster.digest()).decisions).toContainEqual(
+        expect.objectContaining({ refused: 'overloaded_deadline', count: 1 }),
+      )
+    })
+  })
+
   describe(`${name}: eligible engines`, () => {
     it('refuses at once with a retry time if every engine is down', async () => {
       await opened.cluster.observe([

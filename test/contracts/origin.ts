@@ -76,11 +76,8 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
     hideUsage: false,
     heartbeatMs: 0,
     idleMs: 5_000,
-    firstEvents: 0,
-    onEvents: (count) => {
-      events.push(`events ${count}`)
-      return Infinity
-    },
+    eventStep: 0,
+    onEvents: (count) => void events.push(`events ${count}`),
     onFirstByte: () => void events.push('first byte'),
     cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
     settled: (end) => {

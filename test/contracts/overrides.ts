@@ -96,18 +96,6 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       expect(costs[1]! - costs[0]!).toBeCloseTo(2 * BLOCKS)
     })
 
-    it.each([0, 1])('names of Dynamo’s router_config_override mean the same (way %i)', async (way) => {
-      await start({ policy: 'active_blocks' })
-      const costOf = async (wishes: object) =>
-        Math.max(...(await decided(wishes, way)).decision.candidates.map(({ cost }) => cost))
-      const without = await costOf({ overlap_score_weight: 0, router_temperature: 0 })
-      expect((await costOf({ overlap_score_weight: 2 })) - without).toBeCloseTo(2 * BLOCKS)
-      for (const name of ['overlap_score_weight', 'router_temperature'])
-        expect((await ask('plain', ...ways({ [name]: 1 })[way]!)).status).toBe(403)
-      const twice = await ask('free', ...ways({ overlap_score_weight: 1, overlap_weight: 1 })[way]!)
-      expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('Send one of them.')])
-    })
-
     it.each([0, 1])('a temperature lets dearer engines win, and none lets them (way %i)', async (way) => {
       await start({ policy: 'active_blocks' })
       const { headers } = await decided({})
@@ -137,6 +125,36 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
         engines.push(response.headers.get('x-firstlight-engine'))
       }
       expect(new Set(engines).size).toBe(1)
+    })
+
+    it.each([0, 1])('a deadline that cannot be met is refused, without a retry (way %i)', async (way) => {
+      await start({})
+      const response = await ask('plain', ...ways({ ttft_deadline_ms: 0 })[way]!)
+      expect(response.status).toBe(429)
+      expect(response.headers.get('x-should-retry')).toBe('false')
+      expect(await response.json()).toMatchObject({ error: { type: 'rate_limit_error', code: 'deadline_unmet' } })
+      const met = await ask('plain', ...ways({ ttft_deadline_ms: 60_000 })[way]!)
+      expect(met.status).toBe(200)
+      await met.text()
+    })
+
+    it.each([-1, 1e308, '5s', null])('a deadline of %j is refused by name', async (value) => {
+      await start({})
+      const response = await ask('plain', { firstlight: { ttft_deadline_ms: value } })
+      expect(response.status).toBe(400)
+      expect(((await response.json()) as { error: { param: string } }).error.param).toBe('firstlight.ttft_deadline_ms')
+    })
+
+    it('a key may lower its class, and may not raise it', async () => {
+      await start({})
+      const lowered = await ask('plain', { firstlight: { class: 'sheddable' } })
+      expect(lowered.status).toBe(200)
+      await lowered.text()
+      const raised = await ask('plain', { firstlight: { class: 'critical' } })
+      expect([raised.status, ((await raised.json()) as { error: { param: string } }).error.param]).toEqual([
+        403,
+        'firstlight.class',
+      ])
     })
 
     it('are removed from the request to the engine', async () => {

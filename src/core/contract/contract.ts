@@ -71,6 +71,8 @@ export interface EngineLearned {
   readonly cacheBlocks: number | null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   readonly ttftError: number | null
+  /** Limit of the decode step under overload, ms. Absent: none. */
+  readonly stepLimitMs?: number
   /** Decayed means per request, tokens. */
   readonly predictedCachedTokens: number
   readonly actualCachedTokens: number
@@ -138,6 +140,15 @@ export interface CircuitConfig {
   readonly panicShare?: number
 }
 
+/** Latency objectives of a pool, ms. null: no limit. */
+export interface SloConfig {
+  readonly ttftMs: number | null
+  /** Added to `ttftMs` for each 1,000 prompt tokens. */
+  readonly ttftMsPer1kTokens: number | null
+  /** Mean time between two tokens of a response. */
+  readonly itlMs: number | null
+}
+
 /** Configuration of a pool for its ClusterState. */
 export interface PoolConfig {
   readonly cluster: string
@@ -156,6 +167,10 @@ export interface PoolConfig {
   readonly statsIntervalMs: number
   /** Maximum entries of the prefix index over all engines. */
   readonly indexEntries: number
+  /** Requests beyond these objectives are refused. Absent, null: none. */
+  readonly slo?: SloConfig | null
+  /** Most requests without a first token per engine. Absent from older edges: no limit. */
+  readonly maxWaiting?: number
   readonly engines: readonly EngineSpec[]
 }
 
@@ -172,6 +187,9 @@ export interface Overrides {
   readonly overlapWeight?: number
   readonly temperature?: number
 }
+
+/** `sheddable` requests are refused first, `critical` ones last. */
+export type RequestClass = 'critical' | 'standard' | 'sheddable'
 
 export type TokenSource = 'exact' | 'engine' | 'ids' | 'bytes'
 
@@ -196,6 +214,10 @@ export interface Admission {
   /** Whether the first token is visible when it is produced. Absent: unknown. */
   readonly streams?: boolean
   readonly tenant: string
+  /** Class under overload. Absent: `standard`. */
+  readonly requestClass?: RequestClass
+  /** Time that the client leaves for the first token, ms. Absent: no limit of its own. */
+  readonly ttftDeadlineMs?: number
   readonly overrides: Overrides | null
   /** Lookup results; null: no lookup, or it failed; []: nothing found. */
   readonly hints: readonly CacheHint[] | null
@@ -278,6 +300,8 @@ export interface Decision {
   readonly excluded: readonly ExcludedEngine[]
   /** Circuits were ignored, since too few engines were available. Absent: they were respected. */
   readonly panic?: boolean
+  /** Engine of the policy's choice, which had no room for the request. Absent: the choice was kept. */
+  readonly movedFrom?: string
   readonly predictedTtftMs: number | null
   readonly predictedCachedTokens: number | null
   /** Choice of the shadow policy; null: none. */
@@ -298,10 +322,10 @@ export interface Decision {
 
 export interface Refusal {
   readonly reason: RefusalReason
+  /** Limit that an overloaded request exceeds. Absent for other reasons. */
+  readonly limit?: 'ttft' | 'itl' | 'deadline' | 'waiting'
   /** Detail for operators, without addresses. */
   readonly detail: string
-  /** The role without an engine, with its engines' labels: `role "prefill" (app=prefill)`. */
-  readonly emptyRole?: string
   /** A request with `isLastResort` would be tried. Absent: it would not. */
   readonly mayPanic?: boolean
   readonly retryAfterMs: number
@@ -413,8 +437,6 @@ export interface EngineDigest {
   readonly queuedPrefillS: number
   /** Uncached tokens of it. Absent from older objects. */
   readonly queuedPrefillTokens?: number
-  /** Attention work of it, query-key pairs (production-stack#670). Absent from older objects. */
-  readonly queuedPrefillWork?: number
   readonly cachedBlocks: number
   readonly cacheBlocks: number | null
   /** Decayed mean of TTFT, milliseconds; null: none yet. */

@@ -66,7 +66,7 @@ export class BookingLifecycle {
     if (outputBlocks <= booking.outputBlocks) return
     booking.outputBlocks = outputBlocks
     movedOn(booking, now)
-    this.#ledger.progress(booking, outputBlocks)
+    this.#ledger.progress(booking, outputBlocks, now)
   }
 
   /** Restores the progress of a booking that was made again. */

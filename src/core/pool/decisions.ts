@@ -33,8 +33,11 @@ export class DecisionCounts {
 
   add(chosen: DecisionResult, attempt: number): void {
     const retry = attempt > 0
-    if ('refusal' in chosen)
-      return this.#count({ policy: '', fallback: '', retry, placement: '', refused: chosen.refusal.reason })
+    if ('refusal' in chosen) {
+      const { reason, limit } = chosen.refusal
+      const refused = limit === undefined ? reason : `${reason}_${limit}`
+      return this.#count({ policy: '', fallback: '', retry, placement: '', refused })
+    }
     const { policy, fallback, placement, shadow, panic = false } = chosen.decision
     const shadowed = shadow === null ? '' : shadow.agrees === true ? 'agrees' : 'differs'
     this.#count(

@@ -4,6 +4,7 @@ import type { PrefillCostModel } from '../latency/cost-model.ts'
 import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
+import { StepLimit } from '../overload/step-limit.ts'
 import { PrefillQueue } from './prefill-queue.ts'
 
 /** LoRA adapters that an engine probably has loaded: from its own report and from the requests sent since. */
@@ -94,6 +95,8 @@ export class EngineEstimators {
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
   readonly handOver = new KvTransferModel()
+  /** Limit of its decode step under overload. */
+  readonly stepLimit = new StepLimit()
   /** Cursor of its KV events, if a bridge sends them. */
   readonly feed = new KvEventCursor()
   /** Block size of the engine in tokens; it reuses whole blocks only. 1: unknown. */

@@ -64,14 +64,13 @@ export function engineDigestOf(
 ): Partial<EngineDigest> {
   const report = book.feedback.report
   const feed = book.feed.stateAt(now)
+  const stepLimitMs = book.stepLimit.limitMs(now)
   book.queue.settle(now)
   return {
     activeBlocks,
-    // The index counts blocks of running requests too, and the scale of fractional blocks is an estimate.
-    cachedBlocks: Math.min(cachedBlocks, book.capacity.declared ?? Infinity),
+    cachedBlocks,
     queuedPrefillS: book.queue.seconds(now),
     queuedPrefillTokens: book.queue.newTokens,
-    queuedPrefillWork: book.queue.work,
     ...(feed === null
       ? {}
       : { kvFeed: { state: feed, changes: book.feed.changes, resyncs: book.feed.resyncs, lagMs: book.feed.lagMs } }),
@@ -82,6 +81,7 @@ export function engineDigestOf(
       confidence: book.learner.confidence,
       cacheBlocks: book.capacity.learned === null ? null : Math.round(book.capacity.scale * book.capacity.learned),
       ttftError: book.ttftError,
+      ...(stepLimitMs === Infinity ? {} : { stepLimitMs }),
       predictedCachedTokens: report.predictedTokens,
       actualCachedTokens: report.actualTokens,
       cachedTokensError: report.errorTokens,
@@ -135,6 +135,9 @@ export function endUnstreamed(
     leg.busyPeriod = estimators.queue.firstToken(queued, now - decodeS * 1000)
   }
 }
+
+/** Fewest decode steps of a response that measure the time between tokens. */
+const LEAST_STEPS = 8
 
 /** Updates the estimators of its engines from a completed request. */
 export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
@@ -243,8 +246,10 @@ function learnDecode(
   if (leg.queued !== null && leg.part !== 'whole') return
   if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
   const seconds = (now - request.firstTokenAt) / 1000
+  const tokens = outcome.usage.completionTokens / (request.sequences ?? 1) - 1
+  if (tokens >= LEAST_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
   for (const learner of [leg.estimators.decode, leg.estimators.kind.decode]) {
     const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, 0)
-    learner.learn(seconds, outcome.usage.completionTokens / (request.sequences ?? 1) - 1, { expectedTokenS, now })
+    learner.learn(seconds, tokens, { expectedTokenS, now })
   }
 }

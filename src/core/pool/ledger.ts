@@ -2,7 +2,7 @@ import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
 import type { LoadStats } from './load-stats.ts'
-import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
+import { ActiveBlocks } from '../prefix-index/active-blocks.ts'
 import { endsAtFirstToken } from '../contract/legs.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
 import type {
@@ -45,6 +45,8 @@ export class PoolLedger {
   /** Shared estimators by hardware profile. */
   readonly #kinds = new Map<string, HardwareClass>()
   #blockTokens = 0
+  /** Objective of the time between tokens; null: none. */
+  #itlMs: number | null = null
   /** Data of the signal readers; replaced when the block size changes. */
   #sources: Sources
   #firstAddedAt: number | null = null
@@ -62,6 +64,7 @@ export class PoolLedger {
 
   configure(pool: PoolConfig): void {
     this.#index.limit(Math.max(1, pool.indexEntries))
+    this.#itlMs = pool.slo?.itlMs ?? null
     for (const entry of this.#engines) if (entry !== undefined) this.#reconfigure(entry, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
     this.#sources = this.#sourcesOf(pool.blockTokens)
@@ -77,6 +80,7 @@ export class PoolLedger {
       warmSince,
     })
     book.capacity.declare(engine.spec.cacheBlocks)
+    book.stepLimit.configure(this.#itlMs)
     this.#engines[engine.slot] = { engine, book }
     this.#limit(book)
   }
@@ -86,6 +90,11 @@ export class PoolLedger {
     this.#index.removeEngine(book.number)
     this.#engines[engine.slot] = undefined
     book.kind.forgotten(book)
+  }
+
+  /** Records that the step limit of an engine refused or moved a request. */
+  stepLimited(engine: EngineRef, now: number): void {
+    this.#book(engine).stepLimit.refused(now)
   }
 
   revived(engine: EngineRef): void {
@@ -156,7 +165,6 @@ export class PoolLedger {
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
         endPresumed(leg)
-        this.#received(leg, booking.admission)
         if (leg.part === 'decode' && stages.first_byte !== undefined)
           leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.estimators.unseenFrom(now, request.sequences)
@@ -165,13 +173,16 @@ export class PoolLedger {
     }
   }
 
-  progress(booking: BookingRef, outputBlocks: number): void {
+  progress(booking: BookingRef, outputBlocks: number, now: number): void {
     const request = this.#requests.get(booking.key)
     if (request === undefined) return
     const { expectedOutputTokens } = booking.admission
     for (const leg of request.legs) {
       if (leg.live === null || endsAtFirstToken(leg.part)) continue
       this.#active.output(leg.live, outputBlocks)
+      // Before the response ends, because a burst may be over by then.
+      if (request.firstTokenAt !== null)
+        leg.estimators.stepLimit.learn((now - request.firstTokenAt) / (outputBlocks * this.#blockTokens), now)
       if (expectedOutputTokens !== null)
         this.#active.decay(leg.live, (outputBlocks * this.#blockTokens) / Math.max(1, expectedOutputTokens))
     }
@@ -190,7 +201,6 @@ export class PoolLedger {
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
       endPresumed(leg)
-      if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
     for (const { estimators } of request.legs)
@@ -250,6 +260,7 @@ export class PoolLedger {
   #reconfigure({ engine: { spec }, book }: LedgerEngine, blockTokens: number): void {
     // Blocks of another size have other hashes, so nothing in the index matches again.
     if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
+    book.stepLimit.configure(this.#itlMs)
     book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
     this.#limit(book)
   }
@@ -286,8 +297,7 @@ export class PoolLedger {
       sequences: admission.sequences,
     }
     const queued = prefills ? book.queue.add(prefill, now) : null
-    const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
-    const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
+    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && reading.shares(engine))
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
@@ -305,16 +315,10 @@ export class PoolLedger {
     }
   }
 
-  /** Shares the transferred blocks of a decode leg. vLLM caches them on arrival, for NIXL and LMCache alike. */
-  #received({ part, live }: LegEntry, { blocks, promptTokens }: Admission): void {
-    if (part === 'decode' && live !== null)
-      this.#active.received(live, shapeOf(blocks, promptTokens, this.#blockTokens))
-  }
-
   #endLeg(leg: LegEntry, admission: Admission, keepBlocks = Infinity): void {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
-    // A request that computes all of its prompt shares no block, but the engine caches them.
+    // Decode engines cache transferred blocks, although live requests do not share them.
     if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }

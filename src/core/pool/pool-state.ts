@@ -6,7 +6,7 @@ import { LoadStats } from './load-stats.ts'
 import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf, BoundedSet } from './bookings.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
-import type { LegDone } from './leg.ts'
+import type { Forecast, LegDone } from './leg.ts'
 import { type DecisionResult, decide } from './decide.ts'
 import {
   type Admission,
@@ -32,6 +32,7 @@ import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
+import { OverloadControl } from '../overload/overload-control.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
@@ -94,6 +95,7 @@ export class ClusterState {
   readonly #lifecycle: BookingLifecycle
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
+  readonly #overload: OverloadControl
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
   #prefixes = { at: NaN, text: '' }
   #rotation = 0
@@ -102,6 +104,7 @@ export class ClusterState {
   constructor({ random, epoch }: ClusterStateParts) {
     this.#random = random
     this.#epoch = epoch
+    this.#overload = new OverloadControl(random)
     const accounts = { load: this.#load, ledger: this.#ledger }
     this.#fleet = new Fleet(accounts, this.#events)
     this.#lifecycle = new BookingLifecycle({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
@@ -145,7 +148,7 @@ export class ClusterState {
     const { leaseMs } = this.#configured!.pool
     if (!isRetry(admission)) this.#budget.request(now)
     const reading = this.#read(admission, now)
-    const chosen = this.#chooseWithinBudget(admission, reading, now)
+    const chosen = this.#withinLimits(this.#chooseWithinBudget(admission, reading, now), { admission, reading, now })
     this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) {
       if (admission.attempt > 0) this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
@@ -201,6 +204,7 @@ export class ClusterState {
     if (booking === undefined) return false
     this.#ended.add(key)
     this.#lifecycle.end(booking, outcome, now)
+    if (outcome.result === 'complete') this.#overload.answered(now - booking.bookedAt)
     return true
   }
 
@@ -338,6 +342,39 @@ export class ClusterState {
     return granted === null ? { refusal: retryBudgetSpent } : this.#choose(granted, reading, now)
   }
 
+  /** Refuses or moves a request that its engine has no room for. */
+  #withinLimits(chosen: DecisionResult, { admission, reading, now }: OverloadCheck): DecisionResult {
+    if ('refusal' in chosen) return chosen
+    const { slo = null, maxWaiting = Infinity } = this.#configured!.pool
+    const { engines } = this.#fleet
+    const pressure = (id: string) => {
+      const engine = engines.get(id)
+      return engine === undefined || engine.spec.isGateway === true ? null : reading.pressure(engine)
+    }
+    const { decision } = chosen
+    const own = servingEngine(decision.placement)
+    const verdict = this.#overload.judge({
+      admission,
+      decision,
+      alternatives: chosen.ranked[0]?.engines().filter((id) => id !== own) ?? [],
+      slo,
+      maxWaiting,
+      engines: engines.all().length,
+      pressure,
+      limited: (id) => this.#ledger.stepLimited(engines.get(id)!, now),
+      now,
+    })
+    if (verdict.kind === 'refuse') {
+      this.#spare.give(chosen.ranked)
+      return verdict
+    }
+    const found = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
+    if (found !== null) this.#overload.charge(admission, found, now)
+    return verdict.kind === 'admit'
+      ? chosen
+      : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
+  }
+
   #choose(admission: Admission, reading: SignalReader, now: number): DecisionResult {
     const { pool, chains } = this.#configured!
     return decide(admission, {
@@ -394,6 +431,25 @@ export class ClusterState {
     const booking = this.#bookings.get(key)
     if (booking !== undefined) this.#bookings.touch(booking, now, this.#leaseMs)
     return booking
+  }
+}
+
+interface OverloadCheck {
+  readonly admission: Admission
+  readonly reading: SignalReader
+  readonly now: number
+}
+
+/** The decision with another engine than the policy's choice. */
+function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: Forecast): Decision {
+  const movedFrom = servingEngine(decision.placement)
+  const runnersUp = [movedFrom, ...decision.placement.runnersUp.filter((id) => id !== engine)]
+  return {
+    ...decision,
+    placement: { kind: 'whole', engine, runnersUp },
+    movedFrom,
+    predictedTtftMs: ttftMs,
+    predictedCachedTokens: cachedTokens,
   }
 }
 

@@ -3,6 +3,7 @@ import { prefillSeconds } from '../latency/cost-model.ts'
 import { TIER_TOKEN_US } from '../latency/profiles.ts'
 import type { Signal } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from '../prefix-index/active-blocks.ts'
+import type { Pressure } from '../overload/overload-control.ts'
 import type { EngineRef, Forecast } from './leg.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
@@ -86,30 +87,44 @@ export class SignalReader {
 
   forecast(engine: EngineRef): Forecast {
     const book = this.#sources.book(engine)
-    const cached = this.cached(engine)
-    const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
-    const loadS =
-      (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
-    const prefillS = prefillSeconds(book.costModel(this.#now), size)
-    const seconds = engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillS + loadS
+    // Decode engines included: their cached tokens decide whether a split is worthwhile.
+    const cached = this.#cached(engine, this.#indexTokens(book))
     return {
-      ttftMs: seconds * 1000,
-      stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
+      ttftMs: 1000 * (this.#waitS(engine) + this.#prefillS(book, cached)),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
     }
   }
 
-  get promptTokens(): number {
-    return this.#admission.promptTokens
+  /** Load of the engine with this request added. */
+  pressure(engine: EngineRef): Pressure {
+    const book = this.#sources.book(engine)
+    const { active, blockTokens } = this.#sources
+    const newBlocks = active.newBlocks(book.number, this.#shape, this.shares(engine))
+    const blocks = active.active(book.number) + this.#unseenBlocks(book) + newBlocks
+    const requests = book.requests + (this.#admission.sequences ?? 1)
+    book.queue.settle(this.#now)
+    return {
+      waitMs: 1000 * this.#waitS(engine),
+      prefillMs: 1000 * this.#prefillS(book, this.cached(engine)),
+      stepMs: 1000 * tokenSeconds(book.decodeCostModel(blockTokens, this.#now), requests, blocks),
+      stepLimitMs: book.stepLimit.limitMs(this.#now),
+      requests: book.requests,
+      waiting: book.queue.length,
+      confidence: book.learner.confidence,
+    }
   }
 
-  /** Returns the time to receive the prompt's KV, as a share of the time to compute it, 0..1. */
-  transferShare(engine: EngineRef): number {
-    const book = this.#sources.book(engine)
-    const size = { promptTokens: this.promptTokens, cachedTokens: 0 }
-    const computeMs = 1000 * prefillSeconds(book.costModel(this.#now), size)
-    return computeMs > 0 ? Math.min(1, book.handOver.expectedMs(this.promptTokens) / computeMs) : 1
+  /** Seconds before a prefill could start, with the round trip. */
+  #waitS(engine: EngineRef): number {
+    return engine.spec.rttMs / 1000 + this.#sources.book(engine).queue.seconds(this.#now)
+  }
+
+  #prefillS(book: EngineEstimators, cached: CachedTokens): number {
+    const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
+    const loadUs =
+      cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote
+    return prefillSeconds(book.costModel(this.#now), size) + loadUs / 1e6
   }
 
   /** Returns the cached tokens that routing assumes. */
@@ -124,9 +139,14 @@ export class SignalReader {
     return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
   }
 
-  /** Whether the request shares blocks with others on the engine. */
+  /**
+   * Whether the request shares blocks with others on the engine. Decode engines receive blocks by transfer, one copy
+   * per request.
+   */
   shares(engine: EngineRef): boolean {
-    return !this.#admission.computesAll && this.#sources.book(engine).caches(engine.spec)
+    return (
+      !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
+    )
   }
 
   /** Returns the blocks in the index, trusted or not. */

@@ -9,6 +9,7 @@ import {
   type Placement,
   type PolicyConfig,
   type PoolConfig,
+  type SloConfig,
 } from '../../core/contract/contract.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
 import type { ReplayEngine } from './engines.ts'
@@ -21,6 +22,10 @@ export interface GatewayOptions {
   readonly policy: PolicyConfig
   /** If the fleet has no LMCache: look up the engines' exact caches instead. */
   readonly lookup?: boolean
+  /** Objectives of admission control; absent: none. */
+  readonly slo?: SloConfig
+  /** Key of a request; absent: all have one. */
+  readonly tenantOf?: (job: Job) => string
   /** Milliseconds between a choice and its booking, in which other choices may happen. 0: atomic, as shipped. */
   readonly bookAfterMs?: number
   /** Called for every choice that is made and booked. */
@@ -59,7 +64,7 @@ export class GatewayRouter implements ReplayRouter {
       readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
     )
     engines.forEach(({ id }, at) => this.#places.set(id, at))
-    this.state.configure(1, poolOf(options.policy, context, engines), 0)
+    this.state.configure(1, { ...poolOf(options.policy, context, engines), slo: options.slo ?? null }, 0)
   }
 
   route(job: Job, now: number): Route | null {
@@ -180,6 +185,7 @@ export class GatewayRouter implements ReplayRouter {
       tokenSource: 'exact',
       blocks: job.blocks,
       session: job.request.session,
+      tenant: this.#options.tenantOf?.(job) ?? '',
       hints: this.#hints(job, now),
     })
   }

@@ -1,0 +1,121 @@
+/**
+ * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
+ * the static rules with true engine state, at 0.7 to 4 times the sustained load.
+ * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. Without traces
+ * it runs a generated workload.
+ */
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { profileNamed } from '../src/simulator/profiles.ts'
+import { fleetOf, type FleetPlan, speedsOn } from '../src/simulator/replay/plan.ts'
+import { shippedKinds, baselineKinds } from '../src/simulator/replay/routers.ts'
+import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
+import { isolation } from './overload/isolation.ts'
+import { oracleKinds } from './overload/oracle.ts'
+import { type OverloadFigures, overloadKind, runOnce, SLO } from './overload/run.ts'
+import { refusalUs } from './overload/refusal-cost.ts'
+import { workloadNamed } from './policies/workloads.ts'
+import type { Bench, BenchRow } from './result.ts'
+
+const LOADS = [0.7, 0.95, 1, 1.5, 2, 4]
+/** Requests of the two traces that the goals are stated for. */
+const REQUESTS = [3000, 2000]
+
+interface Workload {
+  readonly name: string
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+}
+
+const bench: Bench = async ({ flags, args, note }) => {
+  const seeds = Number(flags['seeds'] ?? 3)
+  const others =
+    flags['policies'] === 'all'
+      ? [...shippedKinds, ...baselineKinds]
+      : [shippedKinds.find(({ name }) => name === 'predicted')!]
+  const rows: BenchRow[] = []
+  const workloads = workloadsOf(args)
+  for (const { name, trace, fleet } of workloads) {
+    const speedAt = speedsOn(fleet)
+    for (const load of LOADS) {
+      const kinds = [overloadKind('slo', SLO), ...others, ...(load === 4 ? oracleKinds : [])]
+      for (const kind of kinds) {
+        note(`${name}, load ${load}, ${kind.name} …`)
+        const figures = Array.from({ length: seeds }, (_, at) =>
+          runOnce({ trace: spread(trace, at + 1), fleet, kind, load, seed: at + 1, speedAt }),
+        )
+        rows.push(rowOf(name, load, kind.name, figures))
+      }
+    }
+  }
+  const first = workloads[0]!
+  note('isolation between two keys …')
+  const isolated = isolation(first.trace, first.fleet)
+  return {
+    rows: [...rows, ...isolated.rows],
+    headline: { ...headlineOf(rows, workloads), ...isolated.headline, refusal_us: refusalUs(() => performance.now()) },
+  }
+}
+
+export default bench
+
+function workloadsOf(files: readonly string[]): Workload[] {
+  const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
+  if (files.length === 0) return [{ name: 'prefixes', fleet, trace: workloadNamed('prefixes').trace }]
+  return files.map((file, at) => ({
+    name: basename(file),
+    fleet,
+    trace: readTrace(basename(file), readFileSync(file, 'utf8'), { limit: REQUESTS[at] ?? 2000 }),
+  }))
+}
+
+function rowOf(trace: string, load: number, policy: string, figures: readonly OverloadFigures[]): BenchRow {
+  const mean = (pick: (one: OverloadFigures) => number) =>
+    figures.reduce((sum, one) => sum + pick(one), 0) / figures.length
+  return {
+    trace,
+    load,
+    policy,
+    goodput: round(mean((one) => one.goodput)),
+    refused: round(mean((one) => one.refused)),
+    ttft_mean_ms: Math.round(mean((one) => one.ttftMeanMs)),
+    ttft_p99_ms: Math.round(mean((one) => one.ttftP99Ms)),
+    itl_ms: round(mean((one) => one.itlMeanMs)),
+    hit: round(mean((one) => one.hit)),
+    longest_decile_share: round(mean((one) => one.longestDecileShare)),
+    useless_refusals: round(mean((one) => one.uselessRefusals)),
+  }
+}
+
+const round = (value: number): number => Number(value.toFixed(3))
+
+function headlineOf(rows: readonly BenchRow[], workloads: readonly Workload[]): Record<string, number> {
+  const find = (trace: string, load: number, policy: string): BenchRow =>
+    rows.find((row) => row['trace'] === trace && row['load'] === load && row['policy'] === policy)!
+  const names = workloads.map(({ name }) => name)
+  const labels = ['mooncake', 'agentic']
+  const perTrace = names.map((name, at) => [
+    `goodput_at_1_5_${labels[at] ?? name}`,
+    Number(find(name, 1.5, 'slo')['goodput']),
+  ])
+  const oracle = names.map((name) => {
+    const best = Math.max(...oracleKinds.map((kind) => Number(find(name, 4, kind.name)['goodput'])))
+    return Number(find(name, 4, 'slo')['goodput']) / best
+  })
+  const low = names.flatMap((name) =>
+    ['ttft_mean_ms', 'ttft_p99_ms'].map(
+      (key) => Number(find(name, 0.7, 'slo')[key]) / Number(find(name, 0.7, 'predicted')[key]),
+    ),
+  )
+  const shares = names.flatMap((name) =>
+    LOADS.filter((load) => load <= 1.5).map((load) => Number(find(name, load, 'slo')['longest_decile_share'])),
+  )
+  return {
+    ...Object.fromEntries(perTrace),
+    goodput_vs_oracle_at_4: round(Math.min(...oracle)),
+    low_load_ttft_ratio_max: round(Math.max(...low)),
+    useless_refusals_at_0_95: Math.max(...names.map((name) => Number(find(name, 0.95, 'slo')['useless_refusals']))),
+    longest_decile_share_min: round(Math.min(...shares)),
+  }
+}

@@ -1,0 +1,77 @@
+/** One replay with admission control and its figures. */
+import type { SloConfig } from '../../src/core/contract/contract.ts'
+import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
+import { type FleetPlan, replay, type speedsOn } from '../../src/simulator/replay/plan.ts'
+import type { ReplayRouter, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
+import { type Figures, figuresOf } from '../../src/simulator/replay/statistics.ts'
+import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+
+/** Objectives of the bench: TTFT of 5 s and 100 ms between tokens, as in docs/measurements/overload.md. */
+export const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }
+
+/** `predicted` with admission control. */
+export function overloadKind(name: string, slo: SloConfig, more: Partial<GatewayOptions> = {}): RouterKind {
+  const policy = { name: 'predicted', options: {} }
+  return {
+    name,
+    doc: 'predicted with slo',
+    source: '',
+    create: (context) => new GatewayRouter({ name, policy, slo, ...more }, context),
+  }
+}
+
+export interface Cell {
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+  readonly kind: RouterKind
+  readonly load: number
+  readonly seed: number
+  readonly speedAt: ReturnType<typeof speedsOn>
+}
+
+export interface OverloadFigures extends Omit<Figures, 'refused'> {
+  /** Share of refused requests. */
+  readonly refused: number
+  /** Admitted share of the longest tenth of the prompts, relative to that of all. */
+  readonly longestDecileShare: number
+  /** Share of requests that were refused although some engine would have met the TTFT objective, by its true state. */
+  readonly uselessRefusals: number
+  readonly jobs: readonly Job[]
+}
+
+const admitted = (of: readonly Job[]): number => of.filter(({ endedAt }) => endedAt >= 0).length / of.length
+
+export function runOnce({ trace, fleet, kind, load, seed, speedAt }: Cell): OverloadFigures {
+  const pace = { closedLoop: false, concurrency: Infinity, holdAt: null, seed, clockMs: null }
+  let useless = 0
+  const counting: RouterKind = {
+    ...kind,
+    create: (context) => watching(kind.create(context), context, () => (useless += 1)),
+  }
+  const result = replay(trace, fleet, counting, { ...pace, speed: speedAt(load, trace, pace) })
+  const { jobs, refused } = result
+  const longest = jobs.toSorted((a, b) => b.promptTokens - a.promptTokens).slice(0, Math.ceil(jobs.length / 10))
+  return {
+    ...figuresOf(result, { ttftMs: SLO.ttftMs!, itlMs: SLO.itlMs! }),
+    refused: refused / jobs.length,
+    longestDecileShare: admitted(longest) / admitted(jobs),
+    uselessRefusals: useless / jobs.length,
+    jobs,
+  }
+}
+
+function watching(router: ReplayRouter, { engines }: RouterContext, count: () => void): ReplayRouter {
+  return new Proxy(router, {
+    get(target, name) {
+      if (name !== 'route') {
+        const member: unknown = Reflect.get(target, name)
+        return typeof member === 'function' ? member.bind(target) : member
+      }
+      return (job: Job, now: number) => {
+        const route = target.route(job, now)
+        if (route === null && Math.min(...engines.map((engine) => engine.exactTtftMs(job, now))) <= SLO.ttftMs!) count()
+        return route
+      }
+    },
+  })
+}

@@ -1,0 +1,240 @@
+import type { Admission, Decision, Refusal, RequestClass, SloConfig } from '../contract/contract.ts'
+import { KeyShares } from './key-shares.ts'
+
+/** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */
+const IDLE_WAIT_MS = 100
+/** Excess of prefill, as a share of the budget, for which a request may move to another engine. */
+const MOVE_SHARE = 0.2
+/** Cost of a long prefill to each running stream of its engine, as a share of the prefill. */
+const STREAM_COST = 0.2
+/** Limit of the decode step for each class, as a share of the learned limit. */
+const CLASS_CEILINGS: Readonly<Record<RequestClass, number>> = { critical: 1, standard: 1, sheddable: 0.7 }
+/** The same for keys above their share while others are active. */
+const OVER_CEILING = 0.4
+/** The same for long prompts, unless they have got less than their share. */
+const LONG_CEILING = 0.5
+/** Share of the admitted requests that long prompts keep, relative to all, while most requests are admitted. */
+const LONG_SHARE = 0.6
+const MOST_ADMITTED = 0.75
+/** Weight of a second of decode in the work of a key: decodes share an engine, prefills do not. */
+const DECODE_WEIGHT = 0.05
+const DEFAULT_OUTPUT_TOKENS = 256
+/** Time constant of refused work, ms. */
+const REFUSED_MS = 30_000
+const LEAST_RETRY_MS = 250
+const MOST_RETRY_MS = 60_000
+/** Confidence in the cost model below which a predicted wait refuses nothing. */
+const LEAST_CONFIDENCE = 0.5
+
+/** Load of one engine with the request added. */
+export interface Pressure {
+  /** Predicted wait before the prefill, including the network round trip. */
+  readonly waitMs: number
+  readonly prefillMs: number
+  /** Duration of a decode step with this request. */
+  readonly stepMs: number
+  /** Learned limit of the step; Infinity: none. */
+  readonly stepLimitMs: number
+  /** Live requests. */
+  readonly requests: number
+  /** Requests without a first token. */
+  readonly waiting: number
+  /** Confidence in the cost model, 0 to 1. */
+  readonly confidence: number
+}
+
+export interface OverloadInput {
+  readonly admission: Admission
+  readonly decision: Decision
+  /** Other engines for a whole placement, in the policy's order. */
+  readonly alternatives: readonly string[]
+  readonly slo: SloConfig | null
+  /** Most requests without a first token per engine. */
+  readonly maxWaiting: number
+  readonly engines: number
+  readonly pressure: (engine: string) => Pressure | null
+  /** Called for an engine whose step limit refused or moved the request. */
+  readonly limited: (engine: string) => void
+  readonly now: number
+}
+
+type Limit = NonNullable<Refusal['limit']>
+
+interface Move {
+  readonly kind: 'move'
+  readonly engine: string
+  readonly pressure: Pressure
+}
+
+export type Verdict = { readonly kind: 'admit' } | Move | { readonly kind: 'refuse'; readonly refusal: Refusal }
+
+const ADMIT: Verdict = { kind: 'admit' }
+
+/**
+ * Decides whether a placed request is admitted. A request is refused if its first token would be late because of
+ * waiting, if its client's own deadline cannot be met, or if it would lengthen the decode steps of its engine beyond
+ * the learned limit. It checks the engine that the policy chose, and moves a request only where little cached work is
+ * lost: refusing or moving the first turns of sessions leaves later turns without cache.
+ */
+export class OverloadControl {
+  readonly #random: () => number
+  readonly #keys = new KeyShares()
+  #refused = { workS: 0, at: 0 }
+  /** Admitted shares of all requests and of long prompts. */
+  readonly #admitted = new AdmittedShare(0.01)
+  readonly #longAdmitted = new AdmittedShare(0.05)
+  /** Mean duration of responses, ms. */
+  #answerMs = 10_000
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  judge(input: OverloadInput): Verdict {
+    const { admission, decision, slo } = input
+    const { placement } = decision
+    const prefiller = placement.kind === 'whole' ? placement.engine : (placement.prefill ?? placement.decode)
+    const decoder = placement.kind === 'whole' ? placement.engine : placement.decode
+    const prefill = input.pressure(prefiller)
+    const decode = prefiller === decoder ? prefill : input.pressure(decoder)
+    if (prefill === null || decode === null) return ADMIT
+    const verdict = this.#verdict(input, prefill, decode)
+    if (slo !== null && admission.attempt === 0) {
+      const isAdmitted = verdict.kind !== 'refuse'
+      this.#admitted.add(isAdmitted)
+      if (isLong(prefill, slo, admission)) this.#longAdmitted.add(isAdmitted)
+    }
+    return verdict
+  }
+
+  #verdict(input: OverloadInput, prefill: Pressure, decode: Pressure): Verdict {
+    const { placement } = input.decision
+    const limit = this.#limitOf(input, prefill, decode)
+    if (limit === null) return ADMIT
+    if (limit === 'itl') input.limited(placement.kind === 'whole' ? placement.engine : placement.decode)
+    const moved = placement.kind === 'whole' ? this.#elsewhere(input, prefill) : null
+    return moved ?? this.#refuse(input, limit, prefill)
+  }
+
+  /** Charges the work of an admitted request to its key. */
+  charge({ tenant, expectedOutputTokens }: Admission, { prefillMs, stepMs }: Pressure, now: number): void {
+    const output = expectedOutputTokens ?? DEFAULT_OUTPUT_TOKENS
+    this.#keys.charge(tenant, (prefillMs + DECODE_WEIGHT * output * stepMs) / 1000, now)
+  }
+
+  /** Records the duration of a complete response. */
+  answered(durationMs: number): void {
+    this.#answerMs += 0.05 * (durationMs - this.#answerMs)
+  }
+
+  /** The first limit that the request exceeds. null: none. */
+  #limitOf({ admission, slo, maxWaiting, now }: OverloadInput, prefill: Pressure, decode: Pressure): Limit | null {
+    const { ttftDeadlineMs, requestClass = 'standard', tenant } = admission
+    const ttftMs = prefill.waitMs + prefill.prefillMs
+    if (ttftDeadlineMs !== undefined && (ttftDeadlineMs <= 0 || ttftMs > ttftDeadlineMs)) return 'deadline'
+    // A retry was admitted before.
+    if (admission.attempt > 0) return null
+    if (prefill.waiting >= maxWaiting) return 'waiting'
+    if (slo === null) return null
+    const isLongPrompt = isLong(prefill, slo, admission)
+    const ceiling =
+      CLASS_CEILINGS[requestClass] *
+      (this.#keys.isOver(tenant, now) ? OVER_CEILING : 1) *
+      (isLongPrompt && !this.#owesLong ? LONG_CEILING : 1)
+    // An engine without requests always admits one.
+    if (decode.requests > 0 && decode.stepMs > decode.stepLimitMs * ceiling) return 'itl'
+    const isLate = ttftMs > budgetOf(slo, admission) && prefill.waitMs > IDLE_WAIT_MS
+    return isLate && prefill.confidence >= LEAST_CONFIDENCE ? 'ttft' : null
+  }
+
+  /** Long prompts have got less than their share, although most requests are admitted. */
+  get #owesLong(): boolean {
+    const all = this.#admitted.share
+    return all >= MOST_ADMITTED && this.#longAdmitted.share < LONG_SHARE * all
+  }
+
+  /** The engine to which a request moves. null: none. */
+  #elsewhere(input: OverloadInput, chosen: Pressure): Verdict | null {
+    const { admission, slo } = input
+    if (slo !== null && isLong(chosen, slo, admission)) return this.#leastDisturbed(input, chosen)
+    const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? Infinity : budgetOf(slo, admission))
+    // Elsewhere its cached prefix would be computed again, and that of others evicted.
+    const mostPrefillMs = chosen.prefillMs + (budgetMs === Infinity ? 0 : MOVE_SHARE * budgetMs)
+    const ttftMs = ({ waitMs, prefillMs }: Pressure): number => waitMs + prefillMs
+    let best: Move | null = null
+    for (const engine of input.alternatives) {
+      const pressure = input.pressure(engine)
+      if (pressure === null || pressure.prefillMs > mostPrefillMs) continue
+      if (best !== null && ttftMs(pressure) >= ttftMs(best.pressure)) continue
+      if (this.#limitOf(input, pressure, pressure) === null) best = { kind: 'move', engine, pressure }
+    }
+    return best
+  }
+
+  /** For a long prompt: the engine where it costs its own client and the running streams least, if it has room. */
+  #leastDisturbed(input: OverloadInput, chosen: Pressure): Verdict | null {
+    const cost = ({ waitMs, prefillMs, requests }: Pressure): number =>
+      waitMs + prefillMs * (1 + STREAM_COST * requests)
+    let best: Move | null = null
+    for (const engine of input.alternatives) {
+      const pressure = input.pressure(engine)
+      if (pressure !== null && cost(pressure) < cost(best?.pressure ?? chosen))
+        best = { kind: 'move', engine, pressure }
+    }
+    return best !== null && this.#limitOf(input, best.pressure, best.pressure) === null ? best : null
+  }
+
+  #refuse(input: OverloadInput, limit: Limit, chosen: Pressure): Verdict {
+    const { admission, slo, engines, now } = input
+    const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? 0 : budgetOf(slo, admission))
+    const soonestMs =
+      limit === 'ttft' || limit === 'deadline'
+        ? chosen.waitMs + chosen.prefillMs - budgetMs
+        : this.#answerMs / Math.max(1, chosen.requests)
+    const workS = this.#refused.workS * Math.exp(-Math.max(0, now - this.#refused.at) / REFUSED_MS)
+    this.#refused = { workS: workS + chosen.prefillMs / 1000, at: now }
+    // Earlier refusals come back too: their work is spread over the time that the engines need for it.
+    const backlogMs = (1000 * workS) / Math.max(1, engines)
+    const retryMs = Math.min(MOST_RETRY_MS, Math.max(LEAST_RETRY_MS, soonestMs + backlogMs))
+    return {
+      kind: 'refuse',
+      refusal: {
+        reason: 'overloaded',
+        limit,
+        detail: DETAILS[limit],
+        retryAfterMs: Math.round(retryMs * (1 + 0.5 * this.#random())),
+      },
+    }
+  }
+}
+
+const DETAILS: Readonly<Record<Limit, string>> = {
+  ttft: 'waiting would make the first token later than the objective of the pool',
+  deadline: 'the deadline of the request cannot be met',
+  itl: 'the request would slow down running streams beyond the objective of the pool',
+  waiting: 'too many requests wait for their first token',
+}
+
+/** Exponential mean of admitted requests. */
+class AdmittedShare {
+  readonly #gain: number
+  share = 1
+
+  constructor(gain: number) {
+    this.#gain = gain
+  }
+
+  add(isAdmitted: boolean): void {
+    this.share += this.#gain * (Number(isAdmitted) - this.share)
+  }
+}
+
+/** Whether the prefill alone takes longer than the objective, so that the request is late on an idle engine too. */
+const isLong = ({ prefillMs }: Pressure, slo: SloConfig, admission: Admission): boolean =>
+  prefillMs > budgetOf(slo, admission)
+
+/** Time to the first token that the objective allows, ms. */
+function budgetOf({ ttftMs, ttftMsPer1kTokens }: SloConfig, { promptTokens }: Admission): number {
+  if (ttftMs === null) return Infinity
+  return ttftMs + ((ttftMsPer1kTokens ?? 0) * promptTokens) / 1000
+}

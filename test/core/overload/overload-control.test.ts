@@ -1,0 +1,191 @@
+import { describe, expect, it } from 'vitest'
+import type { Admission, Decision, Placement, SloConfig } from '../../../src/core/contract/contract.ts'
+import { readAdmission } from '../../../src/core/contract/decode.ts'
+import {
+  OverloadControl,
+  type OverloadInput,
+  type Pressure,
+  type Verdict,
+} from '../../../src/core/overload/overload-control.ts'
+
+const SLO: SloConfig = { ttftMs: 1_000, ttftMsPer1kTokens: null, itlMs: 100 }
+const IDLE: Pressure = {
+  waitMs: 0,
+  prefillMs: 200,
+  stepMs: 20,
+  stepLimitMs: 100,
+  requests: 1,
+  waiting: 0,
+  confidence: 1,
+}
+
+interface Case {
+  readonly slo?: SloConfig | null
+  readonly admission?: Partial<Admission>
+  readonly placement?: Placement
+  readonly maxWaiting?: number
+  readonly now?: number
+}
+
+/** Judges a request on engine `a` with alternatives. */
+function judge(engines: Record<string, Partial<Pressure>>, given: Case = {}, control = new OverloadControl(() => 0)) {
+  const [first = '', ...alternatives] = Object.keys(engines)
+  const limited: string[] = []
+  const placement = given.placement ?? { kind: 'whole', engine: first, runnersUp: [] }
+  const input: OverloadInput = {
+    admission: readAdmission({ id: 'r', promptTokens: 1_000, ...given.admission }),
+    decision: { placement } as unknown as Decision,
+    alternatives,
+    slo: given.slo === undefined ? SLO : given.slo,
+    maxWaiting: given.maxWaiting ?? 1_000,
+    engines: 1 + alternatives.length,
+    pressure: (id) => (engines[id] === undefined ? null : { ...IDLE, ...engines[id] }),
+    limited: (id) => void limited.push(id),
+    now: given.now ?? 0,
+  }
+  return { verdict: control.judge(input), limited }
+}
+
+const limitOf = (verdict: Verdict) => (verdict.kind === 'refuse' ? verdict.refusal.limit : verdict.kind)
+
+describe('admission of a request', () => {
+  it('is granted on an engine with room', () => {
+    expect(judge({ a: {} }).verdict.kind).toBe('admit')
+  })
+
+  it('is refused if waiting makes it late', () => {
+    expect(limitOf(judge({ a: { waitMs: 900 } }).verdict)).toBe('ttft')
+  })
+
+  it('is granted to a prompt that is late only for its length', () => {
+    expect(judge({ a: { waitMs: 90, prefillMs: 60_000 } }).verdict.kind).toBe('admit')
+  })
+
+  it('adds time for each 1,000 tokens of the prompt', () => {
+    const slo = { ...SLO, ttftMsPer1kTokens: 500 }
+    expect(judge({ a: { waitMs: 900 } }, { slo }).verdict.kind).toBe('admit')
+    expect(limitOf(judge({ a: { waitMs: 1_400 } }, { slo }).verdict)).toBe('ttft')
+  })
+
+  it('is not refused by a wait that nobody has measured', () => {
+    expect(judge({ a: { waitMs: 60_000, confidence: 0 } }).verdict.kind).toBe('admit')
+  })
+
+  it('is refused if its decode step would be too long, but not by an engine without requests', () => {
+    const { verdict, limited } = judge({ a: { stepMs: 120 } })
+    expect([limitOf(verdict), limited]).toEqual(['itl', ['a']])
+    expect(judge({ a: { stepMs: 120, requests: 0 } }).verdict.kind).toBe('admit')
+  })
+
+  it('without objectives is bounded by the number of waiting requests only', () => {
+    const busy = { a: { waitMs: 1e6, stepMs: 1e6, waiting: 9 } }
+    expect(judge(busy, { slo: null, maxWaiting: 10 }).verdict.kind).toBe('admit')
+    expect(limitOf(judge(busy, { slo: null, maxWaiting: 9 }).verdict)).toBe('waiting')
+  })
+
+  it.each([
+    ['critical', 95, 'admit'],
+    ['standard', 95, 'admit'],
+    ['sheddable', 95, 'itl'],
+    ['sheddable', 65, 'admit'],
+    ['critical', 105, 'itl'],
+  ] as const)('of class %s with a step of %i ms: %s', (requestClass, stepMs, expected) => {
+    expect(limitOf(judge({ a: { stepMs } }, { admission: { requestClass } }).verdict)).toBe(expected)
+  })
+
+  it('is harder for a key above its share while others are active', () => {
+    const control = new OverloadControl(() => 0)
+    const charge = (tenant: string, times: number) => {
+      for (let at = 0; at < times; at++) control.charge(readAdmission({ id: 'r', tenant }), IDLE, 0)
+    }
+    charge('noisy', 20)
+    const verdictOf = (tenant: string) => judge({ a: { stepMs: 60 } }, { admission: { tenant } }, control).verdict.kind
+    expect(verdictOf('noisy')).toBe('admit')
+    charge('quiet', 1)
+    expect([verdictOf('noisy'), verdictOf('quiet')]).toEqual(['refuse', 'admit'])
+  })
+})
+
+describe('a deadline of the client', () => {
+  it.each([
+    [0, 'deadline'],
+    [150, 'deadline'],
+    [250, 'admit'],
+  ])('of %i ms on an idle engine: %s', (ttftDeadlineMs, expected) => {
+    expect(limitOf(judge({ a: {} }, { admission: { ttftDeadlineMs }, slo: null }).verdict)).toBe(expected)
+  })
+
+  it('still applies to a retry, other limits do not', () => {
+    const full = { a: { stepMs: 500, waitMs: 500, waiting: 10_000 } }
+    expect(judge(full, { admission: { attempt: 1 } }).verdict.kind).toBe('admit')
+    expect(limitOf(judge(full, { admission: { attempt: 1, ttftDeadlineMs: 400 } }).verdict)).toBe('deadline')
+  })
+})
+
+describe('another engine', () => {
+  it('takes a late request if it computes little more of the prompt', () => {
+    const { verdict } = judge({ a: { waitMs: 2_000 }, b: { prefillMs: 390 } })
+    expect(verdict).toMatchObject({ kind: 'move', engine: 'b' })
+  })
+
+  it('does not take it if much of its cached prefix would be lost', () => {
+    expect(limitOf(judge({ a: { waitMs: 2_000 }, b: { prefillMs: 410 } }).verdict)).toBe('ttft')
+  })
+
+  it('is the one with the soonest first token', () => {
+    const { verdict } = judge({ a: { stepMs: 120 }, b: { waitMs: 300 }, c: { waitMs: 200 }, d: { stepMs: 130 } })
+    expect(verdict).toMatchObject({ kind: 'move', engine: 'c' })
+  })
+
+  it('takes a long prompt only where it disturbs the fewest streams', () => {
+    const long = { prefillMs: 5_000 }
+    const busy = { ...long, stepMs: 200, requests: 40 }
+    expect(judge({ a: busy, b: { ...long, requests: 2 }, c: { ...long, requests: 1 } }).verdict).toMatchObject({
+      kind: 'move',
+      engine: 'c',
+    })
+  })
+
+  it('is never chosen for a split request', () => {
+    const placement: Placement = { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] }
+    const verdict = judge({ p: {}, d: { stepMs: 120 }, x: {} }, { placement }).verdict
+    expect(limitOf(verdict)).toBe('itl')
+    expect(judge({ p: { stepMs: 120 }, d: {} }, { placement }).verdict.kind).toBe('admit')
+  })
+})
+
+describe('the retry time', () => {
+  const retryMs = (control: OverloadControl) => {
+    const { verdict } = judge({ a: { waitMs: 3_000 } }, {}, control)
+    return verdict.kind === 'refuse' ? verdict.refusal.retryAfterMs : 0
+  }
+
+  it('is the time until the request would meet the objective', () => {
+    expect(retryMs(new OverloadControl(() => 0))).toBe(2_200)
+  })
+
+  it('grows with the work that was refused before, so that clients do not return together', () => {
+    const control = new OverloadControl(() => 0)
+    const first = retryMs(control)
+    for (let at = 0; at < 100; at++) retryMs(control)
+    expect(retryMs(control)).toBeGreaterThan(first + 10_000)
+    for (let at = 0; at < 10_000; at++) retryMs(control)
+    expect(retryMs(control)).toBeLessThanOrEqual(60_000)
+  })
+
+  it('is spread by chance over half of its length', () => {
+    expect(retryMs(new OverloadControl(() => 1))).toBe(3_300)
+  })
+})
+
+it('long prompts keep part of their share while most requests are admitted', () => {
+  const control = new OverloadControl(() => 0)
+  const long = { prefillMs: 5_000, stepMs: 80, requests: 4 }
+  const admitted = Array.from({ length: 400 }, () => {
+    for (let at = 0; at < 9; at++) judge({ a: {} }, {}, control)
+    return judge({ a: long }, {}, control).verdict.kind === 'admit'
+  })
+  const share = admitted.filter(Boolean).length / admitted.length
+  expect(share).toBeGreaterThan(0.5)
+  expect(share).toBeLessThan(0.75)
+})
