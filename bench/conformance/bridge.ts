@@ -14,7 +14,7 @@ export interface BridgeStatus {
   readonly resyncs: number
   readonly engines: readonly {
     readonly engine: string
-    readonly heard: boolean
+    readonly reachable: boolean
     readonly complete: boolean
     readonly blocks: number
     readonly waiting: number
@@ -70,11 +70,11 @@ export async function startBridge(
       now !== null &&
       now.problem === null &&
       now.engines.length > 0 &&
-      now.engines.every(({ heard, gateway: taken }) => heard && taken === 'ok')
+      now.engines.every(({ reachable, gateway: taken }) => reachable && taken === 'ok')
     )
   }
   try {
-    await until(isWell, 'the bridge to hear its engines and to be heard', { limitMs: 60_000 })
+    await until(isWell, 'the bridge to reach its engines and its gateway', { limitMs: 60_000 })
   } catch (error) {
     await running.stop()
     throw new Error(`${error instanceof Error ? error.message : String(error)}\n${running.tail(20)}`, { cause: error })

@@ -43,7 +43,7 @@ export interface ToldEngine {
   readonly cached_blocks: number
   readonly cache_blocks?: number | null
   readonly learned: {
-    readonly costModel: { readonly fixed_s: number; readonly per_token_s: number; readonly per_pair_s: number }
+    readonly cost_model: { readonly fixed_s: number; readonly per_token_s: number; readonly per_pair_s: number }
     readonly samples: number
     readonly confidence: number
     readonly cache_blocks: number | null

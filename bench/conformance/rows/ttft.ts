@@ -41,7 +41,7 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   const gateway = await lab.gateway('node', 'slow')
   const talk = new Talk(generator(31))
   const taught = await traffic(lab, gateway, { talk, count: learning, what: 'learning from' })
-  const { costModel, samples, confidence } = (await bookOf(gateway, 'slow-a')).learned
+  const { cost_model: costModel, samples, confidence } = (await bookOf(gateway, 'slow-a')).learned
   const seen = await traffic(lab, gateway, { talk, count: judged, what: 'predicting' })
   const gatewayErrors = errorsOf(
     seen,

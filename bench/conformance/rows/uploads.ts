@@ -62,7 +62,7 @@ export const earDoctor: Row = {
     const { url } = await lab.engine('ear')
     const report = await lab.processes.output([process.execPath, firstlight, 'doctor', url, '--key', engineKey])
     check(
-      /prefix caching +off, as it has to be/.test(report) && !/--enable-prefix-caching|kv-events-config|✗/.test(report),
+      /prefix caching +off, as required/.test(report) && !/--enable-prefix-caching|kv-events-config|✗/.test(report),
       report,
     )
     return report.split('\n').at(-1)!
