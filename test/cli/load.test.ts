@@ -563,3 +563,13 @@ describe('a trace file', () => {
     expect(await idsOf('s4.jsonl', null)).not.toBe(first)
   })
 })
+
+it('a ShareGPT file with too few conversations is refused with the number that is needed', async () => {
+  const messages = Array.from({ length: 5 }, (_, turn) => ({ from: turn % 2 === 0 ? 'human' : 'gpt', value: 'words' }))
+  writeFileSync(at('sharegpt.json'), JSON.stringify([{ conversations: messages }, { conversations: messages }]))
+  const args = ['load', '--url', gateway.url, '--model', 'sim', '--num-rounds', '2', '--qps', '100']
+  const files = ['--sharegpt', at('sharegpt.json'), '--num-users', '2']
+  const few = await firstlight(...args, ...files, '--init-user-id', '1')
+  expect([few.code, few.err]).toEqual([2, expect.stringContaining('users 1 to 2 need 3')])
+  expect(await firstlight(...args, ...files)).toMatchObject({ code: 0, out: expect.stringContaining('4 answered') })
+})

@@ -1,11 +1,12 @@
 import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
 import { spread, type Trace } from '../../simulator/replay/trace.ts'
-import { multiRound } from '../../simulator/replay/workloads.ts'
+import { multiRound, type RoundsWorkload } from '../../simulator/replay/workloads.ts'
 import { type Driven, drive } from '../load/drive.ts'
+import { readShareGpt } from '../load/sharegpt.ts'
 import { reportPage } from '../report/page.ts'
 import { seriesOf } from '../report/plot.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { asJson, outputOf, gatewayFlag } from './args.ts'
+import { asJson, outputOf, gatewayFlag, readInput } from './args.ts'
 import { progressBar } from './progress-bar.ts'
 import { engineTable, type ReplayRow, rowOf } from './replay-rows.ts'
 import { traceIn } from './trace-file.ts'
@@ -20,7 +21,18 @@ export const load: Command = {
       '--json out.json',
   ],
   positionals: null,
-  instead: { trace: ['num-users', 'num-rounds', 'qps', 'shared-system-prompt', 'user-history-prompt', 'answer-len'] },
+  instead: {
+    trace: [
+      'num-users',
+      'num-rounds',
+      'qps',
+      'shared-system-prompt',
+      'user-history-prompt',
+      'answer-len',
+      'init-user-id',
+      'sharegpt',
+    ],
+  },
   flags: {
     url: { type: 'string', value: 'URL', about: 'Base URL of the gateway. Default: http://127.0.0.1:8080.' },
     model: { type: 'string', value: 'NAME', about: 'The model to request.' },
@@ -43,6 +55,16 @@ export const load: Command = {
       about: 'Tokens of each user’s own context. Default: 400.',
     },
     'answer-len': { type: 'string', value: 'N', about: 'Output tokens. Default: 50.' },
+    'init-user-id': {
+      type: 'string',
+      value: 'N',
+      about: 'Number of the first user. Users of equal numbers send equal prompts in all runs. Default: 0.',
+    },
+    sharegpt: {
+      type: 'string',
+      value: 'FILE',
+      about: 'Sizes of questions and answers from a ShareGPT file; answers have at most --answer-len tokens.',
+    },
     'max-unfinished-queries': {
       type: 'string',
       value: 'N',
@@ -116,19 +138,48 @@ function conversations(args: Args): Trace {
   const count = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e6 }) ?? otherwise
   const users = count('num-users', 10)
   const qps = args.number('qps', { min: 1e-3, max: 1e5 }) ?? 2
+  const firstUser = args.whole('init-user-id', { min: 0, max: 1e6 }) ?? 0
+  const rounds = count('num-rounds', 5)
+  const answerTokens = count('answer-len', 50)
   return multiRound({
     name: 'multi-round',
     users,
-    rounds: count('num-rounds', 5),
+    rounds,
     systemTokens: count('shared-system-prompt', 100),
     historyTokens: count('user-history-prompt', 400),
     questionTokens: QUESTION_TOKENS,
-    answerTokens: count('answer-len', 50),
+    answerTokens,
     joinMs: 1000 / qps,
     thinkMs: (users / qps) * 1000,
     blockTokens: BLOCK_TOKENS,
     named: true,
+    firstUser,
+    ...shareGpt(args, { rounds, answerTokens, firstUser, users }),
   })
+}
+
+/** Reads `--sharegpt`. A user has the conversation of its number. */
+function shareGpt(
+  args: Args,
+  { firstUser, users, ...sizes }: { readonly [Name in 'rounds' | 'answerTokens' | 'firstUser' | 'users']: number },
+): Pick<RoundsWorkload, 'roundsOf'> {
+  const file = args.text('sharegpt')
+  if (file === null) return {}
+  const next = 'Give --sharegpt the ShareGPT.json of production-stack’s benchmarks/multi-round-qa.'
+  const text = readInput(file, next).toString('utf8')
+  let found: ReturnType<typeof readShareGpt>
+  try {
+    found = readShareGpt(text, sizes)
+  } catch (error) {
+    throw new UsageError(`${file}: ${(error as Error).message}.`, next)
+  }
+  if (found.length < firstUser + users)
+    throw new UsageError(
+      `${file} has ${found.length} conversations of more than ${2 * sizes.rounds} messages, and users ` +
+        `${firstUser} to ${firstUser + users - 1} need ${firstUser + users}.`,
+      'Reduce --num-users, --num-rounds or --init-user-id.',
+    )
+  return { roundsOf: (user) => found[user]! }
 }
 
 function sloOf(args: Args): Slo {

@@ -10,7 +10,14 @@ class Ids {
     this.#next += count
     return Array.from({ length: count }, (_, at) => first + at)
   }
+
+  /** Continues with the ids of a user, which no other user has. */
+  ofUser(user: number): void {
+    this.#next = (user + 1) * IDS_PER_USER
+  }
 }
+
+const IDS_PER_USER = 2 ** 24
 
 export interface PrefixWorkload {
   readonly name: string
@@ -70,6 +77,15 @@ export interface RoundsWorkload {
   readonly blockTokens: number
   /** True if clients send a session id. */
   readonly named: boolean
+  /** Number of the first user. Prompts of equal users are equal in all runs. Absent: users are not numbered. */
+  readonly firstUser?: number
+  /** Sizes of a user's rounds, instead of `questionTokens` and `answerTokens`. */
+  readonly roundsOf?: (user: number) => readonly RoundSize[]
+}
+
+export interface RoundSize {
+  readonly questionTokens: number
+  readonly answerTokens: number
 }
 
 /** Users with one question after another. Each prompt repeats the previous conversation. */
@@ -78,25 +94,27 @@ export function multiRound(workload: RoundsWorkload): Trace {
   const { blockTokens } = workload
   const system = ids.take(Math.floor(workload.systemTokens / blockTokens))
   const requests: TraceRequest[] = []
-  for (let user = 0; user < workload.users; user += 1) {
+  for (let place = 0; place < workload.users; place += 1) {
+    const user = (workload.firstUser ?? 0) + place
+    if (workload.firstUser !== undefined) ids.ofUser(user)
     const conversation = [...system]
     const chain = `user-${user}`
+    let promptTokens = workload.systemTokens + workload.historyTokens
+    const sizes = workload.roundsOf?.(user)
     for (let round = 0; round < workload.rounds; round += 1) {
-      const promptTokens =
-        workload.systemTokens +
-        workload.historyTokens +
-        round * (workload.questionTokens + workload.answerTokens) +
-        workload.questionTokens
+      const { questionTokens, answerTokens } = sizes?.[round] ?? workload
+      promptTokens += questionTokens
       conversation.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - conversation.length)))
       requests.push({
-        atMs: user * workload.joinMs + round * workload.thinkMs,
+        atMs: place * workload.joinMs + round * workload.thinkMs,
         promptTokens,
-        outputTokens: workload.answerTokens,
+        outputTokens: answerTokens,
         blocks: keysOf(conversation),
         session: workload.named ? chain : null,
         chain,
         thinkMs: workload.thinkMs,
       })
+      promptTokens += answerTokens
     }
   }
   return { name: workload.name, blockTokens, requests: requests.sort((one, other) => one.atMs - other.atMs) }
