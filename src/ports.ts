@@ -215,9 +215,13 @@ export interface RelayOptions {
    * another thread at once. Absent: ids are not needed.
    */
   onResponseId?(id: string): void
-  /** Number of data events between two calls of `onEvents`; 0: no calls. */
-  readonly eventStep: number
-  onEvents(events: number): void
+  /** Number of data events at which `onEvents` is called first; 0: no calls. */
+  readonly firstEvents: number
+  /**
+   * Returns the number of events at which it is called again.
+   * @param tokens output tokens by the last usage in the stream; null: none came
+   */
+  onEvents(events: number, tokens: number | null): number
   /** First content of the body. May be called again for an answer that had begun before `pass`. */
   onFirstByte(): void
   /** An observed stream that ends without `data: [DONE]` is truncated. */

@@ -37,6 +37,11 @@ export interface Served {
   readonly endToEnd: number
   readonly endedAt: number
   readonly split: boolean
+  readonly ask: Ask
+  /** Engine that gave the answer. */
+  readonly engine: string
+  /** Prompt tokens in its own prefix cache. */
+  readonly cachedTokens: number
 }
 
 interface Live {
@@ -181,6 +186,9 @@ export class SplitFleet {
       endToEnd: at - ask.at,
       endedAt: at,
       split: placement.kind === 'split',
+      ask,
+      engine: 'engine' in placement ? placement.engine : placement.decode,
+      cachedTokens: Math.max(0, sequence.cachedTokens),
     })
   }
 

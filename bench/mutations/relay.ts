@@ -15,9 +15,25 @@ export const relay: readonly Mutation[] = [
   {
     name: 'output of streams never grows blocks',
     file: 'src/origin/relay/relay.ts',
-    find: 'onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),',
-    replace: 'onEvents: () => {},',
+    find: 'placed.booking.progress(blocks)',
+    replace: '',
     impact: 'long answers look free on every engine',
+    tests: LOAD,
+  },
+  {
+    name: 'output does not fill the partial block of the prompt',
+    file: 'src/origin/relay/output-blocks.ts',
+    find: 'this.#partial = shape.promptTokens % shape.blockTokens',
+    replace: 'this.#partial = 0',
+    impact: 'the last block of each stream is missing',
+    tests: LOAD,
+  },
+  {
+    name: 'events are counted as tokens',
+    file: 'src/origin/relay/relay.ts',
+    find: 'tokensPerEvent: tokensPerEvent.of(this.#engine, exchange.path),',
+    replace: 'tokensPerEvent: 1,',
+    impact: 'output of engines that draft grows too slowly',
     tests: LOAD,
   },
   {
@@ -201,8 +217,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'events are reported once',
     file: 'src/origin/relay/controller.ts',
-    find: 'this.tap.events < (this.#steps + 1) * eventStep) return',
-    replace: 'this.#steps > 0 || this.tap.events < (this.#steps + 1) * eventStep) return',
+    find: 'this.#reportAt = this.#options.onEvents(',
+    replace: 'this.#reportAt = Infinity + this.#options.onEvents(',
     impact: 'active blocks stop growing after the first',
     tests: { built: ['test/node/contracts/output-load-worker.test.ts'] },
   },

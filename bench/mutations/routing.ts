@@ -176,8 +176,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'split fallback fail is ignored',
     file: 'src/core/routing/route.ts',
-    find: "return input.split.fallback === 'fail' ? { empty: 'role' } :",
-    replace: "return input.split.fallback !== 'fail' ? { empty: 'role' } :",
+    find: "return input.split.fallback === 'fail'",
+    replace: "return input.split.fallback !== 'fail'",
     impact: 'pools that may be served whole refuse, and those that may not are served whole',
     tests: { node: ['test/core/routing/', 'test/core/pool/'] },
   },

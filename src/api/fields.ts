@@ -30,6 +30,9 @@ const wishes = z.strictObject({
   ttft_deadline_ms: z.optional(z.number().check(z.gte(0), z.lte(86_400_000))),
 })
 
+/** Names of Dynamo's `router_config_override` for two of them. */
+const ALIASES = { overlap_score_weight: 'overlap_weight', router_temperature: 'temperature' } as const
+
 export type Fields = z.infer<typeof fields>
 export type RoutingOverrides = z.infer<typeof wishes>
 
@@ -90,9 +93,27 @@ function parseHeader(header: string): unknown {
 }
 
 function checkOverrides(value: unknown, base: string): RoutingOverrides {
-  const parsed = wishes.safeParse(value)
+  const given = withoutAliases(value, base)
+  const parsed = wishes.safeParse(given)
   if (parsed.success) return parsed.data
-  throw badValue(parsed.error, value, base)
+  throw badValue(parsed.error, given, base)
+}
+
+/** Renames Dynamo's names to ours. Fails if a value is given under both. */
+function withoutAliases(value: unknown, base: string): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  let renamed: Record<string, unknown> | null = null
+  for (const [alias, name] of Object.entries(ALIASES)) {
+    if (!Object.hasOwn(value, alias)) continue
+    if (Object.hasOwn(value, name))
+      throw new Failure('bad_value', `${base}.${alias} and ${base}.${name} are the same option. Send one of them.`, {
+        param: `${base}.${alias}`,
+      })
+    renamed ??= { ...value }
+    renamed[name] = renamed[alias]
+    delete renamed[alias]
+  }
+  return renamed ?? value
 }
 
 function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure {

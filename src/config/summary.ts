@@ -5,12 +5,13 @@ import { ownEngines, reportsShareThePort } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
 import { urlHost } from '../url.ts'
+import { durationText, sizeText } from './units.ts'
 
 /* Clusters behind another gateway. */
 
 export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
-  'round trip': rttMs === null ? 'measured' : `${rttMs} ms`,
-  digest: `at most ${digestIntervalMs} ms old`,
+  'round trip': rttMs === null ? 'measured' : durationText(rttMs),
+  digest: `at most ${durationText(digestIntervalMs)} old`,
 })
 
 /** Notes: valid settings that are probably unintended. */
@@ -122,11 +123,12 @@ function gatewaySettings({
   return {
     ...(workers !== 1 && { workers: String(workers) }),
     limits:
-      `body ${limits.bodyBytes} bytes in ${limits.maxJsonCost} pieces, bodies together ${limits.bufferedBytes} ` +
-      `bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
+      `body ${sizeText(limits.bodyBytes)} in ${limits.maxJsonCost} pieces, bodies together ` +
+      `${sizeText(limits.bufferedBytes)}, heartbeat ${durationText(limits.heartbeatMs)}, ` +
+      `drain ${durationText(limits.drainMs)}, ${limits.responseIds} responses`,
     log: [
       log.level,
-      log.statsIntervalS > 0 && `statistics every ${log.statsIntervalS} s`,
+      log.statsIntervalS > 0 && `statistics every ${durationText(log.statsIntervalS * 1000)}`,
       log.routing && 'routing lines',
     ]
       .filter((one) => one !== false)
@@ -141,8 +143,8 @@ function gatewaySettings({
     }),
     ...(record !== null && {
       record:
-        `${record.file}, ${record.files} files of ${record.maxBytes} ` +
-        `bytes${record.salt === null ? '' : ', salted'}`,
+        `${record.file}, ${record.files} files of ` +
+        `${sizeText(record.maxBytes)}${record.salt === null ? '' : ', salted'}`,
     }),
   }
 }
@@ -154,7 +156,8 @@ const serverText = (url: string): string => {
 }
 
 function reportsText({ listen, token, relay, ttlS, maxRequests }: Config['ttft'], hasKeys: boolean): string {
-  const where = relay === null ? `kept for ${ttlS} s, ${maxRequests} requests` : `passed on to ${relay.url}`
+  const where =
+    relay === null ? `kept for ${durationText(ttlS * 1000)}, ${maxRequests} requests` : `passed on to ${relay.url}`
   const open = !hasKeys ? ', from anybody' : listen === null ? ', from the admin' : ' from anybody'
   return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? open : ''}`
 }
@@ -204,12 +207,12 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
       ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
       limits:
-        `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, whole answer ` +
-        `${pool.limits.answerMs} ms, silence ${pool.limits.idleMs} ms`,
-      probes: `every ${pool.statsIntervalMs} ms`,
+        `connect ${durationText(pool.limits.connectMs)}, first byte ${durationText(pool.limits.firstByteMs)}, ` +
+        `whole answer ${durationText(pool.limits.answerMs)}, silence ${durationText(pool.limits.idleMs)}`,
+      probes: `every ${durationText(pool.statsIntervalMs)}`,
       retries:
         `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
-        `${pool.circuit.failures} failures, for ${pool.circuit.openMs} ms`,
+        `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
       sessions: `header ${pool.session.header}${pool.session.body === null ? '' : `, else ${pool.session.body} in the body`}`,
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },
@@ -225,9 +228,9 @@ function policyText({ name, options }: PolicyConfig): string {
 function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfig): string {
   const source =
     coordinator !== null
-      ? `coordinator ${coordinator}, ${budgetMs} ms`
+      ? `coordinator ${coordinator}, ${durationText(budgetMs)}`
       : controller !== null
-        ? `controller ${controller}, ${budgetMs} ms`
+        ? `controller ${controller}, ${durationText(budgetMs)}`
         : 'servers report to this gateway'
   return shared ? `${source}; engines read each other's cache` : source
 }
@@ -243,7 +246,7 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
     engine.models === null ? null : `only ${engine.models.join(', ')}`,
     engine.prefixCaching === 'auto' ? null : `prefix caching ${engine.prefixCaching}`,
     engine.cacheBlocks === null ? null : `${engine.cacheBlocks} blocks of cache`,
-    engine.rttMs === 0 ? null : `${engine.rttMs} ms away`,
+    engine.rttMs === 0 ? null : `${durationText(engine.rttMs)} away`,
     engine.profile,
     engine.lmcacheInstance === null ? null : `LMCache ${engine.lmcacheInstance}`,
     engine.kvEvents === null ? null : `KV events ${engine.kvEvents.endpoint}`,

@@ -30,6 +30,9 @@ export interface AcquiredPlacement {
   readonly policy: string
   readonly predictedTtftMs: number | null
   readonly booking: LeaseKeeper
+  readonly promptTokens: number
+  /** Parallel answers (`n`, several prompts); undefined: one. */
+  readonly sequences: number | undefined
   /** Entries of the decision header besides the id: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
 }
@@ -136,6 +139,8 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
           policy: found.policy,
           predictedTtftMs,
           booking: found.booking,
+          promptTokens: parts.admission.promptTokens,
+          sequences: parts.admission.sequences,
           notes: [...notes, ...found.notes],
         }
       void found.booking.release(endedAs('abandoned'))
@@ -316,10 +321,14 @@ export function failureOf(refusal: Refusal): Failure {
         cause: refusal.detail,
       })
     case 'role_empty':
-      return new Failure('role_empty', 'No engine is available for one of the roles this request needs.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
+      return new Failure(
+        'role_empty',
+        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
+        {
+          retryAfterMs,
+          cause: refusal.detail,
+        },
+      )
     case 'unconfigured':
     case 'no_engine':
     case 'engines_unavailable':

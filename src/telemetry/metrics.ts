@@ -301,6 +301,13 @@ export const METRICS: readonly Metric[] = [
     'Load',
   ),
   gauge(
+    'prefill_todo_workload',
+    'Attention work of bookings without a first token, in query-key pairs: sum of (cached + 1 + prompt) x new / 2 ' +
+      '(vllm production-stack#670).',
+    (e) => e.queuedPrefillWork,
+    'Load',
+  ),
+  gauge(
     'prefill_tokens_per_second',
     'Learned prefill rate of a short prompt.',
     (e) => (e.learned !== undefined && e.learned.costModel.perTokenS > 0 ? 1 / e.learned.costModel.perTokenS : null),

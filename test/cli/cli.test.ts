@@ -147,6 +147,9 @@ describe('firstlight check', () => {
     expect(out).toContain('cluster one')
     expect(out).toContain('http://h')
     expect(out).not.toContain('hush')
+    expect(out).toContain('body 32 MiB in')
+    expect(out).toContain('whole answer 10 min, silence 1 min')
+    expect(out).not.toContain('on Workers')
   })
 
   it('requires the variables of secrets unless disabled', async () => {
@@ -201,11 +204,11 @@ clusters:
     expect(code).toBe(0)
     for (const said of [
       'workers  2',
-      'heartbeat 7000 ms',
+      'heartbeat 7 s',
       'warn, statistics every 9 s',
       'metrics  with their key',
       'bridge   with its key',
-      '60000 ms',
+      'kept for 1 min',
       'also at 127.0.0.1:9999 from anybody',
       'http://collector as firstlight, 50 %',
       'traffic.jsonl, 7 files',

@@ -211,6 +211,49 @@ describe('firstlight load', () => {
     two.close()
   })
 
+  it('calls a truncated stream that, and counts it in the goodput of its engine and of all', async () => {
+    let asked = 0
+    const server = createServer((_request, response) => {
+      const turn = asked++ % 3
+      response.writeHead(turn === 2 ? 503 : 200, {
+        'content-type': 'text/event-stream',
+        ...(turn === 2 ? {} : { 'x-firstlight-engine': 'a' }),
+      })
+      if (turn === 2) response.end('{}')
+      else if (turn === 0) response.end('data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n')
+      else if (asked < 4) response.end('data: {"choices":[{"text":"x"}]}\n\n')
+      else response.write('data: {"choices":[{"text":"x"}]}\n\n', () => response.destroy())
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const six = ['--num-users', '1', '--num-rounds', '6', '--qps', '100']
+    const { code, out } = await firstlight('load', '--url', url, '--model', 'm', ...six, '--json', at('truncated.json'))
+    expect(code).toBe(1)
+    expect(out).toContain('2 answered, 4 not')
+    expect(out).toContain('2 x truncated stream: it ended without [DONE]')
+    expect(out).toContain('2 x status 503')
+    const { rows } = JSON.parse(readFileSync(at('truncated.json'), 'utf8')) as {
+      rows: { policy: string; requests: number; refused: number; goodput: number }[]
+    }
+    expect(rows).toMatchObject([
+      { policy: 'all', requests: 2, refused: 4, goodput: 0.333333 },
+      { policy: 'a', requests: 2, refused: 2, goodput: 0.5 },
+    ])
+    server.closeAllConnections()
+    server.close()
+  })
+
+  it('counts no unsent request in goodput', async () => {
+    const two = ['--num-users', '1', '--num-rounds', '2', '--qps', '0.1', '--time', '0.5']
+    const { out } = await firstlight(
+      ...['load', '--url', gateway.url, '--model', 'sim', '--json', at('unsent.json')].concat(two),
+    )
+    expect(out).toContain('1 answered, 0 not, 1 not sent')
+    expect(JSON.parse(readFileSync(at('unsent.json'), 'utf8'))).toMatchObject({
+      rows: [{ goodput: 1 }, { goodput: 1 }],
+    })
+  })
+
   it('distinguishes requests that a signal cut off from unsent ones, and still writes its figures', async () => {
     const stop = new AbortController()
     const silent = createServer(() => stop.abort())

@@ -592,6 +592,12 @@ function plans(name: string, runtime: SplitRuntime): void {
       const strict = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
       expect(strict.status).toBe(503)
       expect(strict.headers.get('x-request-id')).not.toBeNull()
+      // Once the circuit is open, no attempt is made.
+      const refusal = async () => {
+        const { status, text } = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
+        return [status, (JSON.parse(text) as { error: Body }).error['message']]
+      }
+      await expect.poll(refusal).toEqual([503, 'No engine with role "prefill" is available.'])
     })
 
     it('mixes engines of a role with those of any', async () => {

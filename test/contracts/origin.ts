@@ -76,8 +76,11 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
     hideUsage: false,
     heartbeatMs: 0,
     idleMs: 5_000,
-    eventStep: 0,
-    onEvents: (count) => void events.push(`events ${count}`),
+    firstEvents: 0,
+    onEvents: (count) => {
+      events.push(`events ${count}`)
+      return Infinity
+    },
     onFirstByte: () => void events.push('first byte'),
     cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
     settled: (end) => {

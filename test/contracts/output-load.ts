@@ -7,6 +7,8 @@ const KEY = 'admin-key-of-the-load-suite'
 const BLOCK_TOKENS = 16
 /** Long enough that the estimate of its prefill, which counts down, is not over before it is read. */
 const PROMPT_BLOCKS = 6_000
+/** Tokens in the partial block of the prompt. */
+const PARTIAL_TOKENS = 5
 const EVENT = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })}\n\n`
 
 /** On Workers a notice of progress travels behind the answer. */
@@ -28,11 +30,13 @@ class HeldEngine {
     this.#stream = response
     this.#arrived.resolve()
   })
-  readonly #arrived = Promise.withResolvers<void>()
+  #arrived = Promise.withResolvers<void>()
   #stream: http.ServerResponse | null = null
 
-  get arrived(): Promise<void> {
-    return this.#arrived.promise
+  /** Resolves when the next request has come. */
+  async arrived(): Promise<void> {
+    await this.#arrived.promise
+    this.#arrived = Promise.withResolvers<void>()
   }
 
   async open(): Promise<string> {
@@ -44,8 +48,10 @@ class HeldEngine {
     this.#stream!.write(EVENT.repeat(count))
   }
 
-  end(): void {
-    this.#stream!.end('data: [DONE]\n\n')
+  end(completionTokens = 0): void {
+    const usage = { prompt_tokens: 10, completion_tokens: completionTokens, total_tokens: 10 + completionTokens }
+    const record = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [], usage })}\n\n`
+    this.#stream!.end(`${completionTokens > 0 ? record : ''}data: [DONE]\n\n`)
   }
 
   close(): void {
@@ -117,27 +123,37 @@ export function outputLoadContract(
       return Number(new RegExp(`^firstlight_engine_${metricName}\\{.*\\} (\\S+)$`, 'm').exec(text)?.[1])
     }
 
-    it('counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
-      const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => at)
+    const ask = (prompt: readonly number[]): Promise<Response> => {
       const answer = fetch(`${gateway.url}/v1/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'm', prompt, stream: true }),
       })
       answer.catch(() => {})
-      await engine.arrived
+      return answer
+    }
+
+    it('counts its prompt as pending until its first token, then its output in blocks, then zero', async () => {
+      const prompt = Array.from({ length: (PROMPT_BLOCKS - 1) * BLOCK_TOKENS + PARTIAL_TOKENS }, (_, at) => at)
+      const answer = ask(prompt)
+      await engine.arrived()
       expect(await load()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })
       expect((await load()).queued_prefill_s).toBeGreaterThan(0)
       expect(await metric('uncomputed_prefix_tokens')).toBe(prompt.length)
       expect(await metric('pending_prefill_seconds')).toBeGreaterThan(0)
+      expect(await metric('prefill_todo_workload')).toBe((prompt.length * (prompt.length + 1)) / 2)
 
-      engine.tokens(2 * BLOCK_TOKENS)
+      engine.tokens(2 * BLOCK_TOKENS - PARTIAL_TOKENS)
       const reader = (await answer).body!.getReader()
+      await reader.read()
+      await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 1)
+      engine.tokens(1)
       await reader.read()
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 2)
       expect(await load()).toMatchObject({ queued_prefill_tokens: 0, queued_prefill_s: 0 })
       expect(await metric('uncomputed_prefix_tokens')).toBe(0)
       expect(await metric('pending_prefill_seconds')).toBe(0)
+      expect(await metric('prefill_todo_workload')).toBe(0)
 
       engine.tokens(3 * BLOCK_TOKENS)
       await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 5)
@@ -148,6 +164,30 @@ export function outputLoadContract(
       while (!(await reader.read()).done);
       await expect.poll(activeBlocks, PATIENT).toBe(0)
       expect(await priced()).toBe(1)
+    })
+
+    it('counts tokens and not events, once a stream has shown how many tokens an event has', async () => {
+      const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 500 + at)
+      const [events, tokensPerEvent] = [200, 4]
+      const drafting = async (): Promise<ReadableStreamDefaultReader<Uint8Array>> => {
+        const answer = ask(prompt)
+        await engine.arrived()
+        engine.tokens(events)
+        return (await answer).body!.getReader()
+      }
+      const first = await drafting()
+      await first.read()
+      engine.end(events * tokensPerEvent)
+      while (!(await first.read()).done);
+      await expect.poll(activeBlocks, PATIENT).toBe(0)
+
+      const second = await drafting()
+      const tokensOfEvents = (events * tokensPerEvent) / BLOCK_TOKENS
+      await expect.poll(activeBlocks, PATIENT).toBeGreaterThan(1 + 0.9 * tokensOfEvents)
+      expect(await activeBlocks()).toBeLessThanOrEqual(1 + tokensOfEvents)
+      engine.end()
+      while (!(await second.read()).done);
+      await expect.poll(activeBlocks, PATIENT).toBe(0)
     })
   })
 }

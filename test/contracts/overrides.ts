@@ -96,6 +96,18 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       expect(costs[1]! - costs[0]!).toBeCloseTo(2 * BLOCKS)
     })
 
+    it.each([0, 1])('names of Dynamo’s router_config_override mean the same (way %i)', async (way) => {
+      await start({ policy: 'active_blocks' })
+      const costOf = async (wishes: object) =>
+        Math.max(...(await decided(wishes, way)).decision.candidates.map(({ cost }) => cost))
+      const without = await costOf({ overlap_score_weight: 0, router_temperature: 0 })
+      expect((await costOf({ overlap_score_weight: 2 })) - without).toBeCloseTo(2 * BLOCKS)
+      for (const name of ['overlap_score_weight', 'router_temperature'])
+        expect((await ask('plain', ...ways({ [name]: 1 })[way]!)).status).toBe(403)
+      const twice = await ask('free', ...ways({ overlap_score_weight: 1, overlap_weight: 1 })[way]!)
+      expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('Send one of them.')])
+    })
+
     it.each([0, 1])('a temperature lets dearer engines win, and none lets them (way %i)', async (way) => {
       await start({ policy: 'active_blocks' })
       const { headers } = await decided({})

@@ -24,9 +24,12 @@ function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTr
       hideUsage: false,
       heartbeatMs: 0,
       idleMs: 0,
-      eventStep: 0,
+      firstEvents: 0,
       endsWithDone: true,
-      onEvents: (events) => void calls.events.push(events),
+      onEvents: (events) => {
+        calls.events.push(events)
+        return events + 2
+      },
       onFirstByte: () => void calls.firstBytes++,
       cutEvent: (failure) => bytes(`data: ${failure}\n\n`),
       settled: (end) => void calls.ends.push(end),
@@ -89,12 +92,14 @@ it('allows no heartbeat inside an event, and none in a body that does not stream
   expect(controller({ heartbeatMs: 10 }, { sse: false }).control.canBeat).toBe(false)
 })
 
-it('reports events at each multiple of eventStep, and the response id', () => {
-  const { calls, take } = controller({ eventStep: 2, onResponseId: (id) => void calls.ids.push(id) })
+it('reports events when the receiver asked for it, and the response id', () => {
+  const { calls, take } = controller({ firstEvents: 2, onResponseId: (id) => void calls.ids.push(id) })
   take('data: {"id":"resp_1"}\n\n')
   take('data: 2\n\ndata: 3\n\n')
   take('data: 4\n\n')
-  expect(calls.events).toEqual([3, 4])
+  take('data: 5\n\n')
+  take('data: 6\n\n')
+  expect(calls.events).toEqual([3, 5])
   expect(calls.ids).toEqual(['resp_1'])
 })
 

@@ -1,5 +1,6 @@
 import type { Config } from '../../config.ts'
 import { summarise, type Summary } from '../../config/summary.ts'
+import { versionText } from '../../config/units.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary.ts'
@@ -44,17 +45,11 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
-  const notes = [
-    ...summary.notes,
-    ...(await unreadable(config, folder)),
-    ...(config.keys === null && !config.open ? [closedOnWorkers] : []),
-  ]
+  const notes = [...summary.notes, ...(await unreadable(config, folder))]
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
   write(() => asJson(summary))
   return 0
 }
-
-const closedOnWorkers = 'on Workers every /v1 request returns 503, because neither `keys` nor `open: true` is set.'
 
 /** On Workers a vocabulary is a storage key, so a missing local file is no error of the document. */
 async function unreadable(config: Config, folder: string): Promise<string[]> {
@@ -72,7 +67,7 @@ function describe(summary: Summary): string[] {
     ['listen', summary.listen],
     ['callers', summary.callers],
     ['admin', summary.admin],
-    ['version', String(summary.version)],
+    ['version', versionText(summary.version)],
     ...Object.entries(summary.settings),
   ])
   for (const cluster of summary.clusters) {

@@ -104,7 +104,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   if (answered !== 0) io.out(`${engineTable(rows).join('\n')}\n`)
   const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
   io.out(
-    `${answered} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ` +
+    `${answered} answered, ${driven.result.refused} not${unsent}; sent ` +
       `${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`,
   )
   for (const [problem, count] of driven.problems)
@@ -117,9 +117,10 @@ async function runLoad(args: Args, io: Io): Promise<number> {
 /** Builds one row for the whole run, then one row per engine. */
 function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[] {
   const row = (name: string, figures: Figures) => rowOf(name, [figures], { trace: trace.name, load: null })
-  const each = engines.map((name, at) =>
-    row(name, figuresOf({ ...result, jobs: result.jobs.filter((job) => job.engine === at), refused: 0 }, slo)),
-  )
+  const each = engines.map((name, at) => {
+    const jobs = result.jobs.filter((job) => job.engine === at)
+    return row(name, figuresOf({ ...result, jobs, refused: jobs.filter(({ endedAt }) => endedAt < 0).length }, slo))
+  })
   return [row('all', figuresOf(result, slo)), ...each]
 }
 

@@ -63,12 +63,17 @@ export async function send(
     })
     await readAnswer(answer, result)
   } catch (error) {
-    result.problem = explainFetchError(error, target.url)
+    const why = explainFetchError(error, target.url)
+    result.problem = result.firstTokenAt < 0 ? why : TRUNCATED
+    if (result.firstTokenAt >= 0) result.detail = why
   } finally {
     result.endedAt = performance.now()
   }
   return result
 }
+
+/** Problem of a stream that ended after its first token, without an error event or `[DONE]`. */
+const TRUNCATED = 'truncated stream'
 
 async function readAnswer(
   answer: Response,
@@ -82,8 +87,10 @@ async function readAnswer(
     return
   }
   let lastAt = -1
+  let isComplete = false
   for await (const event of eventsOf(answer.body)) {
     const now = performance.now()
+    isComplete ||= event === DONE
     if (event.error !== undefined) result.problem = event.error.message ?? 'error event'
     if (event.usage?.completion_tokens !== undefined) {
       result.outputTokens = event.usage.completion_tokens
@@ -95,6 +102,10 @@ async function readAnswer(
     lastAt = now
   }
   if (result.firstTokenAt < 0) result.problem ??= 'no text'
+  else if (!isComplete && result.problem === null) {
+    result.problem = TRUNCATED
+    result.detail = 'it ended without [DONE]'
+  }
 }
 
 /** Extracts the message of an error in OpenAI's or FastAPI's form as one line. */
@@ -134,6 +145,9 @@ function bodyOf(
   })
 }
 
+/** The last event of a complete stream. */
+const DONE: Event = {}
+
 async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Event> {
   const text = new TextDecoder()
   let rest = ''
@@ -143,7 +157,7 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Event
     for (const line of lines) {
       if (!line.startsWith('data:')) continue
       const data = line.slice(5).trim()
-      if (data !== '[DONE]') yield JSON.parse(data) as Event
+      yield data === '[DONE]' ? DONE : (JSON.parse(data) as Event)
     }
   }
 }
@@ -188,6 +202,7 @@ export interface DriveOptions {
 }
 
 export interface Driven {
+  /** `jobs` are the requests that were sent, `refused` counts those without a complete answer. */
   readonly result: RunResult
   /** Engine names, indexed by `Job.engine`. */
   readonly engines: readonly string[]
@@ -220,6 +235,7 @@ class Drive {
   readonly #late: number[] = []
   readonly #queue: { readonly job: Job; readonly start: () => void }[] = []
   readonly #startedAt = performance.now()
+  readonly #sent = new Set<Job>()
   #inFlight = 0
   #done = 0
 
@@ -239,15 +255,16 @@ class Drive {
   }
 
   driven(): Driven {
-    const answered = this.#jobs.filter(({ endedAt }) => endedAt >= 0)
+    const sent = this.#jobs.filter((job) => this.#sent.has(job))
+    const answered = sent.filter(({ endedAt }) => endedAt >= 0)
     const computedTokens = new Float64Array(this.#engines.length)
     for (const job of answered) computedTokens[job.engine]! += Math.max(0, job.promptTokens - job.cachedTokens)
     const late = this.#late.sort((one, other) => one - other)
     return {
       result: {
         router: 'gateway',
-        jobs: this.#jobs,
-        refused: this.#jobs.length - answered.length,
+        jobs: sent,
+        refused: sent.length - answered.length,
         computedTokens,
         decisionsMs: new Float64Array(0),
         spanMs: performance.now() - this.#startedAt,
@@ -279,6 +296,7 @@ class Drive {
     const { target, signal } = this.#options
     const prompt = promptOf(job.request, this.#trace.blockTokens, job.index)
     job.sentAt = this.#now()
+    this.#sent.add(job)
     const answer = await send(target, { prompt, outputTokens: job.outputTokens, session: job.request.session }, signal)
     this.#record(job, answer)
     this.#done += 1
@@ -287,6 +305,7 @@ class Drive {
   }
 
   #record(job: Job, answer: Answered): void {
+    if (answer.problem === null || answer.engine !== '-' || answer.firstTokenAt >= 0) job.engine = this.#indexOf(answer)
     if (answer.problem !== null) {
       const problem = this.#options.signal.aborted ? 'stopped before the answer' : answer.problem
       this.#problems.set(problem, (this.#problems.get(problem) ?? 0) + 1)
@@ -297,7 +316,6 @@ class Drive {
     job.endedAt = answer.endedAt - this.#startedAt
     job.longestGapMs = answer.longestGapMs
     job.cachedTokens = answer.cachedTokens
-    job.engine = this.#indexOf(answer)
   }
 
   #indexOf({ cluster, engine }: Answered): number {

@@ -326,6 +326,8 @@ export interface Refusal {
   readonly limit?: 'ttft' | 'itl' | 'deadline' | 'waiting'
   /** Detail for operators, without addresses. */
   readonly detail: string
+  /** The role without an engine, with its engines' labels: `role "prefill" (app=prefill)`. */
+  readonly emptyRole?: string
   /** A request with `isLastResort` would be tried. Absent: it would not. */
   readonly mayPanic?: boolean
   readonly retryAfterMs: number
@@ -437,6 +439,8 @@ export interface EngineDigest {
   readonly queuedPrefillS: number
   /** Uncached tokens of it. Absent from older objects. */
   readonly queuedPrefillTokens?: number
+  /** Attention work of it, query-key pairs (production-stack#670). Absent from older objects. */
+  readonly queuedPrefillWork?: number
   readonly cachedBlocks: number
   readonly cacheBlocks: number | null
   /** Decayed mean of TTFT, milliseconds; null: none yet. */

@@ -5,7 +5,7 @@ import type { Ranking, RankingPool } from '../routing/ranking.ts'
 import { type CandidateSet, type RankResult, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
 import type { LegRole } from '../contract/legs.ts'
 import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from '../contract/contract.ts'
-import { fieldOf, tieOrder, supportsRole, excludedFrom, panicOf } from './eligible.ts'
+import { fieldOf, receivingFieldOf, tieOrder, supportsRole, excludedFrom, panicOf } from './eligible.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { PolicyChains } from './policy-chain.ts'
 import type { SignalReader } from './signal-reader.ts'
@@ -56,7 +56,12 @@ export function decide(admission: Admission, choosing: DecisionInput): DecisionR
   if ('empty' in routed) {
     const mayPanic = panic !== null && admission.isLastResort !== true
     return {
-      refusal: refuse(facts.engines, admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs, mayPanic }),
+      refusal: refuse(facts.engines, admission, excluded, {
+        now,
+        statsIntervalMs: pool.statsIntervalMs,
+        mayPanic,
+        missing: routed.empty === 'role' ? routed.role : null,
+      }),
     }
   }
   const { placement } = routed
@@ -93,8 +98,10 @@ function routeAmong(excluded: readonly Excluded[], admission: Admission, choosin
     away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)),
     choosing.rotation,
   )
-  const field = (part: LegRole) =>
-    fieldOf(rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, part)) : inOrder, reading)
+  const field = (part: LegRole) => {
+    const able = rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, part)) : inOrder
+    return part === 'decode' ? receivingFieldOf(able, reading) : fieldOf(able, reading)
+  }
   const request = requestOf(admission, pool.blockTokens)
   const { chain, unusable } = choosing.chains.for(admission)
   const routed = route({

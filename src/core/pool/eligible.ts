@@ -114,6 +114,20 @@ export function fieldOf(engines: readonly EngineState[], reading: SignalReader):
   }
 }
 
+/** Candidates for a decode leg: an uncached token costs its transfer, as a share of the time to compute it. */
+export function receivingFieldOf(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
+  const field = fieldOf(engines, reading)
+  const shares = new Map(engines.map((engine) => [engine.spec.id, reading.transferShare(engine)]))
+  return {
+    engines: field.engines,
+    candidates: (needs) =>
+      field.candidates(needs).map((row) => {
+        const uncached = reading.promptTokens - row.cachedTokens
+        return { ...row, cachedTokens: reading.promptTokens - uncached * (shares.get(row.id) ?? 1) }
+      }),
+  }
+}
+
 /* Exclusions by circuits for one decision, and panic mode, as in Envoy. */
 
 interface Facts {

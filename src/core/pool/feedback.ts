@@ -68,9 +68,11 @@ export function engineDigestOf(
   book.queue.settle(now)
   return {
     activeBlocks,
-    cachedBlocks,
+    // The index counts blocks of running requests too, and the scale of fractional blocks is an estimate.
+    cachedBlocks: Math.min(cachedBlocks, book.capacity.declared ?? Infinity),
     queuedPrefillS: book.queue.seconds(now),
     queuedPrefillTokens: book.queue.newTokens,
+    queuedPrefillWork: book.queue.work,
     ...(feed === null
       ? {}
       : { kvFeed: { state: feed, changes: book.feed.changes, resyncs: book.feed.resyncs, lagMs: book.feed.lagMs } }),

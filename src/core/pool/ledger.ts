@@ -2,7 +2,7 @@ import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
 import type { LoadStats } from './load-stats.ts'
-import { ActiveBlocks } from '../prefix-index/active-blocks.ts'
+import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
 import { endsAtFirstToken } from '../contract/legs.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
 import type {
@@ -165,6 +165,7 @@ export class PoolLedger {
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
         endPresumed(leg)
+        this.#received(leg, booking.admission)
         if (leg.part === 'decode' && stages.first_byte !== undefined)
           leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.estimators.unseenFrom(now, request.sequences)
@@ -201,6 +202,7 @@ export class PoolLedger {
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
       endPresumed(leg)
+      if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
     for (const { estimators } of request.legs)
@@ -297,7 +299,8 @@ export class PoolLedger {
       sequences: admission.sequences,
     }
     const queued = prefills ? book.queue.add(prefill, now) : null
-    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && reading.shares(engine))
+    const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
+    const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
@@ -315,10 +318,16 @@ export class PoolLedger {
     }
   }
 
+  /** Shares the transferred blocks of a decode leg. vLLM caches them on arrival, for NIXL and LMCache alike. */
+  #received({ part, live }: LegEntry, { blocks, promptTokens }: Admission): void {
+    if (part === 'decode' && live !== null)
+      this.#active.received(live, shapeOf(blocks, promptTokens, this.#blockTokens))
+  }
+
   #endLeg(leg: LegEntry, admission: Admission, keepBlocks = Infinity): void {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
-    // Decode engines cache transferred blocks, although live requests do not share them.
+    // A request that computes all of its prompt shares no block, but the engine caches them.
     if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }

@@ -38,6 +38,8 @@ export interface BookingRef {
 export interface Forecast {
   readonly ttftMs: number | null
   readonly cachedTokens: number | null
+  /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
+  readonly stallMs?: number
   /** From the end of a prefill on another engine to the first token on this one, milliseconds. */
   readonly handOverMs?: number
 }

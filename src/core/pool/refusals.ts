@@ -27,12 +27,20 @@ export interface Excluded {
   readonly reason: ExclusionReason
 }
 
+interface RefusalFacts {
+  readonly now: number
+  readonly statsIntervalMs: number
+  readonly mayPanic?: boolean
+  /** Leg of a required split for which there is no engine; null: none. */
+  readonly missing?: 'prefill' | 'decode' | null
+}
+
 /** Builds the refusal: reason, detail, and when a retry makes sense. */
 export function refuse(
   engines: Iterable<EngineState>,
   admission: Admission,
   excluded: readonly Excluded[],
-  facts: { readonly now: number; readonly statsIntervalMs: number; readonly mayPanic?: boolean },
+  facts: RefusalFacts,
 ): Refusal {
   const panic = facts.mayPanic === true ? { mayPanic: true } : {}
   const serving = [...engines].filter((engine) => !engine.removed && serves(engine.spec, admission))
@@ -40,23 +48,38 @@ export function refuse(
     return { reason: 'no_engine', detail: `no engine serves "${admission.model}"`, retryAfterMs: CONFIG_RETRY_MS }
   const able = serving.filter((engine) => supportsRole(engine.spec.role, 'whole'))
   const away = excluded.filter(({ engine }) => able.includes(engine))
-  if (away.length < able.length || able.length === 0) {
+  if (away.length < able.length || able.length === 0)
     return {
-      reason: 'role_empty',
-      detail: 'no engine is left for one of the roles the request needs',
+      ...roleEmpty(facts.missing ?? 'decode', serving, excluded),
       retryAfterMs: clamp(facts.statsIntervalMs),
       ...panic,
     }
-  }
-  const detail = summary(away)
   if (away.some(({ reason }) => reason === 'full'))
-    return { reason: 'engines_full', detail, retryAfterMs: FULL_RETRY_MS, ...panic }
-  return {
-    reason: 'engines_unavailable',
-    detail,
-    retryAfterMs: clamp(Math.min(...away.map((one) => retryAfterMs(one, facts)))),
-    ...panic,
-  }
+    return { reason: 'engines_full', detail: summary(away), retryAfterMs: FULL_RETRY_MS, ...panic }
+  const retryMs = clamp(Math.min(...away.map((one) => retryAfterMs(one, facts))))
+  // Decode engines also serve whole requests, so without them prefill engines are of no use.
+  if (serving.some(({ spec }) => spec.role === 'prefill'))
+    return { ...roleEmpty('decode', serving, excluded), retryAfterMs: retryMs, ...panic }
+  return { reason: 'engines_unavailable', detail: summary(away), retryAfterMs: retryMs, ...panic }
+}
+
+/** Labels named in a refusal. */
+const MAX_LABELS = 4
+
+/** @param serving engines that serve the model */
+function roleEmpty(
+  role: 'prefill' | 'decode',
+  serving: readonly EngineState[],
+  excluded: readonly Excluded[],
+): Pick<Refusal, 'reason' | 'detail' | 'emptyRole'> {
+  const own = serving.filter(({ spec }) => spec.role === role)
+  const labels = [
+    ...new Set(own.flatMap(({ spec }) => Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`))),
+  ]
+  const emptyRole = `role "${role}"${labels.length === 0 ? '' : ` (${labels.slice(0, MAX_LABELS).join(', ')})`}`
+  const away = excluded.filter(({ engine }) => own.includes(engine))
+  const state = own.length === 0 ? 'none configured for this model' : summary(away)
+  return { reason: 'role_empty', detail: `no engine for ${emptyRole}: ${state}`, emptyRole }
 }
 
 function retryAfterMs(

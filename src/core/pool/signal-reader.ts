@@ -87,13 +87,27 @@ export class SignalReader {
 
   forecast(engine: EngineRef): Forecast {
     const book = this.#sources.book(engine)
-    // Decode engines included: their cached tokens decide whether a split is worthwhile.
-    const cached = this.#cached(engine, this.#indexTokens(book))
+    const cached = this.cached(engine)
+    const loadS = loadSeconds(cached)
+    const prefillS = this.#prefillS(book, cached)
     return {
-      ttftMs: 1000 * (this.#waitS(engine) + this.#prefillS(book, cached)),
+      ttftMs: 1000 * (this.#waitS(engine) + prefillS + loadS),
+      stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
     }
+  }
+
+  get promptTokens(): number {
+    return this.#admission.promptTokens
+  }
+
+  /** Returns the time to receive the prompt's KV, as a share of the time to compute it, 0..1. */
+  transferShare(engine: EngineRef): number {
+    const book = this.#sources.book(engine)
+    const size = { promptTokens: this.promptTokens, cachedTokens: 0 }
+    const computeMs = 1000 * prefillSeconds(book.costModel(this.#now), size)
+    return computeMs > 0 ? Math.min(1, book.handOver.expectedMs(this.promptTokens) / computeMs) : 1
   }
 
   /** Load of the engine with this request added. */
@@ -102,11 +116,12 @@ export class SignalReader {
     const { active, blockTokens } = this.#sources
     const newBlocks = active.newBlocks(book.number, this.#shape, this.shares(engine))
     const blocks = active.active(book.number) + this.#unseenBlocks(book) + newBlocks
+    const cached = this.cached(engine)
     const requests = book.requests + (this.#admission.sequences ?? 1)
     book.queue.settle(this.#now)
     return {
       waitMs: 1000 * this.#waitS(engine),
-      prefillMs: 1000 * this.#prefillS(book, this.cached(engine)),
+      prefillMs: 1000 * (this.#prefillS(book, cached) + loadSeconds(cached)),
       stepMs: 1000 * tokenSeconds(book.decodeCostModel(blockTokens, this.#now), requests, blocks),
       stepLimitMs: book.stepLimit.limitMs(this.#now),
       requests: book.requests,
@@ -120,11 +135,10 @@ export class SignalReader {
     return engine.spec.rttMs / 1000 + this.#sources.book(engine).queue.seconds(this.#now)
   }
 
+  /** Seconds to compute the prompt beyond the cached tokens. */
   #prefillS(book: EngineEstimators, cached: CachedTokens): number {
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
-    const loadUs =
-      cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote
-    return prefillSeconds(book.costModel(this.#now), size) + loadUs / 1e6
+    return prefillSeconds(book.costModel(this.#now), size)
   }
 
   /** Returns the cached tokens that routing assumes. */
@@ -139,14 +153,9 @@ export class SignalReader {
     return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
   }
 
-  /**
-   * Whether the request shares blocks with others on the engine. Decode engines receive blocks by transfer, one copy
-   * per request.
-   */
+  /** Whether the request shares blocks with others on the engine. */
   shares(engine: EngineRef): boolean {
-    return (
-      !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
-    )
+    return !this.#admission.computesAll && this.#sources.book(engine).caches(engine.spec)
   }
 
   /** Returns the blocks in the index, trusted or not. */
@@ -277,4 +286,9 @@ function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeof NO_HI
     found.set(engine, { ...known, [tier]: Math.max(known[tier], matchedTokens) })
   }
   return found
+}
+
+/** Seconds to load cached blocks from slower tiers. */
+function loadSeconds({ host, disk, remote }: CachedTokens): number {
+  return (host * TIER_TOKEN_US.host + disk * TIER_TOKEN_US.disk + remote * TIER_TOKEN_US.remote) / 1e6
 }

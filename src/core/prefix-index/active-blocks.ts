@@ -18,7 +18,7 @@ export function shapeOf(blocks: Uint32Array, promptTokens: number, blockTokens: 
 export interface LiveRequest {
   readonly engine: number
   /** Pin of its shared blocks; null: none. */
-  readonly pin: Pin | null
+  pin: Pin | null
   /** Unshared blocks of the prompt: the partial one, and all if the engine does not cache prefixes. */
   own: number
   outputBlocks: number
@@ -61,12 +61,26 @@ export class ActiveBlocks {
     this.scale += ((scale - this.scale) * blocks) / (blocks + SCALE_BLOCKS)
   }
 
-  /** @param reuse whether the engine shares equal blocks: false without prefix caching and for decode legs */
-  add(engine: number, prompt: PromptShape, reuse: boolean): LiveRequest {
-    const pin = reuse ? this.#index.pin(engine, prompt.blocks, prompt.blockCount) : null
+  /**
+   * @param reuse whether the engine shares equal blocks: false without prefix caching
+   * @param sharedBlocks leading blocks it shares; a decode leg shares only the cached ones until the others arrived
+   */
+  add(engine: number, prompt: PromptShape, reuse: boolean, sharedBlocks = prompt.blockCount): LiveRequest {
+    const pin = reuse ? this.#index.pin(engine, prompt.blocks, sharedBlocks) : null
     const own = prompt.blockCount - (pin?.blocks ?? 0) + (prompt.partial ? 1 : 0)
     this.#of(engine).own += own
     return { engine, pin, own, outputBlocks: 0, discount: 0 }
+  }
+
+  /** Shares all blocks of a prompt whose KV was transferred to the engine: engines cache blocks on their arrival. */
+  received(request: LiveRequest, prompt: PromptShape): void {
+    if (request.pin === null) return
+    const before = request.pin
+    request.pin = this.#index.pin(request.engine, prompt.blocks, prompt.blockCount)
+    this.#index.release(before)
+    const own = prompt.blockCount - request.pin.blocks + (prompt.partial ? 1 : 0)
+    this.#of(request.engine).own += own - request.own
+    request.own = own
   }
 
   /** Returns the additional KV blocks for the prompt last matched. */

@@ -95,10 +95,12 @@ export interface RouteInput {
   readonly splits: boolean
   /** Pool of ranking buffers. */
   readonly spare: RankingPool
+  /** For `decode`, tokens to receive count as the tokens that take as long to compute. */
   field(part: 'whole' | 'prefill' | 'decode' | 'encode'): CandidateSet
   forecast(engine: string): {
     readonly ttftMs: number | null
     readonly cachedTokens: number | null
+    /** Sum of the delays of the engine's running streams by the prefill. */ readonly stallMs?: number
     /** From a prefill's end elsewhere to the first token here. */ readonly handOverMs?: number
   }
 }
@@ -121,7 +123,9 @@ export type Routed =
       /** Why it was split or not; null: the pool never splits. */
       readonly why: string | null
     }
-  | { readonly empty: 'whole' | 'role' }
+  | { readonly empty: 'whole' }
+  /** No engine is available for this leg of a split that the configuration requires. */
+  | { readonly empty: 'role'; readonly role: 'prefill' | 'decode' }
 
 const MAX_RUNNERS_UP = 4
 
@@ -186,8 +190,10 @@ function routeWhole(input: RouteInput, why: string | null): Routed {
 /** Chooses decode first: it lasts longest, and its cache decides about the split. */
 function routeSplit(input: RouteInput): Routed {
   const prefillField = input.field('prefill')
-  const decoders = rankField(input, decodersBeside(prefillField, input.field('decode')))
-  const decode = best(decoders)
+  // Without a split the decode engine computes what it has not cached; with one it receives that.
+  const judgesWhole = input.split.mode === 'uncached' || input.split.mode === 'adaptive'
+  let decoders = rankField(input, decodersBeside(prefillField, input.field(judgesWhole ? 'whole' : 'decode')))
+  let decode = best(decoders)
   const prefillers = decode === null ? null : rankField(input, excluding(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
   const decision = decode === null ? null : splitDecisionFor(input, prefill, decode)
@@ -198,7 +204,14 @@ function routeSplit(input: RouteInput): Routed {
   }
   if (decode === null || prefillers === null || prefill === null || decision === null) {
     const missing = decode === null ? 'decode' : 'prefill'
-    return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
+    return input.split.fallback === 'fail'
+      ? { empty: 'role', role: missing }
+      : routeWhole(input, `no ${missing} engine can be had`)
+  }
+  if (judgesWhole) {
+    input.spare.give(decoders.ranked)
+    decoders = rankField(input, excluding(input.field('decode'), prefill))
+    decode = best(decoders) ?? decode
   }
   const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
   return {
@@ -209,6 +222,9 @@ function routeSplit(input: RouteInput): Routed {
   }
 }
 
+/** Weight of a second that a running stream is delayed, against a second of TTFT: `decodeWeight` of `predicted`. */
+const STALL_WEIGHT = 0.05
+
 /** @param prefill null: no engine available, so no prediction for a split */
 function splitDecisionFor(input: RouteInput, prefill: string | null, decode: string): SplitDecision {
   const whole = input.forecast(decode)
@@ -217,7 +233,7 @@ function splitDecisionFor(input: RouteInput, prefill: string | null, decode: str
     promptTokens: input.split.mode === 'threshold' ? input.splitTokens : input.request.promptTokens,
     cachedTokens: whole.cachedTokens ?? 0,
     splitTtftMs: split === null ? null : split + (whole.handOverMs ?? 0),
-    wholeTtftMs: whole.ttftMs,
+    wholeTtftMs: whole.ttftMs === null ? null : whole.ttftMs + STALL_WEIGHT * (whole.stallMs ?? 0),
   }
   return decideSplit(facts, input.split)
 }

@@ -32,13 +32,14 @@ export class RelayController {
   #started = false
   #settled = false
   #bytes = 0
-  /** Multiples of `eventStep` that were reported. */
-  #steps = 0
+  /** Number of events at which they are reported next. */
+  #reportAt: number
   #idleSince = 0
   #heartbeatAt = 0
 
   constructor(options: RelayOptions, traits: RelayTraits) {
     this.#options = options
+    this.#reportAt = options.firstEvents > 0 ? options.firstEvents : Infinity
     this.#traits = traits
     this.tap = openTap(traits.sse, options.hideUsage && traits.strips)
     this.#idFinder = ResponseIdFinder.for(options.onResponseId)
@@ -73,7 +74,6 @@ export class RelayController {
 
   /** Counts bytes, and reports the first byte, the response id and events. */
   #count(bytes: Uint8Array, from: number, to: number): void {
-    const { eventStep } = this.#options
     this.#bytes += to - from
     if (!this.#started && this.#hasContent(bytes, from, to)) {
       this.#started = true
@@ -81,9 +81,8 @@ export class RelayController {
       this.#options.onFirstByte()
     }
     if (this.#idFinder?.looks === true) this.#idFinder.take(bytes.subarray(from, to))
-    if (eventStep <= 0 || this.tap.events < (this.#steps + 1) * eventStep) return
-    this.#steps = Math.floor(this.tap.events / eventStep)
-    this.#options.onEvents(this.tap.events)
+    if (this.tap.events < this.#reportAt) return
+    this.#reportAt = this.#options.onEvents(this.tap.events, this.tap.usage()?.completionTokens ?? null)
   }
 
   /**

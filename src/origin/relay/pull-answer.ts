@@ -151,7 +151,7 @@ export class PullAnswer implements OriginAnswer {
     return {
       ...reply,
       cutEvent: (failure) => reply.cutEvent(failure),
-      onEvents: (events) => reply.onEvents(events),
+      onEvents: (events, tokens) => reply.onEvents(events, tokens),
       onFirstByte: () => {
         this.firstByteIsHere()
         reply.onFirstByte()

@@ -2,6 +2,7 @@
 import { type AttemptFailure, type Outcome, PAYLOAD_VERSION, type Result } from '../../core/contract/contract.ts'
 import type { EngineTarget, OriginAnswer, RelayResult, RelayOptions } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
+import { OutputBlocks, TokensPerEvent } from './output-blocks.ts'
 import { errorEvent, withLastComment } from './sse.ts'
 import { relayTransformed, type AnswerTransform } from './transform.ts'
 import type { FinalLeg } from '../disagg/legs.ts'
@@ -18,6 +19,9 @@ export interface RelayInput {
   /** null: the answer is a refusal of an earlier leg. */
   readonly last: FinalLeg | null
 }
+
+/** Learned per process or isolate. The entries end with the engines of a configuration. */
+const tokensPerEvent = new TokensPerEvent()
 
 /** One response on its way to the client, with its booking and its record. */
 export class AnswerRelay {
@@ -78,6 +82,7 @@ export class AnswerRelay {
   #reply(): RelayOptions {
     const { exchange, placed } = this.#attempt
     const { pool } = placed.route
+    const output = this.#outputBlocks()
     return {
       scope: exchange.scope,
       status: this.#answer.status,
@@ -90,12 +95,27 @@ export class AnswerRelay {
       nativeMs: pool.limits.nativeMs,
       endsWithDone: this.#endsWithDone,
       ...this.#watchId(),
-      eventStep: pool.blockTokens,
-      onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),
+      firstEvents: output.firstEvents,
+      onEvents: (events, tokens) => {
+        const { blocks, nextEvents } = output.take(events, tokens)
+        placed.booking.progress(blocks)
+        return nextEvents
+      },
       onFirstByte: () => this.#firstByte(),
       cutEvent: (failure) => errorEvent(exchange.path, failure),
       settled: (end) => this.#settled(end),
     }
+  }
+
+  #outputBlocks(): OutputBlocks {
+    const { exchange, placed } = this.#attempt
+    const { promptTokens, sequences } = placed
+    return new OutputBlocks({
+      promptTokens,
+      blockTokens: placed.route.pool.blockTokens,
+      sequences: sequences ?? 1,
+      tokensPerEvent: tokensPerEvent.of(this.#engine, exchange.path),
+    })
   }
 
   #watchId(): Pick<RelayOptions, 'onResponseId'> {
@@ -177,6 +197,8 @@ export class AnswerRelay {
     const result = ended === 'client_gone' ? abortReason(exchange.scope) : ended
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
+    if (result === 'complete' && this.#answer.sse && usage !== null)
+      tokensPerEvent.learn(this.#engine, exchange.path, { tokens: usage.completionTokens, events: end.events })
     const outcome: Outcome = {
       version: PAYLOAD_VERSION,
       result,

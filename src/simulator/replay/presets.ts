@@ -97,7 +97,7 @@ const experiment1: PresetKind = {
         named: false,
       }),
       fleet: { ...fleetOf(2, { kind: 'vllm', profile: rtx3090 }), lmcache: pageLmcache },
-      kinds: [ttft670, kvawareAlways, qps, ...others],
+      kinds: [ttft670, kvawareAlways, qps, routerNamed('ttft'), ...others],
       closedLoop: true,
       concurrency: 20,
       published: { production_stack_ttft: '396.8', kvaware: '478.8', qps_fallback: '511.9' },

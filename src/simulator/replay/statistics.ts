@@ -17,7 +17,7 @@ export interface Figures {
   /** Mean time between two tokens of a request, averaged over requests, and its 99th percentile. */
   readonly itlMeanMs: number
   readonly itlP99Ms: number
-  /** Share of requests within both limits. */
+  /** Share of the run's requests that were answered completely and within both limits. */
   readonly goodput: number
   /** Share of prompt tokens found in a cache. */
   readonly hit: number

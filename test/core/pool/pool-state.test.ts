@@ -225,19 +225,6 @@ describe('engines without prefix caching', () => {
     ).toBe(true)
     expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
   })
-
-  it('include decode engines: each leg counts in full and their cached tokens are ignored', () => {
-    const { serve, admit, digestOf } = open({
-      engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
-    })
-    for (const _ of range(0, 12)) serve(range(0, 100), usage(0, 6401))
-    expect(digestOf('d').learned).toMatchObject({ silentMiss: null, restarts: 0 })
-    expect(digestOf('p').learned).toMatchObject({ silentMiss: null, restarts: 0 })
-    admit(range(0, 100))
-    admit(range(0, 100))
-    expect(digestOf('d').activeBlocks).toBe(202)
-    expect(digestOf('p').activeBlocks).toBe(102)
-  })
 })
 
 describe('blocks of prompts that are measured in bytes', () => {
@@ -280,6 +267,12 @@ describe('blocks of prompts that are measured in bytes', () => {
       ({ content, more }) => (admit([...content, 'more'], more).decision.predictedCachedTokens ?? 0) > 0,
     )
     expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
+  })
+
+  it('never exceed the capacity of the engine, even while a larger prompt runs', () => {
+    const { admit, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50 })] })
+    admit(range(0, 100))
+    expect(digestOf('a').cachedBlocks).toBe(50)
   })
 
   it('do not change for prompts made of token ids', () => {

@@ -171,10 +171,28 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(state)).toMatchObject({ reason: 'role_empty' })
   })
 
-  it('reports that no engine can decode', () => {
-    const state = open()
-    down(state, 'd0', 'd1')
-    expect(place(state)).toMatchObject({ reason: 'engines_unavailable' })
+  it('names the role without an engine, and its labels', () => {
+    const labelled = roles.map((spec) => ({ ...spec, labels: { app: spec.role } }))
+    const strict = { engines: labelled, split: config({ mode: 'always', fallback: 'fail' }) }
+    const [noDecode, noPrefill, unlabelled] = [open(strict), open(strict), open()]
+    for (const state of [noDecode, unlabelled]) down(state, 'd0', 'd1')
+    down(noPrefill, 'p0', 'p1')
+    expect(place(noDecode)).toMatchObject({ reason: 'role_empty', emptyRole: 'role "decode" (app=decode)' })
+    expect(place(noPrefill)).toMatchObject({
+      reason: 'role_empty',
+      emptyRole: 'role "prefill" (app=prefill)',
+      detail: 'no engine for role "prefill" (app=prefill): 2 unhealthy',
+    })
+    expect(place(unlabelled)).toMatchObject({ reason: 'role_empty', emptyRole: 'role "decode"' })
+  })
+
+  it('is full and not without a role if all decode engines are full', () => {
+    const state = open({
+      engines: roles.map((spec) => (spec.role === 'decode' ? { ...spec, maxInFlight: 1 } : spec)),
+    })
+    place(state)
+    place(state)
+    expect(place(state)).toMatchObject({ reason: 'engines_full' })
   })
 
   it('counts a failure for the engine that failed and not for its partner', () => {

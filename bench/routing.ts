@@ -1,0 +1,34 @@
+/**
+ * Accuracy of routing where the gateway has partial information, in virtual time. One module of bench/routing per
+ * figure. `npm run bench -- routing [--only NAME,NAME] [--json FILE]`
+ *
+ * `decode_affinity`: follow-up turns sent to the engine that has the conversation, with decode engines, divided by
+ * the same with engines of role `any`. `split_excess`: requests split although a decode engine has enough of the
+ * prompt cached, as a share of all requests.
+ */
+import { decodeEngines } from './routing/decode-engines.ts'
+import type { Bench, BenchOptions, BenchResult } from './result.ts'
+
+export type RoutingFigure = (options: BenchOptions) => BenchResult | Promise<BenchResult>
+
+const FIGURES: Readonly<Record<string, RoutingFigure>> = { decode_engines: decodeEngines }
+
+const bench: Bench = async (options) => {
+  const { flags, note } = options
+  const names = typeof flags.only === 'string' ? flags.only.split(',') : Object.keys(FIGURES)
+  const results: BenchResult[] = []
+  for (const name of names) {
+    const figure = FIGURES[name]
+    if (figure === undefined)
+      throw new Error(`--only ${name}: unknown. Use some of: ${Object.keys(FIGURES).join(', ')}.`)
+    note(`${name} …`)
+    const result = await figure(options)
+    results.push({ ...result, rows: result.rows.map((row) => ({ figure: name, ...row })) })
+  }
+  return {
+    rows: results.flatMap(({ rows }) => rows),
+    headline: Object.assign({}, ...results.map(({ headline }) => headline)) as BenchResult['headline'],
+  }
+}
+
+export default bench
