@@ -47,12 +47,47 @@ const LONGEST_S = 1e4
 /** Number of consecutive samples off by the same factor and direction after which the fit is reset. */
 const SHIFT_SAMPLES = 6
 const SHIFT_MISSES = 5
+/**
+ * Number of consecutive samples after a reset that must fit the earlier model, and not the present one, to restore it:
+ * the change was a temporary disturbance.
+ */
+const RETURN_SAMPLES = 3
+/** Maximum log error of a sample that fits the earlier model, and its maximum share of the present model's error. */
+const RETURN_ERROR = Math.log(1.4)
+const RETURN_SHARE = 0.5
+/**
+ * Factor by which a proportional change must fit better than a delay to be assumed, plus squared log error of noise.
+ * Samples of one size fit both; a delay is the safe assumption, because it does not change the price of new tokens.
+ */
+const DELAY_LOSS_RATIO = 2
+const DELAY_LOSS = 0.02
+/** Maximum squared log error per sample, so that outliers do not decide. */
+const MOST_LOSS = 1
 /** Samples at which confidence is one half. */
 const HALF_SURE_SAMPLES = 6
 
-/** Fits the prefill cost model of one engine. Starts from a prior, which the first samples rescale. */
+/** Fit before a reset. */
+interface Earlier {
+  readonly costModel: PrefillCostModel
+  readonly prior: PrefillCostModel
+  readonly isPriorFitted: boolean
+  readonly kept: readonly (readonly PrefillSample[])[]
+  readonly samples: number
+}
+
+/**
+ * Fits the prefill cost model of one engine. Starts from a prior, which the first samples rescale. After a change of
+ * speed the fit is reset; if the samples allow it, the change is taken as a delay, and the earlier fit is restored
+ * when samples agree with it again.
+ */
 export class CostModelFitter {
   #prior: PrefillCostModel
+  /** Whether the prior is this engine's own earlier fit. */
+  #isPriorFitted = false
+  /** Null: never reset, or restored. */
+  #earlier: Earlier | null = null
+  /** Number of latest samples that fit `#earlier` and not the present model. */
+  #returning = 0
   #costModel: PrefillCostModel
   #spread = 1
   #samples = 0
@@ -71,15 +106,17 @@ export class CostModelFitter {
   }
 
   get costModel(): PrefillCostModel {
-    return this.#costModel
+    return this.#earlier === null || this.#returning === 0
+      ? this.#costModel
+      : blend(this.#earlier.costModel, this.#costModel, this.#returning / RETURN_SAMPLES)
   }
 
   /** Returns its cost model blended with a sibling's by confidence. */
   lawBeside(sibling: PrefillCostModel, now: number): PrefillCostModel {
     this.#lastAt ??= now
     const share = sureness(Math.max(this.#samples, this.#restoredSamples), this.#lastAt, now)
-    if (share >= SURE) return this.#costModel
-    return share < UNSURE ? sibling : blend(this.#costModel, sibling, share)
+    if (share >= SURE) return this.costModel
+    return share < UNSURE ? sibling : blend(this.costModel, sibling, share)
   }
 
   get samples(): number {
@@ -94,6 +131,7 @@ export class CostModelFitter {
   /** Replaces the prior, such as by a sibling's model. Samples stay. */
   setPrior(prior: PrefillCostModel): void {
     this.#prior = prior
+    this.#isPriorFitted = false
     if (this.#samples === 0) this.#costModel = prior
   }
 
@@ -114,7 +152,8 @@ export class CostModelFitter {
     this.#recent.push({ sample, error: Math.log(sample.seconds / secondsOf(this.#costModel, sample)) })
     if (this.#recent.length > SHIFT_SAMPLES) this.#recent.shift()
     this.#keep(sample)
-    if (this.#hasShifted()) this.#restart()
+    if (this.#hasReturned(sample)) this.#revert(sample.at)
+    else if (this.#hasShifted()) this.#restart(sample.at)
     if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
     this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
   }
@@ -138,10 +177,53 @@ export class CostModelFitter {
     return Math.max(slower, faster) >= SHIFT_MISSES
   }
 
-  /** Resets the fit to the new speed; only the ratio of the coefficients is kept. */
-  #restart(): void {
+  /** Whether the latest samples fit the earlier model and not the present one. */
+  #hasReturned(sample: PrefillSample): boolean {
+    if (this.#earlier === null) return false
+    const present = Math.abs(Math.log(sample.seconds / secondsOf(this.#costModel, sample)))
+    const earlier = Math.abs(Math.log(sample.seconds / secondsOf(this.#earlier.costModel, sample)))
+    // A sample that fits both models proves nothing.
+    if (earlier <= RETURN_ERROR && earlier < RETURN_SHARE * present) this.#returning += 1
+    else if (earlier > RETURN_ERROR) this.#returning = 0
+    return this.#returning >= RETURN_SAMPLES
+  }
+
+  /** Restores the earlier fit with the samples that agree with it. */
+  #revert(now: number): void {
+    const { costModel, prior, isPriorFitted, kept, samples } = this.#earlier!
+    const since = this.#recent.slice(-RETURN_SAMPLES)
+    this.#earlier = null
+    this.#returning = 0
+    this.#costModel = costModel
+    this.#prior = prior
+    this.#isPriorFitted = isPriorFitted
+    for (let at = 0; at < kept.length; at++) this.#kept[at] = [...kept[at]!]
+    this.#samples = samples
+    for (const { sample } of since) this.#keep(sample)
+    this.#recent.length = 0
+    this.#refit(now)
+  }
+
+  /** Resets the fit to the new speed. The earlier fit, without the samples of the new speed, is remembered. */
+  #restart(now: number): void {
+    const since = new Set(this.#recent.map(({ sample }) => sample))
+    for (let at = 0; at < this.#kept.length; at++)
+      this.#kept[at] = this.#kept[at]!.filter((sample) => !since.has(sample))
+    const samples = this.#samples - since.size
+    if (samples > 0) {
+      this.#refit(now)
+      this.#earlier = {
+        costModel: this.#costModel,
+        prior: this.#prior,
+        isPriorFitted: this.#isPriorFitted,
+        kept: this.#kept.slice(),
+        samples,
+      }
+    }
+    this.#returning = 0
     this.#prior = this.#costModel
-    for (const kept of this.#kept) kept.length = 0
+    this.#isPriorFitted = samples > 0 || this.#isPriorFitted
+    for (let at = 0; at < this.#kept.length; at++) this.#kept[at] = []
     this.#samples = 0
     for (const { sample } of this.#recent) this.#keep(sample)
     this.#recent.length = 0
@@ -153,8 +235,7 @@ export class CostModelFitter {
     for (const kept of this.#kept)
       for (let at = 0; at < kept.length; at++)
         observe(kept[at]!, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
-    // The prior's shape at the measured speed: a profile may be off by a factor of a hundred, its ratios hardly.
-    const start = scaled(this.#prior, this.#pace())
+    const start = this.#start()
     for (const size of PRIOR_SIZES)
       observe(
         { newTokens: newTokens(size), pairs: attentionPairs(size), seconds: prefillSeconds(start, size) },
@@ -165,12 +246,38 @@ export class CostModelFitter {
     this.#spread = spread
   }
 
-  /** Ratio of measured to prior time. */
-  #pace(): number {
+  /**
+   * The prior's shape at the measured speed: a profile may be off by a factor of a hundred, its ratios hardly. An own
+   * fit is not: it is the prior with a delay, unless the samples contradict.
+   */
+  #start(): PrefillCostModel {
+    const prior = this.#prior
+    const paced = scaled(
+      prior,
+      this.#medianOf((sample) => sample.seconds / secondsOf(prior, sample)),
+    )
+    if (!this.#isPriorFitted) return paced
+    const delayS = this.#medianOf((sample) => sample.seconds - secondsOf(prior, sample))
+    const delayed = { ...prior, fixedS: Math.max(0, prior.fixedS + delayS) }
+    return this.#lossOf(delayed) <= DELAY_LOSS_RATIO * this.#lossOf(paced) + DELAY_LOSS ? delayed : paced
+  }
+
+  #medianOf(figure: (sample: PrefillSample) => number): number {
+    let count = 0
+    for (const kept of this.#kept) for (const sample of kept) observed.sorted[count++] = figure(sample)
+    return medianOf(observed.sorted, count)
+  }
+
+  /** Mean squared log error, limited per sample. */
+  #lossOf(costModel: PrefillCostModel): number {
+    let loss = 0
     let count = 0
     for (const kept of this.#kept)
-      for (const sample of kept) observed.sorted[count++] = sample.seconds / secondsOf(this.#prior, sample)
-    return medianOf(observed.sorted, count)
+      for (const sample of kept) {
+        loss += Math.min(MOST_LOSS, Math.log(sample.seconds / Math.max(1e-9, secondsOf(costModel, sample))) ** 2)
+        count += 1
+      }
+    return count === 0 ? 0 : loss / count
   }
 }
 

@@ -18,6 +18,7 @@ export class EngineSignals implements Mutable<Signals> {
   arrivals = NaN
   turn = NaN
   recentWork = NaN
+  recentNewTokens = NaN
   activeBlocks = NaN
   newActiveBlocks = NaN
   liveTokens = NaN

@@ -10,20 +10,34 @@ const RECENT_WORK_HALF_LIFE_MS = 30_000
 /** Probe intervals after which a scrape is stale. */
 const STALE_AFTER_INTERVALS = 3
 
+/** Source of the cached tokens of the prompt that is booked. */
+export interface CachedReader {
+  cached(engine: EngineRef): { readonly total: number }
+}
+
 interface EngineLoad {
   readonly engine: EngineRef
   work: Work
   requests: number
   readonly arrivals: SlidingCount
-  /** Value at `recentAt`. */
+  /** Values at `recentAt`. */
   recentWork: number
+  recentNewTokens: number
   recentAt: number
   turn: number
   stats: { readonly queue: number; readonly at: number } | null
 }
 
 /** Signals of `LoadStats`; all others come from the ledger. */
-export const LOAD_SIGNALS: readonly Signal[] = ['requests', 'arrivals', 'recentWork', 'turn', 'reportedQueue', 'rttS']
+export const LOAD_SIGNALS: readonly Signal[] = [
+  'requests',
+  'arrivals',
+  'recentWork',
+  'recentNewTokens',
+  'turn',
+  'reportedQueue',
+  'rttS',
+]
 
 /**
  * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, scraped queue. Calls are
@@ -57,6 +71,7 @@ export class LoadStats {
       requests: 0,
       arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
       recentWork: 0,
+      recentNewTokens: 0,
       recentAt: 0,
       turn: 0,
       stats: null,
@@ -73,13 +88,16 @@ export class LoadStats {
     this.#load(engine).stats = { queue: stats.running + stats.waiting, at: now }
   }
 
-  book(booking: BookingRef, now: number): void {
+  /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
+  book(booking: BookingRef, now: number, reading?: CachedReader): void {
     this.#unprefilled.add(booking.key)
     for (const leg of booking.legs) {
       const load = this.#load(leg.engine)
       load.requests += 1
       load.arrivals.add(now)
-      load.recentWork = decayed(load, now) + workOf(booking.admission)
+      load.recentWork = decayed(load.recentWork, load, now) + workOf(booking.admission, 0)
+      load.recentNewTokens =
+        decayed(load.recentNewTokens, load, now) + workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)
       load.recentAt = now
       const work = workFor(leg.part)
       this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
@@ -121,7 +139,8 @@ export class LoadStats {
       const load = this.#load(engines[at]!)
       signals.requests = load.requests
       signals.arrivals = load.arrivals.count(now)
-      signals.recentWork = decayed(load, now)
+      signals.recentWork = decayed(load.recentWork, load, now)
+      signals.recentNewTokens = decayed(load.recentNewTokens, load, now)
       signals.turn = load.turn
       signals.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
       signals.rttS = spec.rttMs / 1000
@@ -151,14 +170,14 @@ function workFor(partOrRole: LegRole | Role): Work {
   return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
 }
 
-/** Work of a request; an empty prompt counts 1. */
-function workOf(admission: Admission): number {
-  return 1 + admission.promptTokens
+/** Work of a request: its uncached tokens; an empty prompt counts 1. */
+function workOf({ promptTokens }: Admission, cachedTokens: number): number {
+  return 1 + Math.max(0, promptTokens - cachedTokens)
 }
 
-function decayed(load: EngineLoad, now: number): number {
-  const elapsedMs = Math.max(0, now - load.recentAt)
-  return load.recentWork * 2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)
+function decayed(work: number, { recentAt }: EngineLoad, now: number): number {
+  const elapsedMs = Math.max(0, now - recentAt)
+  return work * 2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)
 }
 
 function weightOf(spec: EngineSpec): number {

@@ -405,7 +405,7 @@ export class ClusterState {
     const legs = legsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
-    this.#load.book(booking, now)
+    this.#load.book(booking, now, reading)
     this.#ledger.book(booking, now, reading)
     return booking
   }

@@ -36,6 +36,8 @@ export interface Signals {
   readonly turn: number
   /** Decayed recent work: breaks ties, so that an idle fleet is used evenly. */
   readonly recentWork: number
+  /** Decayed uncached tokens of recent prompts. */
+  readonly recentNewTokens: number
   /** Blocks of live requests, shared ones counted once. */
   readonly activeBlocks: number
   /** Blocks of this prompt that no live request on the engine holds. */

@@ -142,6 +142,43 @@ describe('CostModelFitter', () => {
     },
   )
 
+  describe('after a delay of 150 ms on short prompts', () => {
+    const TRUE: PrefillCostModel = { fixedS: 0.02, perTokenS: 0.8e-3, perPairS: 0 }
+    const cold = { promptTokens: 600, cachedTokens: 0 }
+    const turn = { promptTokens: 640, cachedTokens: 592 }
+    const answer = (learner: CostModelFitter, at: number, delayS: number, size: PromptSize = turn): void =>
+      learner.learn(took(size, prefillSeconds(TRUE, size) + delayS, at * 860))
+    const delayed = (): CostModelFitter => {
+      const learner = new CostModelFitter(gpu)
+      for (let at = 0; at < 40; at++) answer(learner, at, 0, at % 2 === 0 ? cold : turn)
+      for (let at = 40; at < 54; at++) answer(learner, at, 0.15)
+      return learner
+    }
+
+    it('believes a delay, and no other cost of new tokens', () => {
+      const { costModel } = delayed()
+      expect(prefillSeconds(costModel, turn)).toBeCloseTo(prefillSeconds(TRUE, turn) + 0.15, 1)
+      expect(prefillSeconds(costModel, cold)).toBeLessThan(prefillSeconds(TRUE, cold) + 0.2)
+      expect(costModel.perTokenS).toBeLessThan(1.25 * TRUE.perTokenS)
+    })
+
+    it('restores the earlier cost after three usual answers, of any size', () => {
+      for (const size of [turn, cold]) {
+        const learner = delayed()
+        for (let at = 54; at < (size === turn ? 57 : 64); at++) answer(learner, at, 0, size)
+        expect(errorOf(learner.costModel, cold, prefillSeconds(TRUE, cold))).toBeLessThan(0.1)
+      }
+    })
+
+    it('takes it as a slower engine as soon as long prompts are slower, too', () => {
+      const learner = delayed()
+      const factor = (prefillSeconds(TRUE, turn) + 0.15) / prefillSeconds(TRUE, turn)
+      for (let at = 54; at < 60; at++)
+        answer(learner, at, (factor - 1) * prefillSeconds(TRUE, at % 2 === 0 ? cold : turn), at % 2 === 0 ? cold : turn)
+      expect(errorOf(learner.costModel, cold, factor * prefillSeconds(TRUE, cold))).toBeLessThan(0.3)
+    })
+  })
+
   it('ignores four outliers in a row', () => {
     const learner = new CostModelFitter(FITTED)
     const random = chance(5)

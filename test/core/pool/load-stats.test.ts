@@ -27,7 +27,7 @@ function booking(key: string, promptTokens: number, ...parts: LegRole[]): Bookin
 
 function seen(
   load: LoadStats,
-  signal: 'requests' | 'reportedQueue' | 'recentWork' | 'rttS',
+  signal: 'requests' | 'reportedQueue' | 'recentWork' | 'recentNewTokens' | 'rttS',
   now: number,
 ): { a: EngineSignals[typeof signal]; b: EngineSignals[typeof signal] } {
   load.writeSignals([a, b], now)
@@ -59,6 +59,14 @@ it('halves recent work every thirty seconds', () => {
   expect(seen(load, 'recentWork', 30_000).a).toBe(50)
   load.book(booking('v', 49, 'whole'), 30_000)
   expect(seen(load, 'recentWork', 60_000).a).toBe(50)
+})
+
+it('counts the uncached tokens of recent prompts', () => {
+  const load = open()
+  load.book(booking('w', 99, 'whole'), 0, { cached: () => ({ total: 80 }) })
+  expect(seen(load, 'recentNewTokens', 0).a).toBe(20)
+  expect(seen(load, 'recentNewTokens', 30_000).a).toBe(10)
+  expect(seen(load, 'recentWork', 0).a).toBe(100)
 })
 
 it('turns milliseconds of configuration into seconds', () => {

@@ -11,6 +11,7 @@ const IDLE: Signals = {
   arrivals: 0,
   turn: 0,
   recentWork: 0,
+  recentNewTokens: 0,
   activeBlocks: 0,
   newActiveBlocks: 0,
   liveTokens: 0,

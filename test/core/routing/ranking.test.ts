@@ -107,6 +107,7 @@ const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
   arrivals: small,
   turn: small,
   recentWork: small,
+  recentNewTokens: small,
   activeBlocks: small,
   newActiveBlocks: small,
   liveTokens: fc.integer({ min: -1, max: 1000 }),

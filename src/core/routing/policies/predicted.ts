@@ -36,7 +36,7 @@ const options = {
     default: 0.05,
     min: 0,
     max: 1,
-    doc: 'Weight of the engine’s recent work, which rotates requests in an idle fleet.',
+    doc: 'Weight of the engine’s recent prefill work, which rotates new prompts in an idle fleet.',
   },
   hostTokenUs: {
     default: TIER_TOKEN_US.host,
@@ -104,7 +104,7 @@ const needs = [
   'liveTokens',
   'capacityBlocks',
   'adapterFit',
-  'recentWork',
+  'recentNewTokens',
   'warmth',
 ] as const
 type Seen = Candidate<(typeof needs)[number]>
@@ -137,7 +137,8 @@ const costTable = new CostTable([
  *   pressure(q_e, q_e)) * c)`, where `q_e` is the engine's number of queued prefills, `q` the mean of all engines, and
  *   `c` the part of `s` that computes blocks which live requests on other engines hold
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
- * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed recent work, a tie-breaker
+ * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed
+ *   recent prefill work, a tie-breaker
  *
  * Sources: GORGO (arXiv 2602.11688) for network, queue and prefill; smetric and least_load of vllm-router and SMG.
  */
@@ -255,7 +256,7 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
       values.workWeight *
       (pressureOf(queued, own) * (prefillS - lastingS) + (MIN_COPY_COST + pressureOf(own, own)) * lastingS)
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
-    const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentWork
+    const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
     costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, MIN_WEIGHT)
     terms.network_s[place] = engine.rttS
