@@ -501,6 +501,11 @@ function plans(name: string, runtime: SplitRuntime): void {
         chars: split({ mode: 'threshold', threshold_tokens: 100, estimate: 'chars4' }),
         never: split({ mode: 'never' }),
         adaptive: split({ mode: 'adaptive' }),
+        uncached: {
+          engines: ['p0', 'd0', 'd1'],
+          split: { mode: 'uncached', threshold_tokens: 100 },
+          more: { policy: 'predicted' },
+        },
         mixed: { engines: ['p0', 'd0', 'a0'] },
         strict: { engines: ['p0', 'd0'], split: { fallback: 'fail' } },
         images: { engines: ['e0', 'e1', 'p0', 'd0'] },
@@ -578,6 +583,19 @@ function plans(name: string, runtime: SplitRuntime): void {
 
     it('never splits if disabled', async () => {
       expect(await plan({ model: 'never', prompt: 'x' })).toEqual({ taken: false, why: 'never' })
+    })
+
+    it('serves a follow-up whole on the decode engine that received the conversation, and splits others', async () => {
+      const first = await bench.ask(completions, { model: 'uncached', prompt: ids(640), max_tokens: 2 })
+      const { split: taken, placement } = await bench.decision(first)
+      expect(taken).toEqual({ taken: true, why: '640 uncached tokens >= 100' })
+      const next = await bench.ask(completions, { model: 'uncached', prompt: ids(700), max_tokens: 2 })
+      const decision = await bench.decision(next)
+      expect(decision.split).toMatchObject({ taken: false, why: expect.stringMatching(/^\d\d uncached tokens < 100$/) })
+      expect(decision.placement).toMatchObject({ kind: 'whole', engine: placement['decode'] })
+      const body = JSON.parse(next.text) as { usage: { prompt_tokens_details: { cached_tokens: number } } }
+      expect(body.usage.prompt_tokens_details.cached_tokens).toBeGreaterThanOrEqual(608)
+      expect((await plan({ model: 'uncached', prompt: ids(640).toReversed() })).taken).toBe(true)
     })
 
     it('compares predictions, and shows both', async () => {
