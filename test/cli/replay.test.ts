@@ -1,4 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -6,6 +7,7 @@ import { progressBar } from '../../src/cli/commands/progress-bar.ts'
 import { presets } from '../../src/simulator/replay/presets.ts'
 import { routerKinds } from '../../src/simulator/replay/routers.ts'
 import { firstlight } from './run-cli.ts'
+import packageJson from '../../package.json' with { type: 'json' }
 
 const folder = mkdtempSync(join(tmpdir(), 'replay-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -64,6 +66,37 @@ describe('firstlight replay', () => {
     // No external resources: no URL but the SVG's title, and no script.
     expect(page).not.toMatch(/https?:|<script|<link|url\(|@import|src=/)
     expect(page).not.toContain('NaN')
+    expect(page).toContain('<td class="best">')
+  })
+
+  it('states units, a legend and the winner, and what a reader needs to repeat the report', async () => {
+    const trace = writeTrace('cite.jsonl')
+    const policies = ['--policies', 'predicted,round_robin,exact']
+    const { out } = await firstlight(
+      ...['replay', '--trace', trace, '--html', at('cite.html'), '--json', at('cite.json')].concat(policies),
+    )
+    expect(out.split('\n')[0]).toMatch(/^policy {2,}TTFT mean ms {2,}p50 ms .* goodput % {2,}hit %/)
+    expect(out).toMatch(/^(Winner: (predicted|round_robin)|No clear winner)/m)
+    expect(out).toContain('goodput %: requests sent that were answered completely, with TTFT up to 5000 ms')
+    const sha256 = createHash('sha256').update(readFileSync(trace)).digest('hex')
+    const { provenance } = JSON.parse(readFileSync(at('cite.json'), 'utf8')) as { provenance: object }
+    expect(provenance).toMatchObject({ sha256, profile: 'agentic', trace: 'cite.jsonl' })
+    const page = readFileSync(at('cite.html'), 'utf8')
+    for (const fact of [sha256, 'agentic', packageJson.version, `firstlight replay --trace ${trace}`, 'Winner'])
+      expect(page).toContain(fact)
+    expect(page).toMatch(/<dd>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ<\/dd>/)
+  })
+
+  it('names policies that cannot sustain the pace, and a pace that the fleet sustains', async () => {
+    const trace = writeTrace('fast.jsonl', (row) => ({ timestamp: row * 300, input_length: 20_000, hash_ids: [row] }))
+    const run = (...flags: string[]) =>
+      firstlight('replay', '--trace', trace, '--engines', '1', '--policies', 'predicted', ...flags)
+    const { out } = await run()
+    const [, speed, engines] = /The fleet cannot sustain this pace.* Try --speed ([\d.]+), or --engines (\d+)\./.exec(
+      out,
+    )!
+    expect(Number(engines)).toBeGreaterThan(1)
+    expect((await run('--speed', String(Number(speed) / 2))).out).not.toContain('cannot sustain')
   })
 
   it('is the same twice, and another with another seed', async () => {

@@ -3,12 +3,16 @@ import { spread, type Trace } from '../../simulator/replay/trace.ts'
 import { multiRound, type RoundsWorkload } from '../../simulator/replay/workloads.ts'
 import { type Driven, drive } from '../load/drive.ts'
 import { readShareGpt } from '../load/sharegpt.ts'
+import { overloadOf } from '../../simulator/replay/overload.ts'
+import { legendOf } from '../report/columns.ts'
+import { overloadNote, slower } from '../report/overload-note.ts'
 import { reportPage } from '../report/page.ts'
+import { provenanceOf } from '../report/provenance.ts'
 import { seriesOf } from '../report/plot.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { asJson, outputOf, gatewayFlag, readInput } from './args.ts'
 import { progressBar } from './progress-bar.ts'
-import { engineTable, type ReplayRow, rowOf } from './replay-rows.ts'
+import { engineTable, loadColumns, type ReplayRow, rowOf } from './replay-rows.ts'
 import { traceIn } from './trace-file.ts'
 
 export const load: Command = {
@@ -80,6 +84,9 @@ export const load: Command = {
 }
 
 const QUESTION_TOKENS = 20
+const SPEEDS = { min: 1e-3, max: 1e6 }
+const RATES = { min: 1e-3, max: 1e5 }
+const DEFAULT_QPS = 2
 const BLOCK_TOKENS = 16
 
 async function runLoad(args: Args, io: Io): Promise<number> {
@@ -90,7 +97,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   const bar = progressBar('answered')
   const driven = await drive(trace, {
     target,
-    speed: args.number('speed', { min: 1e-3, max: 1e6 }) ?? 1,
+    speed: args.number('speed', SPEEDS) ?? 1,
     closedLoop: file === null || args.on('closed-loop'),
     thinkFromStart: file === null,
     concurrency: args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity,
@@ -99,9 +106,10 @@ async function runLoad(args: Args, io: Io): Promise<number> {
     progress: bar.draw,
   })
   bar.clear()
-  const rows = rowsOf(trace, driven, sloOf(args))
+  const slo = sloOf(args)
+  const rows = rowsOf(trace, driven, slo)
   const answered = rows[0]!['requests']
-  if (answered !== 0) io.out(`${engineTable(rows).join('\n')}\n`)
+  if (answered !== 0) io.out([...engineTable(rows), '', ...legendOf(loadColumns(), slo), ''].join('\n'))
   const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
   io.out(
     `${answered} answered, ${driven.result.refused} not${unsent}; sent ` +
@@ -109,9 +117,23 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   )
   for (const [problem, count] of driven.problems)
     io.out([`${count} x ${problem}`, driven.details.get(problem) ?? []].flat().join(': '))
-  outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
-  outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)], from: 'load' }))
+  const notes = [unsustained(args, file !== null, driven) ?? []].flat()
+  for (const note of notes) io.out(note)
+  const provenance = provenanceOf(load, args, { trace, profile: `measured at ${target.url}` })
+  outputs.json(() => asJson({ name: 'load', provenance, notes, rows, problems: Object.fromEntries(driven.problems) }))
+  const series = [seriesOf(driven.result, null)]
+  outputs.html(() => reportPage({ rows, series, notes, provenance, slo, from: 'load' }))
   return driven.problems.size === 0 ? 0 : 1
+}
+
+/** Describes a pace that the fleet behind the gateway cannot sustain. null: it sustains it. */
+function unsustained(args: Args, hasTrace: boolean, { result }: Driven): string | null {
+  const overload = overloadOf(result)
+  if (overload === null) return null
+  const pace = hasTrace
+    ? `--speed ${slower(args.number('speed', SPEEDS) ?? 1, overload)}`
+    : `--qps ${slower(args.number('qps', RATES) ?? DEFAULT_QPS, overload)}`
+  return overloadNote('The fleet', overload, [pace, 'more engines', 'a limit with --max-unfinished-queries'])
 }
 
 /** Builds one row for the whole run, then one row per engine. */
@@ -138,10 +160,10 @@ function targetOf(args: Args, { env }: Io) {
 function conversations(args: Args): Trace {
   const count = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e6 }) ?? otherwise
   const users = count('num-users', 10)
-  const qps = args.number('qps', { min: 1e-3, max: 1e5 }) ?? 2
   const firstUser = args.whole('init-user-id', { min: 0, max: 1e6 }) ?? 0
   const rounds = count('num-rounds', 5)
   const answerTokens = count('answer-len', 50)
+  const qps = args.number('qps', RATES) ?? DEFAULT_QPS
   return multiRound({
     name: 'multi-round',
     users,

@@ -13,7 +13,7 @@ import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { type Args, UsageError } from './command.ts'
 import { readInput } from './args.ts'
 
-const DEFAULT_PROFILE = 'agentic'
+export const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8
 
 /** The fleet to simulate, from a configuration or from flags, with LMCache where it is asked for. */

@@ -1,4 +1,6 @@
 import { deviation, type Figures } from '../../simulator/replay/statistics.ts'
+import { markKinds } from '../../simulator/replay/routers.ts'
+import { COLUMNS, figureText } from '../report/columns.ts'
 import { table } from './progress-bar.ts'
 
 /** One result row: a policy at one load, over all seeds. Field names contain the unit. */
@@ -61,57 +63,67 @@ const round = (value: number) => Number(value.toPrecision(6))
 
 /** Formats the table, ordered by mean TTFT. */
 export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<string, string>> = {}): string[] {
-  const known = new Set(Object.keys(COLUMNS))
-  const further = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter(
-    (key) => !known.has(key) && !HIDDEN.has(key),
-  )
-  const usual = Object.entries(COLUMNS).filter(
-    ([key]) => !OPTIONAL.has(key) || rows.some((row) => row[key] !== undefined),
-  )
-  const columns: readonly (readonly [string, Column])[] = [
-    ...usual,
-    ...further.map((key) => [key, { head: key, digits: 0 }] as const),
-  ]
+  const keys = columnsOf(rows)
   const withPublished = Object.keys(published).length > 0
-  const head = [...columns.map(([, { head: text }]) => text), ...(withPublished ? ['published_ms'] : [])]
-  const sorted = [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
+  const head = [...keys.map((key) => COLUMNS[key]?.head ?? key), ...(withPublished ? ['published ms'] : [])]
+  const sorted = rows.toSorted((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
   return table([
     head,
-    ...sorted.map((row) => [...cellsOf(row, columns), ...(withPublished ? [published[row.policy] ?? '-'] : [])]),
+    ...sorted.map((row) => [...cellsOf(row, keys), ...(withPublished ? [published[row.policy] ?? '-'] : [])]),
   ])
 }
 
-/** Formats the rows of one run by engine, without columns that only a simulation can fill. */
+/** Keys of the printed columns: those of every replay, then those that only these rows have. */
+export function columnsOf(rows: readonly ReplayRow[]): string[] {
+  const further = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter(
+    (key) => COLUMNS[key] === undefined && !HIDDEN.has(key),
+  )
+  const usual = Object.keys(COLUMNS).filter(
+    (key) => !HIDDEN.has(key) && (!OPTIONAL.has(key) || rows.some((row) => row[key] !== undefined)),
+  )
+  return [...usual, ...further]
+}
+
+/** Keys of the columns of a load run: without those that only a simulation can fill. */
+export const loadColumns = (): string[] =>
+  Object.keys(COLUMNS).filter((key) => !SIMULATED.has(key) && !OPTIONAL.has(key) && key !== 'itl_p99_ms')
+
+/** Formats the rows of one run by engine. */
 export function engineTable(rows: readonly ReplayRow[]): string[] {
-  const columns = Object.entries(COLUMNS).filter(([key]) => !SIMULATED.has(key) && !OPTIONAL.has(key))
+  const keys = loadColumns()
   return table([
-    columns.map(([key, { head }]) => (key === 'policy' ? 'engine' : head)),
-    ...rows.map((row) => cellsOf(row, columns)),
+    keys.map((key) => (key === 'policy' ? 'engine' : COLUMNS[key]!.head)),
+    ...rows.map((row) => cellsOf(row, keys)),
   ])
 }
 
-const cellsOf = (row: ReplayRow, columns: readonly (readonly [string, Column])[]): string[] =>
-  columns.map(([key, { digits }]) => cell(row[key], digits))
+const cellsOf = (row: ReplayRow, keys: readonly string[]): string[] => keys.map((key) => figureText(key, row[key]))
 
-interface Column {
-  readonly head: string
-  readonly digits: number
-}
+/** Policies with exact engine state, which cannot be deployed. */
+const REFERENCES: ReadonlySet<string> = new Set(markKinds.map(({ name }) => name))
+/** Means closer than this share of each other are equal. */
+const LEAST_LEAD = 0.005
 
-const COLUMNS: Readonly<Record<string, Column>> = {
-  policy: { head: 'policy', digits: 0 },
-  ttft_mean_ms: { head: 'ttft_mean_ms', digits: 0 },
-  ttft_mean_sd_ms: { head: '±', digits: 0 },
-  ttft_p50_ms: { head: 'p50', digits: 0 },
-  ttft_p90_ms: { head: 'p90', digits: 0 },
-  ttft_p99_ms: { head: 'p99', digits: 0 },
-  itl_mean_ms: { head: 'itl_ms', digits: 1 },
-  goodput: { head: 'goodput', digits: 3 },
-  hit: { head: 'hit', digits: 3 },
-  imbalance_requests: { head: 'imb_req', digits: 2 },
-  imbalance_work: { head: 'imb_work', digits: 2 },
-  preemptions: { head: 'preempt', digits: 0 },
-  decision_mean_us: { head: 'decide_us', digits: 0 },
+/** Names the policy with the lowest mean TTFT and its lead, as one sentence. null: nothing to compare. */
+export function winnerOf(rows: readonly ReplayRow[]): string | null {
+  const [first, second] = rows
+    .filter(({ policy }) => !REFERENCES.has(policy))
+    .toSorted((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
+  if (first === undefined || second === undefined) return null
+  const lead = second.ttft_mean_ms - first.ttft_mean_ms
+  const spread = Math.max(first.ttft_mean_sd_ms ?? 0, second.ttft_mean_sd_ms ?? 0)
+  const present = rows.map(({ policy }) => policy).filter((policy) => REFERENCES.has(policy))
+  const references =
+    present.length === 0
+      ? ''
+      : ` ${present.join(' and ')} ${present.length === 1 ? 'is a reference' : 'are references'} with exact engine state.`
+  if (lead <= Math.max(spread, LEAST_LEAD * second.ttft_mean_ms))
+    return (
+      `No clear winner: mean TTFT of ${first.policy} and ${second.policy} differs by less than ` +
+      `${spread > 0 ? 'the deviation between seeds' : `${LEAST_LEAD * 100} %`}.${references}`
+    )
+  const percent = ((100 * lead) / second.ttft_mean_ms).toFixed(lead < 0.1 * second.ttft_mean_ms ? 1 : 0)
+  return `Winner: ${first.policy}, mean TTFT ${percent} % below ${second.policy}.${references}`
 }
 
 /** Columns that a client of a running gateway cannot measure. */
@@ -137,8 +149,3 @@ const HIDDEN = new Set([
   'decision_p99_us',
   'ttft_error_p50',
 ])
-
-function cell(value: string | number | null | undefined, digits: number): string {
-  if (value === null || value === undefined) return '-'
-  return typeof value === 'number' ? value.toFixed(digits) : value
-}

@@ -7,13 +7,17 @@ import type { RouterKind } from '../../simulator/replay/router.ts'
 import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
 import { rateAt } from '../../simulator/replay/load.ts'
 import { spread, type Trace } from '../../simulator/replay/trace.ts'
+import { overloadOf, type Overload, sustainableShare } from '../../simulator/replay/overload.ts'
+import { legendOf } from '../report/columns.ts'
+import { overloadNote, slower } from '../report/overload-note.ts'
 import { reportPage } from '../report/page.ts'
+import { provenanceOf } from '../report/provenance.ts'
 import { type Series, seriesOf } from '../report/plot.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { asJson, outputOf } from './args.ts'
-import { fleetPlanOf } from './replay-fleet.ts'
+import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
 import { progressBar } from './progress-bar.ts'
-import { type ReplayRow, rowOf, tableOf } from './replay-rows.ts'
+import { columnsOf, type ReplayRow, rowOf, tableOf, winnerOf } from './replay-rows.ts'
 import { traceIn } from './trace-file.ts'
 
 export const replay: Command = {
@@ -135,6 +139,8 @@ interface Plan {
   readonly closedLoop: boolean
   readonly concurrency: number
   readonly holdAt: number | null
+  /** `--engines` sets the number of engines. false: a configuration names them. */
+  readonly canResize: boolean
 }
 
 async function runReplay(args: Args, io: Io): Promise<number> {
@@ -147,30 +153,42 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   const rows: ReplayRow[] = []
   const series: Series[] = []
   const speedAt = speedsOn(plan.fleet)
+  const notes: string[] = []
   for (const pace of plan.paces) {
     const found = await runPace(plan, pace, { io, series, speedAt })
     if (found === null) return 130
-    rows.push(...found)
-    for (const line of tableOf(found)) io.out(line)
+    rows.push(...found.rows)
+    for (const line of [...tableOf(found.rows), ...found.notes]) io.out(line)
     io.out('')
+    notes.push(...found.notes.map((note) => (pace.load === null ? note : `Load ${pace.load}: ${note}`)))
   }
+  for (const line of legendOf(columnsOf(rows), plan.slo)) io.out(line)
   io.err(`${((performance.now() - started) / 1000).toFixed(1)} s`)
-  write({ rows, series, title: plan.trace.name })
+  write({ rows, series, notes, trace: plan.trace, profile: profileText(args) })
   return 0
+}
+
+/** Names the hardware of a replay without a preset. */
+function profileText(args: Args): string {
+  const config = args.text('config')
+  return args.text('profile') ?? (config === null ? DEFAULT_PROFILE : `as in ${config}`)
 }
 
 interface Replayed {
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
-  readonly title: string
+  readonly notes: readonly string[]
+  readonly trace: Pick<Trace, 'name' | 'sha256'>
+  readonly profile: string
 }
 
 function outputsOf(args: Args): (replayed: Replayed) => void {
   const json = outputOf(args, 'json')
   const html = outputOf(args, 'html')
-  return ({ rows, series, title }) => {
-    json(() => asJson({ name: 'replay', rows }))
-    html(() => reportPage({ title, rows, series }))
+  return ({ rows, series, notes, ...origin }) => {
+    const provenance = provenanceOf(replay, args, origin)
+    json(() => asJson({ name: 'replay', provenance, notes, rows }))
+    html(() => reportPage({ rows, series, notes, provenance, slo: sloOf(args) }))
   }
 }
 
@@ -185,13 +203,16 @@ async function runPace(
   plan: Plan,
   pace: Plan['paces'][number],
   { io, series, speedAt }: Running,
-): Promise<ReplayRow[] | null> {
+): Promise<{ readonly rows: readonly ReplayRow[]; readonly notes: readonly string[] } | null> {
   const byPolicy = new Map<string, Figures[]>()
+  const overloads = new Map<string, Overload>()
+  let firstSpeed: number | null = null
   for (const seed of plan.seeds) {
     const trace = spread(plan.trace, seed)
     const { closedLoop, concurrency, holdAt } = plan
     const fixed = { closedLoop, concurrency, holdAt, seed, clockMs: null }
     const speed = pace.load === null ? pace.speed : speedAt(pace.load, trace, fixed)
+    firstSpeed ??= speed
     io.err(
       `${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ` +
         `${rateAt(speed, trace).toPrecision(3)} requests/s, seed ${seed}`,
@@ -208,10 +229,33 @@ async function runPace(
       })
       bar.clear()
       byPolicy.set(kind.name, [...(byPolicy.get(kind.name) ?? []), figuresOf(result, plan.slo)])
-      if (seed === plan.seeds[0]) series.push(seriesOf(result, pace.load))
+      if (seed !== plan.seeds[0]) continue
+      series.push(seriesOf(result, pace.load))
+      const overload = overloadOf(result)
+      if (overload !== null) overloads.set(kind.name, overload)
     }
   }
-  return [...byPolicy].map(([policy, figures]) => rowOf(policy, figures, { trace: plan.trace.name, load: pace.load }))
+  const rows = [...byPolicy].map(([policy, figures]) =>
+    rowOf(policy, figures, { trace: plan.trace.name, load: pace.load }),
+  )
+  const note = unsustained(plan, overloads, { load: pace.load, speed: firstSpeed! })
+  return { rows, notes: [winnerOf(rows) ?? [], note ?? []].flat() }
+}
+
+/** Describes policies that cannot sustain the pace, and flags to try. null: all sustain it. */
+function unsustained(
+  { kinds, fleet, canResize }: Plan,
+  overloads: ReadonlyMap<string, Overload>,
+  { load, speed }: Plan['paces'][number],
+): string | null {
+  const [mildest] = [...overloads.values()].toSorted((one, other) => one.slope - other.slope)
+  if (mildest === undefined) return null
+  const subject = overloads.size === kinds.length ? 'The fleet' : `With ${[...overloads.keys()].join(', ')}, the fleet`
+  const engines = Math.ceil(fleet.engines.length / (0.9 * sustainableShare(mildest)))
+  return overloadNote(subject, mildest, [
+    load === null ? `--speed ${slower(speed, mildest)}` : `--load ${slower(load, mildest)}`,
+    canResize ? `--engines ${engines}` : `${engines} engines of this kind`,
+  ])
 }
 
 async function runPreset(
@@ -243,12 +287,13 @@ async function runPreset(
       })
     }
     io.out(part.name)
-    for (const line of tableOf(figures, part.published)) io.out(line)
+    const winner = winnerOf(figures)
+    for (const line of [...tableOf(figures, part.published), ...(winner === null ? [] : [winner])]) io.out(line)
     io.out('')
     rows.push(...figures)
   }
-  for (const note of preset.notes) io.out(note)
-  write({ rows, series, title: preset.name })
+  for (const line of [...legendOf(columnsOf(rows), sloOf(args)), '', ...preset.notes]) io.out(line)
+  write({ rows, series, notes: preset.notes, trace: { name: preset.name }, profile: `of the preset ${preset.name}` })
   return 0
 }
 
@@ -270,6 +315,7 @@ function planOf(args: Args, io: Io): Plan {
     closedLoop: sessions && !args.on('open-loop'),
     concurrency: args.whole('concurrency', { min: 1, max: 1e6 }) ?? Infinity,
     holdAt: args.whole('late-binding', { min: 1, max: 1e6 }),
+    canResize: args.text('config') === null,
   }
 }
 

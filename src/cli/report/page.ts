@@ -1,11 +1,17 @@
-import { type ReplayRow, SIMULATED } from '../commands/replay-rows.ts'
+import { columnsOf, loadColumns, type ReplayRow } from '../commands/replay-rows.ts'
+import { COLUMNS, figureText, legendOf, type ReportSlo } from './columns.ts'
+import type { Provenance } from './provenance.ts'
 import { bars, plot, escapeHtml, type Series } from './plot.ts'
 export type ReportSource = 'replay' | 'load'
 
 export interface Report {
-  readonly title: string
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
+  readonly provenance: Provenance
+  /** Winner, overload and other findings, one paragraph each. */
+  readonly notes: readonly string[]
+  /** Limits of goodput. */
+  readonly slo: ReportSlo
   /** Source of the data. Default: a replay. */
   readonly from?: ReportSource
 }
@@ -39,60 +45,93 @@ th,td{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line)}th{ve
 tr:hover{background:var(--soft)}.scroll{overflow-x:auto}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:12px}
 svg{width:100%;background:var(--paper);border:1px solid var(--line);border-radius:6px}
+td.best{font-weight:700}.about{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0 0 16px}.about dt{opacity:.7}.about dd{margin:0;overflow-wrap:anywhere}
+.note{border-left:3px solid #d55e00;padding:2px 10px;margin:8px 0}.legend{opacity:.8;font-size:12px;columns:2;margin:8px 0}.legend p{margin:0 0 2px}
+label{cursor:pointer}.key label:has(input:not(:checked)){opacity:.45}
 svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg .title{font-weight:600;font-size:13px}svg .grid{stroke:var(--line)}
-.key span{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
+.key label{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 `
 
 /** Renders a report as one self-contained HTML page without scripts, fonts or images from elsewhere. */
-export function reportPage({ title, rows, series, from = 'replay' }: Report): string {
+export function reportPage({ rows, series, provenance, notes, slo, from = 'replay' }: Report): string {
   const loads = [...new Set(series.map(({ load }) => load))]
-  const sections = loads.map((load) =>
+  const sections = loads.map((load, at) =>
     section({
       load,
+      at,
       from,
       rows: rows.filter((row) => row.load === load),
       series: series.filter((one) => one.load === load),
     }),
   )
+  const title = escapeHtml(provenance.trace)
   return (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" ' +
-    `content="width=device-width,initial-scale=1"><title>${escapeHtml(title)} · Firstlight ` +
-    `${from}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1><p>${ABOUT[from]} Times to first token ` +
-    `are what clients see; lower is better.</p>${sections.join('')}</html>\n`
+    `content="width=device-width,initial-scale=1"><title>${title} · Firstlight ` +
+    `${from}</title><style>${STYLE}</style><h1>${title}</h1>${aboutOf(provenance, from)}` +
+    `${paragraphs(notes, ' class="note"')}${sections.join('')}` +
+    `<h2>Columns</h2><div class="legend">${paragraphs(legendOf(keysOf(rows, from), slo))}</div></html>\n`
   )
 }
 
-const ABOUT: Readonly<Record<ReportSource, string>> = {
-  replay: 'Simulated in virtual time by <code>firstlight replay</code>.',
-  load: 'Measured at a running gateway by <code>firstlight load</code>.',
+const paragraphs = (lines: readonly string[], attributes = ''): string =>
+  lines.map((line) => `<p${attributes}>${escapeHtml(line)}</p>`).join('')
+
+/** Renders what a reader needs to cite or repeat the report. */
+function aboutOf({ command, version, trace, sha256, profile, date }: Provenance, from: ReportSource): string {
+  const facts: readonly (readonly [string, string])[] = [
+    ['command', command],
+    ['Firstlight', version],
+    ['trace', sha256 === null ? `${trace} (generated)` : `${trace}, SHA-256 ${sha256}`],
+    ['profile', profile],
+    ['date', date],
+    ['method', METHOD[from]],
+  ]
+  return `<dl class="about">${facts.map(([name, value]) => `<dt>${name}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl>`
+}
+
+const METHOD: Readonly<Record<ReportSource, string>> = {
+  replay: 'simulated in virtual time by firstlight replay; TTFT is what clients see',
+  load: 'measured at a running gateway by firstlight load; TTFT is what clients see',
 }
 
 interface Section {
   readonly load: number | null
+  /** Index of the section, for ids. */
+  readonly at: number
   readonly from: ReportSource
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
 }
 
-function section({ load, from, rows, series }: Section): string {
-  const colours = new Map(
-    [...new Set(series.map(({ policy }) => policy))].map((policy, at) => [
+function section({ load, at, from, rows, series }: Section): string {
+  const names = [...new Set(series.map(({ policy }) => policy))]
+  const styles = new Map(
+    names.map((policy, place) => [
       policy,
-      COLOURS[at] ?? `hsl(${(at * 137.5) % 360} 55% 45%)`,
+      {
+        colour: COLOURS[place] ?? `hsl(${(place * 137.5) % 360} 55% 45%)`,
+        id: `s${at}p${place}`,
+      },
     ]),
   )
-  const key = [...colours].map(
-    ([policy, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(policy)}</span>`,
+  const key = [...styles].map(
+    ([policy, { colour, id }]) =>
+      `<label><input type="checkbox" id="${id}" checked><i style="background:${colour}"></i>${escapeHtml(policy)}</label>`,
   )
+  // Without a script: an unchecked box hides the lines of its policy.
+  const toggles = [...styles.values()].map(({ id }) => `:root:has(#${id}:not(:checked)) .${id}{display:none}`)
   const heading = load === null ? '' : `<h2>Load ${load}</h2>`
   return (
-    `${heading}${tableOf(rows, from)}<p class="key">${key.join('')}</p><div ` +
-    `class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`
+    `${heading}${tableOf(rows, from)}<style>${toggles.join('')}</style><p class="key">${key.join('')}</p><div ` +
+    `class="plots">${plots(series, (policy) => styles.get(policy)!).join('')}</div>`
   )
 }
 
-function plots(series: readonly Series[], colourOf: (policy: string) => string): string[] {
-  const styled = series.map((one) => ({ one, label: one.policy, colour: colourOf(one.policy) }))
+type Style = { readonly colour: string; readonly id: string }
+
+function plots(series: readonly Series[], styleOf: (policy: string) => Style): string[] {
+  const styled = series.map((one) => ({ one, label: one.policy, ...styleOf(one.policy) }))
   const cdf = styled.map(({ one, ...style }) => ({
     ...style,
     points: one.ttftQuantiles
@@ -137,20 +176,32 @@ function plots(series: readonly Series[], colourOf: (policy: string) => string):
   ]
 }
 
-/**
- * Renders the table: policies ordered by TTFT; for a load run, the total and then each engine, without simulated
- * columns.
- */
+const keysOf = (rows: readonly ReplayRow[], from: ReportSource): string[] =>
+  from === 'load' ? loadColumns() : columnsOf(rows)
+
+/** Renders the table: policies ordered by TTFT; for a load run, the total and then each engine. */
 function tableOf(rows: readonly ReplayRow[], from: ReportSource): string {
-  const left = new Set(['trace', 'load', 'seeds', 'refused', ...(from === 'load' ? SIMULATED : [])])
-  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !left.has(name))
-  const sorted = from === 'load' ? rows : [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
-  const body = sorted.map((row) => `<tr>${columns.map((name) => `<td>${cell(row[name])}</td>`).join('')}</tr>`)
-  return `<div class="scroll"><table><tr>${columns.map((name) => `<th>${from === 'load' && name === 'policy' ? 'engine' : escapeHtml(name).replaceAll('_', '_<wbr>')}</th>`).join('')}</tr>${body.join('')}</table></div>`
+  const keys = keysOf(rows, from)
+  const sorted = from === 'load' ? rows : rows.toSorted((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
+  const best = new Map(from === 'load' ? [] : keys.map((key) => [key, bestOf(rows, key)]))
+  const body = sorted.map((row) => {
+    const cells = keys.map((key) => {
+      const isBest = best.get(key) !== undefined && best.get(key) === row[key]
+      return `<td${isBest ? ' class="best"' : ''}>${escapeHtml(figureText(key, row[key]))}</td>`
+    })
+    return `<tr>${cells.join('')}</tr>`
+  })
+  const head = keys.map((key) => {
+    const text = from === 'load' && key === 'policy' ? 'engine' : (COLUMNS[key]?.head ?? key)
+    return `<th title="${escapeHtml(COLUMNS[key]?.meaning ?? '')}">${escapeHtml(text).replaceAll('_', '_<wbr>')}</th>`
+  })
+  return `<div class="scroll"><table><tr>${head.join('')}</tr>${body.join('')}</table></div>`
 }
 
-function cell(value: string | number | null | undefined): string {
-  if (value === null || value === undefined) return '–'
-  if (typeof value === 'string') return escapeHtml(value)
-  return Math.abs(value) >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)))
+/** Best value of a column over all rows. undefined: the column has no better value, or a single row. */
+function bestOf(rows: readonly ReplayRow[], key: string): number | undefined {
+  const { better } = COLUMNS[key] ?? {}
+  const values = rows.map((row) => row[key]).filter((value) => typeof value === 'number')
+  if (better === undefined || values.length < 2) return undefined
+  return better === 'low' ? Math.min(...values) : Math.max(...values)
 }

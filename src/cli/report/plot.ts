@@ -69,6 +69,8 @@ export function escapeHtml(text: string): string {
 export interface Line {
   readonly label: string
   readonly colour: string
+  /** Class name, with which a page hides the line. */
+  readonly id: string
   readonly points: readonly (readonly [number, number])[]
   /** Dots instead of a line. */
   readonly dots?: boolean
@@ -133,7 +135,7 @@ export function plot(lines: readonly Line[], options: PlotOptions): string {
 
 /** Renders grouped bars: one group per engine, one bar per policy. */
 export function bars(
-  groups: readonly { readonly label: string; readonly colour: string; readonly values: readonly number[] }[],
+  groups: readonly (Omit<Line, 'points' | 'dots'> & { readonly values: readonly number[] })[],
   options: Pick<PlotOptions, 'title' | 'x' | 'y'>,
 ): string {
   const most = Math.max(1e-9, ...groups.flatMap((group) => group.values))
@@ -141,10 +143,10 @@ export function bars(
   const y = scale([0, most], false, [HEIGHT - BOTTOM, TOP])
   const group = (WIDTH - LEFT - RIGHT) / count
   const width = (group * 0.8) / Math.max(1, groups.length)
-  const rects = groups.flatMap(({ label: name, colour, values }, place) =>
+  const rects = groups.flatMap(({ label: name, colour, id, values }, place) =>
     values.map(
       (value, at) =>
-        `<rect x="${px(LEFT + at * group + group * 0.1 + place * width)}" y="${px(y.at(value))}" ` +
+        `<rect class="${id}" x="${px(LEFT + at * group + group * 0.1 + place * width)}" y="${px(y.at(value))}" ` +
         `width="${px(Math.max(0.5, width - 0.5))}" height="${px(HEIGHT - BOTTOM - y.at(value))}" ` +
         `fill="${colour}"><title>${escapeHtml(name)}, engine ${at}: ${label(value)}</title></rect>`,
     ),
@@ -164,19 +166,19 @@ export function bars(
   )
 }
 
-function path({ points, colour, label: name }: Line, x: Scale, y: Scale): string {
+function path({ points, colour, id, label: name }: Line, x: Scale, y: Scale): string {
   if (points.length === 0) return ''
   return (
-    `<path d="M${points.map(([one, other]) => `${px(x.at(one))} ${px(y.at(other))}`).join('L')}" fill="none" ` +
+    `<path class="${id}" d="M${points.map(([one, other]) => `${px(x.at(one))} ${px(y.at(other))}`).join('L')}" fill="none" ` +
     `stroke="${colour}" stroke-width="1.6"><title>${escapeHtml(name)}</title></path>`
   )
 }
 
-function dots({ points, colour }: Line, x: Scale, y: Scale): string {
+function dots({ points, colour, id }: Line, x: Scale, y: Scale): string {
   return points
     .map(
       ([one, other]) =>
-        `<circle cx="${px(x.at(one))}" cy="${px(y.at(other))}" r="1.6" fill="${colour}" fill-opacity="0.5"/>`,
+        `<circle class="${id}" cx="${px(x.at(one))}" cy="${px(y.at(other))}" r="1.6" fill="${colour}" fill-opacity="0.5"/>`,
     )
     .join('')
 }

@@ -53,6 +53,8 @@ export interface TraceRequest {
 export interface Trace {
   readonly name: string
   readonly blockTokens: number
+  /** SHA-256 of the file, in hexadecimal. Absent: not from a file. */
+  readonly sha256?: string
   /** In order of time. */
   readonly requests: readonly TraceRequest[]
 }
