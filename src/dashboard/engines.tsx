@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { anchorOf, isStale } from './concerns.ts'
 import { chosen, type Column, type Line, type Selection, roleOf } from './engine-state.ts'
 import { plural, count, ms, percent, seconds } from './format.ts'
 import type { ComponentChildren } from 'preact'
@@ -32,7 +33,7 @@ export function Sparkline({ values }: { readonly values: readonly number[] }) {
 export function EngineRow({ line }: { readonly line: Line }) {
   const { engine, pool, state, text } = line
   return (
-    <tr data-engine={engine.id}>
+    <tr data-engine={engine.id} id={anchorOf(line)}>
       <th scope="row">
         <span class="name">{engine.id}</span>
       </th>
@@ -45,6 +46,18 @@ export function EngineRow({ line }: { readonly line: Line }) {
       <Cell label="state">
         <span class={`state ${state}`}>{text}</span>
       </Cell>
+      <LoadCells engine={engine} />
+      <Cell label="last TTFTs">
+        <Sparkline values={engine.recent_ttft_ms ?? []} />
+      </Cell>
+      <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
+    </tr>
+  )
+}
+
+function LoadCells({ engine }: Pick<Line, 'engine'>) {
+  return (
+    <>
       <Cell label="running" number>
         {count(engine.requests)}
       </Cell>
@@ -53,6 +66,12 @@ export function EngineRow({ line }: { readonly line: Line }) {
       </Cell>
       <Cell label="prefill queue" number>
         {seconds(engine.queued_prefill_s)}
+      </Cell>
+      <Cell label="waiting" number>
+        <Reported engine={engine}>{count(engine.stats?.waiting)}</Reported>
+      </Cell>
+      <Cell label="KV use" number>
+        <Reported engine={engine}>{percent(engine.stats?.kv_usage)}</Reported>
       </Cell>
       <Cell label="hit rate" number>
         {percent(engine.hit_rate)}
@@ -70,11 +89,17 @@ export function EngineRow({ line }: { readonly line: Line }) {
       <Cell label="failures" number>
         {count(engine.failures_total)}
       </Cell>
-      <Cell label="last TTFTs">
-        <Sparkline values={engine.recent_ttft_ms ?? []} />
-      </Cell>
-      <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
-    </tr>
+    </>
+  )
+}
+
+/** A value from the engine's metrics, grey with its age if it is stale. */
+function Reported({ engine, children }: Pick<Line, 'engine'> & { readonly children: ComponentChildren }) {
+  if (!isStale(engine)) return <>{children}</>
+  return (
+    <span class="stale" title={`The metrics of this engine are ${Math.round(engine.stats!.age_ms / 1000)} s old.`}>
+      {children}
+    </span>
   )
 }
 
@@ -152,6 +177,8 @@ const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolea
   ['running', 'running', true],
   ['blocks', 'active blocks', true],
   ['queue', 'prefill queue', true],
+  ['waiting', 'waiting', true],
+  ['kv', 'KV use', true],
   ['hits', 'hit rate', true],
   ['ttft', 'TTFT', true],
   ['error', 'prediction error', true],

@@ -4,20 +4,40 @@ import './style.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Decisions } from './decisions.tsx'
 import { Engines } from './engines.tsx'
-import { linesOf, type EngineState, type Line, isGateway } from './engine-state.ts'
+import { type Concern, concernsOf, type Since, sinceOf } from './concerns.ts'
+import { linesOf, type Line, isGateway } from './engine-state.ts'
 import { Feed, type Link } from './feed.ts'
 import { saveKey, savedKey } from './gateway.ts'
-import { noHistory, remembered, type History, ttftOf } from './history.ts'
-import { Prediction, ttftError } from './prediction.tsx'
+import { noHistory, remembered, type History } from './history.ts'
+import { Prediction } from './prediction.tsx'
+import { Attention, Summary } from './summary.tsx'
+import { noTrend, type Trend, trended } from './trend.ts'
 import { Waterfall } from './waterfall.tsx'
-import type { View, Decision, Pool } from './wire.ts'
-import { count, ms, percent, quantile, seconds, plural } from './format.ts'
+import type { View, Pool } from './wire.ts'
+import { plural } from './format.ts'
 import { regionText } from './region.ts'
 
 interface PageState {
   readonly view: View
   /** Decisions since the page was opened: more than the last view holds. */
   readonly history: History
+  readonly lines: readonly Line[]
+  readonly concerns: readonly Concern[]
+  readonly since: Since
+  readonly trend: Trend
+}
+
+function following(last: PageState | null, view: View): PageState {
+  const lines = linesOf(view.pools)
+  const concerns = concernsOf(view, lines)
+  return {
+    view,
+    history: remembered(last?.history ?? noHistory, view.decisions),
+    lines,
+    concerns,
+    since: sinceOf(last?.since ?? null, concerns, view.at),
+    trend: trended(last?.trend ?? noTrend, view),
+  }
 }
 
 /** The whole page: one feed, one state, rendered with each view. */
@@ -28,7 +48,7 @@ export function App() {
   useEffect(() => {
     const own = new Feed({
       onLink: (next) => setLink((last) => (last.state === next.state && next.state === 'live' ? last : next)),
-      onView: (view) => setState((last) => ({ view, history: remembered(last?.history ?? noHistory, view.decisions) })),
+      onView: (view) => setState((last) => following(last, view)),
     })
     feed.current = own
     return () => own.close()
@@ -65,11 +85,11 @@ function Waiting({ link }: { readonly link: Link }) {
   )
 }
 
-function Fleet({ view, history: { latest, measured } }: PageState) {
-  const lines = linesOf(view.pools)
+function Fleet({ view, lines, concerns, since, trend, history: { latest, measured } }: PageState) {
   return (
     <>
-      <Tiles lines={lines} decisions={measured} />
+      <Summary lines={lines} trend={trend} />
+      <Attention concerns={concerns} since={since} />
       <Pools pools={view.pools} />
       <Engines lines={lines} />
       <Waterfall decisions={measured} />
@@ -236,57 +256,6 @@ function PoolCard({ pool }: { readonly pool: Pool }) {
         </p>
       )}
     </li>
-  )
-}
-
-interface TilesProps {
-  readonly lines: readonly Line[]
-  /** With a first token or an outcome. */
-  readonly decisions: readonly Decision[]
-}
-
-/** States that need attention. Draining and sleeping are intended. */
-const SEVERE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
-
-const sum = (values: readonly number[]): number | null =>
-  values.length === 0 ? null : values.reduce((total, value) => total + value)
-
-/** Key figures of the fleet. TTFTs are those of the latest first tokens. */
-function Tiles({ lines, decisions }: TilesProps) {
-  const up = lines.filter(({ state }) => state === 'up').length
-  // Blocks and queues of engines behind another gateway are unknown here.
-  const known = (value: (line: Line) => number | undefined) => lines.flatMap((line) => value(line) ?? [])
-  const queues = known(({ engine }) => engine.queued_prefill_s)
-  const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
-  const errors = decisions.flatMap(ttftError)
-  const ttfts = decisions.flatMap((decision) => ttftOf(decision) ?? [])
-  return (
-    <dl class="tiles">
-      <Tile
-        name="engines up"
-        value={`${count(up)} of ${count(lines.length)}`}
-        tone={up === lines.length ? 'good' : lines.some(({ state }) => SEVERE.has(state)) ? 'bad' : 'warn'}
-      />
-      <Tile name="running" value={count(sum(known(({ engine }) => engine.requests)))} />
-      <Tile name="active blocks" value={count(sum(known(({ engine }) => engine.active_blocks)))} />
-      <Tile name="longest queue" value={seconds(queues.length === 0 ? null : Math.max(...queues))} />
-      <Tile
-        name="hit rate"
-        value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)}
-      />
-      <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
-      <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />
-      <Tile name="prediction error (median)" value={percent(quantile(errors, 0.5))} />
-    </dl>
-  )
-}
-
-function Tile({ name, value, tone = '' }: { readonly name: string; readonly value: string; readonly tone?: string }) {
-  return (
-    <div class="tile">
-      <dt>{name}</dt>
-      <dd class={tone}>{value}</dd>
-    </div>
   )
 }
 

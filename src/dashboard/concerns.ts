@@ -1,0 +1,107 @@
+/** What needs attention, with the reason and the next step. */
+import type { Line } from './engine-state.ts'
+import type { Pool, View } from './wire.ts'
+
+export interface Concern {
+  /** Stable while the problem lasts. */
+  readonly key: string
+  readonly tone: 'bad' | 'warn'
+  /** Engine, pool or gateway. */
+  readonly subject: string
+  readonly reason: string
+  readonly next: string
+  /** Anchor of the engine's row; null: none. */
+  readonly href: string | null
+}
+
+/** Statistics older than this are shown as stale. Engines are probed every 10 s by default. */
+export const STALE_MS = 60_000
+
+export const isStale = ({ stats }: Line['engine']): boolean => (stats?.age_ms ?? 0) > STALE_MS
+
+export const anchorOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
+  `engine-${pool.cluster}-${engine.id}`
+
+/** Lists problems, the most severe first. Draining and sleeping are intended, so they are no problems. */
+export function concernsOf({ pools, replicas = [] }: View, lines: readonly Line[]): Concern[] {
+  const all = [...pools.flatMap(poolConcerns), ...lines.flatMap(engineConcerns)]
+  for (const { host, state } of replicas)
+    if (state === 'away')
+      all.push({
+        key: `replica ${host}`,
+        tone: 'bad',
+        subject: host,
+        reason: 'gateway replica away: both gateways place requests without the bookings of the other',
+        next: 'Check that gateway, and its connection to the replica server.',
+        href: null,
+      })
+  return all.toSorted((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
+}
+
+function poolConcerns(pool: Pool): Concern[] {
+  const { cluster, model, reachable, gateway } = pool
+  const base = { subject: `${cluster} ${model}`, tone: 'bad', href: null } as const
+  if (!reachable)
+    return [
+      {
+        ...base,
+        key: `pool ${cluster} ${model}`,
+        reason: 'the state object of the pool cannot be reached',
+        next: 'Search the gateway log for digest_unreachable.',
+      },
+    ]
+  if (gateway?.blocking_match === false)
+    return [
+      {
+        ...base,
+        tone: 'warn',
+        key: `blocks ${cluster} ${model}`,
+        reason: 'the regional gateway divides prompts into other blocks, so its caches are unknown',
+        next: 'Set the same tokenizer and block_tokens on both gateways.',
+      },
+    ]
+  return []
+}
+
+function engineConcerns(line: Line): Concern[] {
+  const { pool, engine, state } = line
+  const found: Concern[] = []
+  const add = (kind: string, tone: Concern['tone'], [reason, next]: readonly [string, string]) =>
+    found.push({
+      key: `${kind} ${pool.cluster} ${pool.model} ${engine.id}`,
+      tone,
+      subject: engine.id,
+      reason,
+      next,
+      href: `#${anchorOf(line)}`,
+    })
+  if (state === 'unhealthy')
+    add('unhealthy', 'bad', ['health checks fail', 'Check the process of the engine, then run firstlight doctor.'])
+  if (state === 'circuit')
+    add('circuit', 'bad', [
+      `circuit ${engine.circuit === 'probing' ? 'half-open' : 'open'} after ${engine.failures_total} failures`,
+      'Search the gateway log for attempts on this engine.',
+    ])
+  const causes = engine.learned?.silent_miss ?? null
+  if (causes !== null)
+    add('silent-miss', 'warn', [
+      `cache hits are predicted but never reported: ${causes.join('; ')}`,
+      'Run firstlight doctor.',
+    ])
+  if (engine.kv_feed?.state === 'silent')
+    add('kv-feed', 'warn', ['KV events stopped', 'Check firstlight bridge beside the engine.'])
+  if (state !== 'unhealthy' && isStale(engine))
+    add('stale', 'warn', [
+      `its metrics are ${Math.round(engine.stats!.age_ms / 1000)} s old`,
+      'Check that /metrics of the engine answers.',
+    ])
+  return found
+}
+
+/** First view, epoch ms, in which each problem was present. */
+export type Since = ReadonlyMap<string, { readonly at: number; readonly isAtLeast: boolean }>
+
+/** Keeps the start of lasting problems. Problems of the first view may be older: `isAtLeast`. */
+export function sinceOf(last: Since | null, concerns: readonly Concern[], at: number): Since {
+  return new Map(concerns.map(({ key }) => [key, last?.get(key) ?? { at, isAtLeast: last === null }]))
+}

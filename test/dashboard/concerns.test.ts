@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest'
+import { concernsOf, sinceOf } from '../../src/dashboard/concerns.ts'
+import { linesOf } from '../../src/dashboard/engine-state.ts'
+import type { Engine, Pool, View } from '../../src/dashboard/wire.ts'
+
+type Learned = NonNullable<Engine['learned']>
+type Stats = NonNullable<Engine['stats']>
+
+const found = (engine: Partial<Engine>, pool: Partial<Pool> = {}, view: Partial<View> = {}) => {
+  const own = {
+    cluster: 'c',
+    model: 'm',
+    reachable: true,
+    engines: [{ id: 'a', role: 'any', available: true, ...engine }],
+  }
+  const pools = [{ ...own, ...pool } as unknown as Pool]
+  return concernsOf({ pools, ...view } as View, linesOf(pools)).map(({ subject, tone, reason }) => [
+    subject,
+    tone,
+    reason,
+  ])
+}
+
+describe('what needs attention', () => {
+  it('is nothing in a healthy fleet, and while engines drain or sleep', () => {
+    expect(found({ healthy: true })).toEqual([])
+    expect(found({ available: false, draining: true })).toEqual([])
+    expect(found({ available: false, asleep: true })).toEqual([])
+  })
+
+  it('names each problem with its reason, the most severe first', () => {
+    expect(found({ healthy: false })).toEqual([['a', 'bad', 'health checks fail']])
+    expect(found({ circuit: 'open', failures_total: 7 })).toEqual([['a', 'bad', 'circuit open after 7 failures']])
+    expect(found({ circuit: 'probing', failures_total: 7 })).toEqual([
+      ['a', 'bad', 'circuit half-open after 7 failures'],
+    ])
+    expect(
+      found({ learned: { silent_miss: ['prefix caching is off'] } as unknown as Learned }, { reachable: false }),
+    ).toEqual([
+      ['c m', 'bad', 'the state object of the pool cannot be reached'],
+      ['a', 'warn', 'cache hits are predicted but never reported: prefix caching is off'],
+    ])
+    expect(found({ kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 } })).toEqual([
+      ['a', 'warn', 'KV events stopped'],
+    ])
+    expect(found({ stats: { age_ms: 90_000 } as Stats })).toEqual([['a', 'warn', 'its metrics are 90 s old']])
+    expect(found({ stats: { age_ms: 59_000 } as Stats })).toEqual([])
+    const replicas = [{ host: 'gw-2', state: 'away' }] as unknown as NonNullable<View['replicas']>
+    expect(found({}, {}, { replicas })).toMatchObject([['gw-2', 'bad', expect.stringContaining('replica away')]])
+  })
+
+  it('keeps the start of a lasting problem, and forgets it when it ends', () => {
+    const problem = (key: string) => ({ key, tone: 'bad', subject: key, reason: '', next: '', href: null }) as const
+    const first = sinceOf(null, [problem('old')], 1)
+    const second = sinceOf(first, [problem('old'), problem('new')], 2)
+    expect(Object.fromEntries(second)).toEqual({
+      old: { at: 1, isAtLeast: true },
+      new: { at: 2, isAtLeast: false },
+    })
+    expect(Object.fromEntries(sinceOf(sinceOf(second, [], 3), [problem('old')], 4))).toEqual({
+      old: { at: 4, isAtLeast: false },
+    })
+  })
+})
