@@ -255,3 +255,17 @@ function learnDecode(
     learner.learn(seconds, tokens, { expectedTokenS, now })
   }
 }
+
+/**
+ * Learns the time between tokens before a response ends, because a burst may be over by then. Only blocks between two
+ * reports are known to be full: the prompt may have filled part of the first.
+ */
+export function learnStep(
+  leg: LegEntry,
+  { reported, sequences }: LedgerEntry,
+  { outputBlocks, blockTokens, now }: { outputBlocks: number; blockTokens: number; now: number },
+): void {
+  if (reported === null) return
+  const tokens = ((outputBlocks - reported.outputBlocks) * blockTokens) / (sequences ?? 1)
+  if (tokens > 0) leg.estimators.stepLimit.learn((now - reported.at) / tokens, now)
+}

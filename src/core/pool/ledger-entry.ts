@@ -53,6 +53,8 @@ export interface LedgerEntry {
   seen: boolean
   /** Live requests on the decode engine at the first token, for the decode fit. */
   running: number
+  /** Last report of output, from which the time between tokens is measured; null: none. */
+  reported: { readonly outputBlocks: number; readonly at: number } | null
 }
 
 /** Ends the estimate of output since the assumed end of the prefill. */

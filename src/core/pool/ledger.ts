@@ -25,6 +25,7 @@ import {
   learnedOf,
   readLearned,
   relearn,
+  learnStep,
 } from './feedback.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from './prefill-queue.ts'
@@ -138,6 +139,7 @@ export class PoolLedger {
       firstTokenAt: null,
       seen: false,
       running: 0,
+      reported: null,
     })
     const { admission } = booking
     this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
@@ -181,12 +183,11 @@ export class PoolLedger {
     for (const leg of request.legs) {
       if (leg.live === null || endsAtFirstToken(leg.part)) continue
       this.#active.output(leg.live, outputBlocks)
-      // Before the response ends, because a burst may be over by then.
-      if (request.firstTokenAt !== null)
-        leg.estimators.stepLimit.learn((now - request.firstTokenAt) / (outputBlocks * this.#blockTokens), now)
+      learnStep(leg, request, { outputBlocks, blockTokens: this.#blockTokens, now })
       if (expectedOutputTokens !== null)
         this.#active.decay(leg.live, (outputBlocks * this.#blockTokens) / Math.max(1, expectedOutputTokens))
     }
+    request.reported = { outputBlocks, at: now }
     this.#markSeen(request)
   }
 
