@@ -1,16 +1,37 @@
-/** Engine discovery: an engine with `discover` is a template for one engine per address of its host. */
+/** Engine discovery: an engine with `discover` is a template for one engine per address of its host, or per pod. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
 import { hostOf, hostPort } from '../url.ts'
 
 /** Maximum id length of a template: the address is appended, and ids have at most 63 characters. */
 export const LONGEST_PATTERN_ID = 23
 
+/** A pod that can take requests. */
+export interface FoundPod {
+  readonly name: string
+  readonly address: string
+  /** null: the port of the template's URL. */
+  readonly port: number | null
+  readonly labels: Readonly<Record<string, string>>
+  /** Models that it lists; null: not read. */
+  readonly models: readonly string[] | null
+  readonly weight: number | null
+  readonly kvEventsPort: number | null
+}
+
+/** Engines that discovery found. */
+export interface Findings {
+  /** Addresses of a name, without brackets. */
+  addressesOf(name: string): readonly string[]
+  /** Ready pods of a template with `discover: kubernetes`. */
+  podsOf(template: EngineConfig): readonly FoundPod[]
+}
+
 /** Names to resolve, with the shortest interval of all pools, milliseconds. */
 export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<string, number> {
   const names = new Map<string, number>()
   for (const { discoverIntervalMs, engines } of clusters.flatMap(({ pools }) => pools)) {
     for (const { discover, url } of engines) {
-      if (discover === null) continue
+      if (discover !== 'dns') continue
       const name = hostOf(url)
       names.set(name, Math.min(discoverIntervalMs, names.get(name) ?? Infinity))
     }
@@ -18,25 +39,41 @@ export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<str
   return names
 }
 
+/** Templates with `discover: kubernetes`, with the interval of their pool, milliseconds. */
+export function podTemplatesIn({ clusters }: Pick<Config, 'clusters'>): readonly (readonly [EngineConfig, number])[] {
+  return clusters
+    .flatMap(({ pools }) => pools)
+    .flatMap(({ discoverIntervalMs, engines }) =>
+      engines
+        .filter(({ kubernetes }) => kubernetes !== null)
+        .map((engine): readonly [EngineConfig, number] => [engine, discoverIntervalMs]),
+    )
+}
+
+/** True if the configuration has templates of discovered engines. */
+export const hasTemplates = (config: Pick<Config, 'clusters'>): boolean =>
+  namesIn(config).size > 0 || podTemplatesIn(config).length > 0
+
 /**
- * Replaces each pattern by one engine per address: `ID-ADDRESS`, colons as dashes. An address that the document names
- * itself is skipped. A name without addresses leaves no engine.
- * @param addressesOf addresses of a name, without brackets
+ * Replaces each template by one engine per address or pod: `ID-ADDRESS`, colons as dashes. An address that the document
+ * names itself is skipped. A name without addresses leaves no engine.
+ * @param found addresses and pods, or only addresses
  * @param leftOut called for engines whose id or address another engine of the cluster has
  */
 export function withFound(
   config: Config,
-  addressesOf: (name: string) => readonly string[],
+  found: Findings | Findings['addressesOf'],
   leftOut: (engine: string) => void = () => undefined,
 ): Config {
-  return namesIn(config).size === 0
-    ? config
-    : { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, addressesOf, leftOut)) }
+  const findings = typeof found === 'function' ? { addressesOf: found, podsOf: () => [] } : found
+  return hasTemplates(config)
+    ? { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, findings, leftOut)) }
+    : config
 }
 
 function clusterWithFound(
   cluster: ClusterConfig,
-  addressesOf: (name: string) => readonly string[],
+  findings: Findings,
   leftOut: (engine: string) => void,
 ): ClusterConfig {
   const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
@@ -51,16 +88,25 @@ function clusterWithFound(
     else taken.add(engine.id).add(place)
     return !isOther
   }
-  const foundOf = (pattern: EngineConfig): readonly EngineConfig[] =>
-    [...new Set(addressesOf(hostOf(pattern.url)))].map((address) => engineAt(pattern, address)).filter(isNew)
+  const foundOf = (pattern: EngineConfig, model: string): readonly EngineConfig[] =>
+    (pattern.discover === 'dns'
+      ? [...new Set(findings.addressesOf(hostOf(pattern.url)))].map((address) => engineAt(pattern, address))
+      : findings
+          .podsOf(pattern)
+          .filter(({ models }) => models === null || models.includes(model))
+          .map((pod) => engineOfPod(pattern, pod))
+    ).filter(isNew)
   return { ...cluster, pools: cluster.pools.map((pool) => poolWithFound(pool, foundOf)) }
 }
 
-function poolWithFound(pool: PoolSettings, foundOf: (pattern: EngineConfig) => readonly EngineConfig[]): PoolSettings {
+function poolWithFound(
+  pool: PoolSettings,
+  foundOf: (pattern: EngineConfig, model: string) => readonly EngineConfig[],
+): PoolSettings {
   const receivers = { ...pool.split.lmcache.receivers }
   const engines = pool.engines.flatMap((engine) => {
     if (engine.discover === null) return [engine]
-    const found = foundOf(engine)
+    const found = foundOf(engine, pool.model)
     const receiver = receivers[engine.id]
     delete receivers[engine.id]
     if (receiver !== undefined) for (const { id, url } of found) receivers[id] = { ...receiver, host: hostOf(url) }
@@ -79,6 +125,7 @@ function engineAt(pattern: EngineConfig, address: string): EngineConfig {
     id: `${id}-${address.replaceAll(':', '-')}`,
     url: `${protocol}//${host}${port === '' ? '' : `:${port}`}${pathname.replace(/\/+$/, '')}`,
     discover: null,
+    kubernetes: null,
     kvEvents:
       kvEvents === null
         ? null
@@ -88,4 +135,36 @@ function engineAt(pattern: EngineConfig, address: string): EngineConfig {
             replayEndpoint: kvEvents.replayEndpoint === null ? null : there(kvEvents.replayEndpoint),
           },
   }
+}
+
+function engineOfPod(template: EngineConfig, pod: FoundPod): EngineConfig {
+  const engine = engineAt(template, pod.address)
+  const url = new URL(engine.url)
+  if (pod.port !== null) url.port = String(pod.port)
+  const kvEvents =
+    pod.kvEventsPort === null
+      ? engine.kvEvents
+      : {
+          replayEndpoint: null,
+          topic: null,
+          ...engine.kvEvents,
+          endpoint: `tcp://${url.hostname}:${pod.kvEventsPort}`,
+        }
+  return {
+    ...engine,
+    url: url.origin + url.pathname.replace(/\/+$/, ''),
+    role: roleOf(template, pod.labels),
+    labels: { pod: pod.name, ...engine.labels },
+    weight: pod.weight ?? engine.weight,
+    kvEvents,
+  }
+}
+
+/** Role of the first list with a label of the pod, else the role of the template. Labels match as a whole. */
+function roleOf({ role, kubernetes }: EngineConfig, labels: FoundPod['labels']): EngineConfig['role'] {
+  const hasOne = (pairs: readonly string[]): boolean =>
+    pairs.some((pair) => labels[pair.slice(0, pair.indexOf('='))] === pair.slice(pair.indexOf('=') + 1))
+  if (hasOne(kubernetes!.prefillLabels)) return 'prefill'
+  if (hasOne(kubernetes!.decodeLabels)) return 'decode'
+  return hasOne(kubernetes!.encodeLabels) ? 'encode' : role
 }

@@ -77,7 +77,7 @@ export const milliseconds = (min = 1) => int(min, 24 * hourMs)
 /** Error of a value with a wrong type or wrong characters, and of an absent value. */
 const asRule = (rule: string) => (issue: { readonly input?: unknown }) =>
   issue.input === undefined ? `is required: ${rule}` : rule
-const textLike = (pattern: RegExp, rule: string) =>
+export const textLike = (pattern: RegExp, rule: string) =>
   z.string({ error: asRule(rule) }).check(z.regex(pattern, { error: rule }))
 
 /** Id, restricted because it appears in headers, paths, metrics and object names. */

@@ -22,6 +22,7 @@ import {
   text,
   snake,
 } from './fields.ts'
+import { kubernetesPods } from './kubernetes-schema.ts'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { didYouMean } from './problem.ts'
@@ -97,9 +98,11 @@ export const engineShape = {
   url: describe('Base URL, without `/v1`.', baseUrl),
   discover: describe(
     'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
-      'with the address. Absent: the URL is one engine.',
-    z.optional(oneOf(['dns'])),
+      'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +
+      'the URL’s host. Absent: the URL is one engine.',
+    z.optional(oneOf(['dns', 'kubernetes'])),
   ),
+  kubernetes: describe('Pods of `discover: kubernetes`.', z.optional(kubernetesPods)),
   role: describe(
     'Work the engine accepts: everything, or one stage of disaggregated serving.',
     withDefault(oneOf(['any', 'prefill', 'decode', 'encode']), 'any'),
@@ -357,7 +360,7 @@ export const poolShape = {
   ),
   discover_interval_ms: describe(
     'Node only: interval of the DNS lookups for engines with `discover`. An address is removed when three ' +
-      'answers in a row lack it.',
+      'answers in a row lack it. For pods: interval at which `/v1/models` and `/is_sleeping` are read.',
     withDefault(milliseconds(100), 5_000),
   ),
   observe_share: describe(

@@ -237,7 +237,8 @@ function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfi
 
 function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
   const more = [
-    engine.discover === null ? null : 'each address of its name',
+    engine.discover === 'dns' ? 'each address of its name' : null,
+    engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
     engine.key === null ? null : 'key',
     ...Object.keys(engine.headers),
     engine.binding === null ? null : `binding ${engine.binding}`,

@@ -1,7 +1,7 @@
 /** Rules across keys: duplicate names, contradictory lists, missing keys on a public port. */
 import { hostOf, urlHost, hostPort } from '../url.ts'
 import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
-import { LONGEST_PATTERN_ID } from './discover.ts'
+import { checkPattern } from './check-pattern.ts'
 import { isLoopback, isServerUrl } from './fields.ts'
 import type { ClusterConfig, Config, ConfigDocument, EngineConfig, PoolSettings, RegionalGateway } from '../config.ts'
 
@@ -168,7 +168,8 @@ function checkCluster(found: Finding[], cluster: ClusterConfig, at: Path): void 
     for (const [entry, engine] of pool.engines.entries()) {
       const enginePath = [...path, 'engines', entry]
       engineIds.push([engine.id, [...enginePath, 'id']])
-      places.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
+      // Several templates may select different pods.
+      if (engine.discover !== 'kubernetes') places.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
     }
     checkPool(found, pool, path)
   }
@@ -245,15 +246,18 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: 
 /** Whether it can serve the decode leg. */
 export const decodes = ({ role }: EngineConfig): boolean => role === 'decode' || role === 'any'
 
+const mayPrefill = ({ role, kubernetes }: EngineConfig): boolean =>
+  role === 'prefill' || (kubernetes?.prefillLabels.length ?? 0) > 0
+
 /** Default split mode: `always` if the pool has prefill engines. */
 export const defaultMode = (engines: readonly EngineConfig[]): 'always' | 'never' =>
-  engines.some(({ role }) => role === 'prefill') ? 'always' : 'never'
+  engines.some(mayPrefill) ? 'always' : 'never'
 
 /** Checks the receivers of the connector `lmcache`. */
 function checkSplit(found: Finding[], pool: PoolSettings, at: Path): void {
   const { split, engines } = pool
   checkReceivers(found, pool, [...at, 'lmcache'])
-  const isDisaggregated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  const isDisaggregated = engines.some((engine) => mayPrefill(engine) || engine.role === 'decode')
   if (split.connector === 'lmcache' && split.mode !== 'never' && isDisaggregated)
     checkCoverage(found, pool, [...at, 'lmcache'])
 }
@@ -321,41 +325,7 @@ const patternsIn = ({ clusters }: Config): { readonly engine: EngineConfig; read
         })),
       ),
     )
-    .filter(({ engine }) => engine.discover !== null)
-
-/** Checks a template of several engines: it may not have keys that apply to one engine only. */
-function checkPattern(found: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
-  // On Workers nothing else of it is checked.
-  if (!listens) {
-    found.push({
-      path: [...at, 'discover'],
-      rule: 'is of Node: Workers reach no engine by its address. Name each engine',
-    })
-    return
-  }
-  const fault = (key: 'id' | 'url' | 'lmcache_instance' | 'kv_events', rule: string) =>
-    found.push({ path: [...at, key], rule })
-  const host = hostOf(engine.url)
-  if (new URL(engine.url).protocol !== 'http:')
-    fault('url', 'must be http: with `discover` engines are reached by their addresses, which no certificate names')
-  if (isIP(host)) fault('url', 'is an address already: `discover` needs a name')
-  if (engine.id.length > LONGEST_PATTERN_ID)
-    fault('id', `must have at most ${LONGEST_PATTERN_ID} characters: \`discover\` puts an address behind it`)
-  if (engine.lmcacheInstance !== null)
-    fault(
-      'lmcache_instance',
-      'is of one engine, and `discover` may find several: leave it out, instances are found by host',
-    )
-  for (const socket of [engine.kvEvents?.endpoint, engine.kvEvents?.replayEndpoint]) {
-    if (socket && hostOf(socket) !== host)
-      fault(
-        'kv_events',
-        `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`,
-      )
-  }
-}
-
-const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)
+    .filter(({ engine }) => engine.discover !== null || engine.kubernetes !== null)
 
 /** Headers that belong to the connection or are set by the gateway. */
 const reservedHeaders: ReadonlySet<string> = new Set([

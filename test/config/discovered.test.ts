@@ -192,7 +192,18 @@ describe('an engine template', () => {
   })
 
   it('accepts no other discovery method', () => {
-    expect(faults({ ...pattern, discover: 'k8s' })).toEqual([`${at}.discover must be one of dns`])
+    expect(faults({ ...pattern, discover: 'consul' })).toEqual([`${at}.discover must be one of dns, kubernetes`])
+  })
+
+  it('needs a selector for pods, and has none otherwise', () => {
+    expect(faults({ ...pattern, discover: 'kubernetes' })).toEqual([
+      `${at}.kubernetes is missing: \`discover: kubernetes\` needs a selector, such as \`{ selector: app=vllm }\``,
+    ])
+    const kubernetes = { selector: 'app=vllm' }
+    expect(faults({ ...pattern, discover: 'kubernetes', kubernetes })).toEqual([])
+    expect(faults({ ...pattern, kubernetes })).toEqual([
+      `${at}.kubernetes selects pods for \`discover: kubernetes\`: add this key, or remove \`kubernetes\``,
+    ])
   })
 
   it('requires Node', () => {

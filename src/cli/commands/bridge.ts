@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts'
-import { namesIn } from '../../config/discover.ts'
+import { hasTemplates } from '../../config/discover.ts'
 import type { Log } from '../../ports.ts'
 import { type RunningBridge, startBridge, listenForStatus } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
@@ -159,14 +159,14 @@ async function follow(
 ): Promise<Followed> {
   const { config } = configured
   const members = new Members(running, log, io.stop)
-  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log })
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, env: io.env })
   const update = async () => {
     const there = await discovery.resolve(config)
     discovery.settle(config)
     return { asked: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
   }
   const { asked } = await update()
-  return { found: namesIn(config).size > 0 ? null : asked, end: discovery.watch(() => void update()) }
+  return { found: hasTemplates(config) ? null : asked, end: discovery.watch(() => void update()) }
 }
 
 /** True if `--engine` names this engine or a pattern that matches it. */

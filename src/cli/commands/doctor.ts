@@ -1,6 +1,9 @@
 import type { Config } from '../../config.ts'
-import { namesIn, withFound } from '../../config/discover.ts'
-import { type Lookup, systemLookup } from '../../platform/node/discovery.ts'
+import { namesIn, podTemplatesIn, withFound } from '../../config/discover.ts'
+import { systemLookup } from '../../platform/node/discovery.ts'
+import { kubernetesAccess } from '../../platform/node/kubernetes/access.ts'
+import { PodDiscovery } from '../../platform/node/kubernetes/pods.ts'
+import { withTimeout } from '../../timeout.ts'
 import type { Endpoint } from '../doctor/ask.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { hasConfig, loadConfig } from '../../platform/node/load-config.ts'
@@ -182,17 +185,37 @@ async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folde
       )
   }
   const { config, folder } = loadConfig(file, io.env)
-  return examineConfig(await withDiscoveredEngines(config, io.lookup ?? systemLookup), { ...options, folder })
+  return examineConfig(await withDiscoveredEngines(config, io), { ...options, folder })
 }
 
-/** Resolves names to one engine per address. A name without an address is kept, and its check reports the cause. */
-async function withDiscoveredEngines(config: Config, lookup: Lookup): Promise<Config> {
+/**
+ * Resolves names to one engine per address, and selections to one per ready pod. A name without an address is kept,
+ * and its check reports the cause.
+ */
+async function withDiscoveredEngines(config: Config, { lookup = systemLookup, env, err }: Io): Promise<Config> {
   const found = await Promise.all(
     Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const),
   )
   const addresses = new Map(found)
-  return withFound(config, (name) => addresses.get(name)!)
+  const warn = (event: string, fields: Readonly<Record<string, unknown>> = {}) => err(`${event} ${asJson(fields)}`)
+  const log = { debug: () => undefined, info: () => undefined, warn, error: warn }
+  const pods = new PodDiscovery({ access: () => kubernetesAccess(env), log, changed: () => undefined })
+  try {
+    await withTimeout(PODS_MS, pods.start(config).listed)
+    for (const [template] of podTemplatesIn(config))
+      if (pods.podsOf(template).length === 0)
+        err(`${template.id}: no ready pod with ${template.kubernetes!.selector} serves a model.`)
+    return withFound(config, {
+      addressesOf: (name) => addresses.get(name)!,
+      podsOf: (template) => pods.podsOf(template),
+    })
+  } finally {
+    pods.close()
+  }
 }
+
+/** Time limit for the list of pods and their models, milliseconds. */
+const PODS_MS = 5_000
 
 function placeOf(text: string, headers: Readonly<Record<string, string>>): Endpoint {
   const url = URL.canParse(text) ? new URL(text) : null

@@ -175,7 +175,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const asRead = args.on('watch') ? stateOf(from) : null
   const document = withFlags(written, args)
   const log = openLog(document.log.level, undefined, null, document.log.format)
-  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses })
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses, env: io.env })
   const config = await discovery.resolve(document)
   discovery.settle(document)
   const recording = new Recording(recordOf(config, args, folder), log)

@@ -1,4 +1,4 @@
-/** Service discovery by DNS. Names are resolved periodically, so a fleet may grow and shrink. */
+/** Service discovery by DNS and in Kubernetes. Names are resolved periodically, so a fleet may grow and shrink. */
 import * as dns from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
@@ -7,6 +7,8 @@ import { namesIn, withFound } from '../../config/discover.ts'
 import { ownEngines } from '../../config/validate.ts'
 import type { Log } from '../../ports.ts'
 import { withTimeout } from '../../timeout.ts'
+import { kubernetesAccess } from './kubernetes/access.ts'
+import { PodDiscovery } from './kubernetes/pods.ts'
 
 /** Resolves a name to addresses. Rejects with the system's error; with code ENOTFOUND if there is none. */
 export type Lookup = (name: string) => Promise<readonly string[]>
@@ -33,6 +35,8 @@ const MISSES = 3
 /** Time in milliseconds that a start, a reload and other names wait for an answer. */
 const PATIENCE_MS = 3_000
 const TICK_MS = 100
+/** Time after which a change of pods that was not applied is reported again. */
+const REPEAT_MS = 5_000
 
 interface Name {
   everyMs: number
@@ -49,6 +53,8 @@ export interface DiscoveryParts {
   readonly log: Log
   /** Addresses of this host. */
   readonly here?: () => ReadonlySet<string>
+  /** Environment for access to Kubernetes. Absent: of the process. */
+  readonly env?: Readonly<Record<string, string | undefined>>
 }
 
 export class Discovery {
@@ -61,9 +67,20 @@ export class Discovery {
   #changes = 0
   #resolved = 0
   #settled = 0
+  readonly #pods: PodDiscovery
+  #changed: () => void = () => undefined
+  /** Time of the next call of `changed` if the change of a pod was not applied. */
+  #repeatAt = Infinity
 
   constructor(parts: DiscoveryParts) {
     this.#parts = parts
+    const { log, env = process.env } = parts
+    const changed = () => {
+      this.#changes += 1
+      this.#repeatAt = performance.now() + REPEAT_MS
+      this.#changed()
+    }
+    this.#pods = new PodDiscovery({ access: () => kubernetesAccess(env), log, changed })
   }
 
   /** Replaces names by their engines. Resolves unknown names first, and follows them from then on. */
@@ -78,19 +95,22 @@ export class Discovery {
         asked: false,
         failing: false,
       })
-    await withTimeout(PATIENCE_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
-    for (const [name] of fresh) {
-      if (this.#names.get(name)?.addresses.size === 0)
-        this.#parts.log.warn('no_engines_found', {
-          name,
-          next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.',
-        })
-    }
+    const pods = this.#pods.start(written)
+    await withTimeout(PATIENCE_MS, Promise.all([pods.listed, ...fresh.map(([name]) => this.#look(name))]))
+    this.#warnOfMissing([
+      ...fresh.map(([name]) => name).filter((name) => this.#names.get(name)?.addresses.size === 0),
+      ...pods.fresh
+        .filter((template) => this.#pods.podsOf(template).length === 0)
+        .map(({ kubernetes }) => kubernetes!.selector),
+    ])
     this.#resolved = this.#changes
     const left: string[] = []
     const config = withFound(
       written,
-      (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(),
+      {
+        addressesOf: (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(),
+        podsOf: (template) => this.#pods.podsOf(template),
+      },
       (engine) => left.push(engine),
     )
     if (String(left) !== this.#left && left.length > 0)
@@ -102,6 +122,15 @@ export class Discovery {
       })
     this.#left = String(left)
     return this.#withoutSelf(written, config)
+  }
+
+  #warnOfMissing(names: readonly string[]): void {
+    for (const name of names) {
+      this.#parts.log.warn('no_engines_found', {
+        name,
+        next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.',
+      })
+    }
   }
 
   /** Leaves out addresses of this gateway, which would cause a routing loop. */
@@ -139,6 +168,7 @@ export class Discovery {
   /** The last result is in use: stops following names that it does not contain. */
   settle(written: Config): void {
     this.#settled = this.#resolved
+    this.#pods.settle(written)
     const wanted = namesIn(written)
     for (const [name, known] of this.#names) {
       const everyMs = wanted.get(name)
@@ -152,8 +182,25 @@ export class Discovery {
 
   /** Calls `changed` when a name's addresses differ from those in use. The returned function stops it. */
   watch(changed: () => void): () => void {
-    const timer = setInterval(() => void this.#round(changed), TICK_MS).unref()
-    return () => clearInterval(timer)
+    this.#changed = changed
+    const isLate = () => performance.now() >= this.#repeatAt && this.#changes !== this.#settled
+    const timer = setInterval(() => {
+      void this.#round(changed)
+      if (isLate()) {
+        this.#repeatAt = performance.now() + REPEAT_MS
+        changed()
+      }
+    }, TICK_MS).unref()
+    return () => {
+      clearInterval(timer)
+      this.close()
+    }
+  }
+
+  /** Stops following pods. */
+  close(): void {
+    this.#changed = () => undefined
+    this.#pods.close()
   }
 
   /**

@@ -1,0 +1,149 @@
+/** API server with pods in memory: lists in pages, watches, bookmarks and versions that expire. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface FakePod {
+  readonly name: string
+  readonly address?: string
+  readonly ready?: boolean
+  readonly terminating?: boolean
+  readonly phase?: string
+  readonly port?: number
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+export class FakeApi {
+  readonly requests: URL[] = []
+  readonly tokens: (string | undefined)[] = []
+  /** Status of all responses, if not 200. */
+  status = 200
+  /** Versions up to this one have expired. */
+  expired = 0
+  pageSize = 500
+  readonly #server: Server
+  readonly #pods = new Map<string, object>()
+  readonly #watches = new Set<ServerResponse>()
+  readonly #history: { readonly version: number; readonly line: string }[] = []
+  #version = 100
+
+  constructor() {
+    this.#server = createServer((request, response) => this.#serve(request, response))
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
+
+  get watching(): number {
+    return this.#watches.size
+  }
+
+  /** Creates or changes a pod. */
+  set(pod: FakePod): void {
+    const uid = `uid-${pod.name}`
+    const type = this.#pods.has(uid) ? 'MODIFIED' : 'ADDED'
+    const object = this.#object(uid, pod)
+    this.#pods.set(uid, object)
+    this.send(type, object)
+  }
+
+  delete(name: string): void {
+    const uid = `uid-${name}`
+    const object = this.#pods.get(uid) as { metadata: { resourceVersion: string } }
+    this.#pods.delete(uid)
+    this.#version += 1
+    object.metadata.resourceVersion = String(this.#version)
+    this.send('DELETED', object)
+  }
+
+  /** A change that no watch receives, as while the API server is away. */
+  unseen(change: () => void): void {
+    const watches = [...this.#watches]
+    this.#watches.clear()
+    change()
+    this.expired = this.#version
+    for (const watch of watches) watch.destroy()
+  }
+
+  bookmark(): void {
+    this.#version += 1
+    this.send('BOOKMARK', { kind: 'Pod', metadata: { resourceVersion: String(this.#version) } })
+  }
+
+  /** Ends all watches in order. */
+  endWatches(): void {
+    for (const watch of this.#watches) watch.end()
+  }
+
+  /** Breaks all watches in the middle of a line. */
+  breakWatches(): void {
+    for (const watch of this.#watches) {
+      watch.write('{"type":"MODI')
+      watch.destroy()
+    }
+  }
+
+  send(type: string, object: object): void {
+    const line = `${JSON.stringify({ type, object })}\n`
+    this.#history.push({ version: this.#version, line })
+    // In two pieces, as a network may deliver it.
+    for (const watch of this.#watches) {
+      watch.write(line.slice(0, 20))
+      watch.write(line.slice(20))
+    }
+  }
+
+  #object(uid: string, pod: FakePod): object {
+    this.#version += 1
+    const { name, address, ready = true, labels = {}, annotations = {}, port = 8000, phase = 'Running' } = pod
+    return {
+      metadata: {
+        uid,
+        name,
+        resourceVersion: String(this.#version),
+        labels: { app: 'vllm', ...labels },
+        annotations,
+        ...(pod.terminating === true ? { deletionTimestamp: '2026-11-23T12:00:00Z' } : {}),
+      },
+      spec: { containers: [{ name: 'vllm', ports: [{ name: 'http', containerPort: port }] }] },
+      status: {
+        phase,
+        ...(address === undefined ? {} : { podIP: address }),
+        conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }],
+      },
+    }
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url!, 'http://api')
+    this.requests.push(url)
+    this.tokens.push(request.headers.authorization)
+    if (this.status !== 200) return void response.writeHead(this.status).end('{"kind":"Status"}')
+    if (url.searchParams.get('watch') !== '1') return void response.end(JSON.stringify(this.#list(url)))
+    const from = Number(url.searchParams.get('resourceVersion'))
+    response.flushHeaders()
+    if (from <= this.expired) {
+      const message = `too old resource version: ${from} (${this.#version})`
+      const object = { kind: 'Status', status: 'Failure', reason: 'Expired', code: 410, message }
+      return void response.end(`${JSON.stringify({ type: 'ERROR', object })}\n`)
+    }
+    for (const { version, line } of this.#history) if (version > from) response.write(line)
+    this.#watches.add(response)
+    response.on('close', () => this.#watches.delete(response))
+  }
+
+  #list(url: URL): object {
+    const from = Number(url.searchParams.get('continue') ?? 0)
+    const items = [...this.#pods.values()]
+    const next = from + this.pageSize
+    const more = next < items.length ? { continue: String(next) } : {}
+    return { metadata: { resourceVersion: String(this.#version), ...more }, items: items.slice(from, next) }
+  }
+}
