@@ -26,6 +26,15 @@ export interface Findings {
   podsOf(template: EngineConfig): readonly FoundPod[]
 }
 
+/**
+ * Warning for a name of a Kubernetes Service with one address; null: none. A Service with a cluster IP has one address
+ * for all pods, so the gateway would route to one engine and the cluster would choose the pod.
+ */
+export const singleAddressNote = (name: string, addresses: readonly string[]): string | null =>
+  addresses.length === 1 && /\.svc(\.[a-z0-9.-]+)?\.?$/.test(name)
+    ? `${name} has one address. If there are several pods, the Service is not headless: set \`clusterIP: None\`.`
+    : null
+
 /** Names to resolve, with the shortest interval of all pools, milliseconds. */
 export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<string, number> {
   const names = new Map<string, number>()

@@ -4,6 +4,9 @@ import { versionText } from '../../config/units.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary.ts'
+import { namesIn, singleAddressNote } from '../../config/discover.ts'
+import { type Lookup, systemLookup } from '../../platform/node/discovery.ts'
+import { withTimeout } from '../../timeout.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { asJson, outputOf } from './args.ts'
 import { table } from './progress-bar.ts'
@@ -45,7 +48,11 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
-  const notes = [...summary.notes, ...(await unreadable(config, folder))]
+  const notes = [
+    ...summary.notes,
+    ...(await unreadable(config, folder)),
+    ...(await singleAddressNotes(config, io.lookup ?? systemLookup)),
+  ]
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
   write(() => asJson(summary))
   return 0
@@ -61,6 +68,17 @@ async function unreadable(config: Config, folder: string): Promise<string[]> {
   )
   return (await Promise.all(checks)).flat()
 }
+
+/** A name that cannot be resolved here, such as outside the cluster, gets no note. */
+async function singleAddressNotes(config: Config, lookup: Lookup): Promise<string[]> {
+  const noteOf = async (name: string) =>
+    singleAddressNote(name, (await withTimeout(LOOKUP_MS, lookup(name)))?.value ?? [])
+  const names = [...namesIn(config).keys()].filter((name) => singleAddressNote(name, ['']) !== null)
+  return (await Promise.all(names.map(noteOf))).filter((note) => note !== null)
+}
+
+/** Time limit of a lookup, milliseconds. */
+const LOOKUP_MS = 2_000
 
 function describe(summary: Summary): string[] {
   const lines = table([

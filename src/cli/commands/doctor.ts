@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts'
-import { namesIn, podTemplatesIn, withFound } from '../../config/discover.ts'
+import { namesIn, podTemplatesIn, singleAddressNote, withFound } from '../../config/discover.ts'
 import { systemLookup } from '../../platform/node/discovery.ts'
 import { kubernetesAccess } from '../../platform/node/kubernetes/access.ts'
 import { PodDiscovery } from '../../platform/node/kubernetes/pods.ts'
@@ -197,6 +197,10 @@ async function withDiscoveredEngines(config: Config, { lookup = systemLookup, en
     Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const),
   )
   const addresses = new Map(found)
+  for (const [name, list] of found) {
+    const note = singleAddressNote(name, list)
+    if (note !== null && list[0] !== name) err(`warning: ${note}`)
+  }
   const warn = (event: string, fields: Readonly<Record<string, unknown>> = {}) => err(`${event} ${asJson(fields)}`)
   const log = { debug: () => undefined, info: () => undefined, warn, error: warn }
   const pods = new PodDiscovery({ access: () => kubernetesAccess(env), log, changed: () => undefined })

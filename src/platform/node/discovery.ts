@@ -3,7 +3,7 @@ import * as dns from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { Config } from '../../config.ts'
-import { namesIn, withFound } from '../../config/discover.ts'
+import { namesIn, singleAddressNote, withFound } from '../../config/discover.ts'
 import { ownEngines } from '../../config/validate.ts'
 import type { Log } from '../../ports.ts'
 import { withTimeout } from '../../timeout.ts'
@@ -103,6 +103,10 @@ export class Discovery {
         .filter((template) => this.#pods.podsOf(template).length === 0)
         .map(({ kubernetes }) => kubernetes!.selector),
     ])
+    for (const [name] of fresh) {
+      const note = singleAddressNote(name, [...(this.#names.get(name)?.addresses.keys() ?? [])])
+      if (note !== null) this.#parts.log.warn('service_has_one_address', { name, next: note })
+    }
     this.#resolved = this.#changes
     const left: string[] = []
     const config = withFound(

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'
+import { singleAddressNote } from '../../../src/config/discover.ts'
 import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
 import { main } from '../../../src/cli/cli.ts'
 import { Discovery, systemLookup } from '../../../src/platform/node/discovery.ts'
@@ -213,6 +214,35 @@ describe('the names of engines', () => {
     asked.length = 0
     await vi.advanceTimersByTimeAsync(5_000)
     expect(new Set(asked)).toEqual(new Set(['b']))
+  })
+})
+
+describe('a Kubernetes Service with one address', () => {
+  const name = 'vllm.llm.svc'
+  const one = async () => ['10.96.0.7']
+
+  it.each([
+    [name, ['10.96.0.7'], 1],
+    [name, ['10.0.0.1', '10.0.0.2'], 0],
+    ['vllm.example.com', ['10.0.0.1'], 0],
+  ])('leads to a warning of `serve` if it may not be headless: %s with %j', async (host, addresses, warnings) => {
+    const warn = vi.fn()
+    await new Discovery({ lookup: async () => addresses, log: { ...quiet, warn } }).resolve(configOf(host))
+    expect(warn.mock.calls.filter(([event]) => event === 'service_has_one_address')).toHaveLength(warnings)
+  })
+
+  it('leads to a warning of `check` and `doctor`', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
+    const file = join(folder, 'firstlight.yaml')
+    const engines = [{ id: 'e', url: `http://${name}:${ownPorts(1)}`, discover: 'dns' }]
+    writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines }] }] }))
+    const here = async () => ['127.0.0.1']
+    const checked = await firstlightIn({ lookup: one }, 'check', file)
+    const examined = await firstlightIn({ lookup: here }, 'doctor', '--config', file, '--idle-s', '0')
+    rmSync(folder, { recursive: true })
+    expect(checked.out).toContain('clusterIP: None')
+    expect(examined.err).toContain('clusterIP: None')
+    expect(singleAddressNote(`${name}.cluster.local`, ['10.96.0.7'])).not.toBeNull()
   })
 })
 
