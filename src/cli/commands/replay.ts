@@ -58,7 +58,8 @@ export const replay: Command = {
       value: 'FILE',
       about:
         'Mooncake schema, one JSON object per line: timestamp, input_length, output_length, hash_ids; ' +
-        'session_id and think_ms if there are sessions.',
+        'session_id and think_ms if there are sessions. Or a trace of Azure, BurstGPT or ShareGPT, or a result ' +
+        'of `vllm bench serve --save-detailed`.',
     },
     preset: {
       type: 'string',
