@@ -1,0 +1,138 @@
+/** Helm chart and compose file. Rendering needs `helm` on PATH or FIRSTLIGHT_HELM; without it these tests are skipped. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { parseConfig, parseYaml } from '../../src/config/parse.ts'
+import type { Config } from '../../src/config.ts'
+
+// oxlint-disable-next-line typescript/no-explicit-any -- manifests of many kinds; the assertions check their fields
+type Fields = Readonly<Record<string, any>>
+
+const pathOf = (path: string): string => fileURLToPath(new URL(`../../deploy/${path}`, import.meta.url))
+const yamlOf = (text: string): Fields => parseYaml(text).value as Fields
+const read = (path: string): Fields => yamlOf(readFileSync(pathOf(path), 'utf8'))
+
+const anyEnv = new Proxy(
+  {},
+  { get: (_, name) => (name === 'FIRSTLIGHT_REPLICAS_URL' ? 'redis://valkey:6379' : `value-of-${String(name)}`) },
+)
+const configOf = (document: unknown): Config =>
+  parseConfig(document, anyEnv, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+
+const values = read('helm/firstlight/values.yaml')
+
+it('the document in the values of the chart is valid', () => {
+  expect(configOf(values['config']).listen).toEqual({ host: '0.0.0.0', port: 8080 })
+})
+
+it('the schema of the values describes every value', () => {
+  const schema = JSON.parse(readFileSync(pathOf('helm/firstlight/values.schema.json'), 'utf8')) as Fields
+  expect(Object.keys(values).filter((key) => !(key in schema['properties']))).toEqual([])
+})
+
+it('the compose file has a valid document, and every config that a service uses', () => {
+  const compose = read('compose.yaml')
+  expect(configOf(yamlOf(compose['configs'].gateway.content)).clusters[0]!.pools[0]!.model).toBe('sim')
+  const used = Object.values<Fields>(compose['services']).flatMap(({ configs = [] }) => configs as Fields[])
+  expect(used.map(({ source }) => source as string).sort()).toEqual(Object.keys(compose['configs']).sort())
+  const prometheus = yamlOf(compose['configs'].prometheus.content)
+  expect(prometheus['scrape_configs'][0].authorization.credentials).toBe(
+    configOf(yamlOf(compose['configs'].gateway.content)).metrics.key,
+  )
+})
+
+const helm = process.env['FIRSTLIGHT_HELM'] ?? 'helm'
+const hasHelm = spawnSync(helm, ['version']).status === 0
+
+describe.skipIf(!hasHelm)('the Helm chart', () => {
+  const chart = pathOf('helm/firstlight')
+  const run = (...args: string[]) => spawnSync(helm, args, { encoding: 'utf8' })
+  const rendered = (...sets: string[]): readonly Fields[] => {
+    const { status, stdout, stderr } = run(
+      'template',
+      'x',
+      chart,
+      '-n',
+      'llm',
+      ...sets.flatMap((one) => ['--set', one]),
+    )
+    expect(stderr).toBe('')
+    expect(status).toBe(0)
+    return stdout
+      .split(/^---$/m)
+      .filter((text) => /^kind:/m.test(text))
+      .map(yamlOf)
+  }
+  const named = (objects: readonly Fields[], kind: string): Fields => objects.find((one) => one['kind'] === kind)!
+  const features = ['valkey', 'autoscaling', 'keda', 'podMonitor', 'networkPolicy', 'ingress', 'httpRoute']
+  const all = features.map((name) => `${name}.enabled=true`)
+
+  it('passes the linter', () => {
+    const { status, stdout } = run('lint', '--strict', chart)
+    expect(stdout).toContain('0 chart(s) failed')
+    expect(status).toBe(0)
+  })
+
+  it('rejects a wrong value and an unknown one', () => {
+    for (const wrong of ['replicaCount=two', 'service.prot=80', 'config.listen=0.0.0.0:9000'])
+      expect(run('template', 'x', chart, '--set', wrong).status).not.toBe(0)
+  })
+
+  it('renders a document that the gateway accepts, with replicas if there is a Valkey server', () => {
+    const documentOf = (objects: readonly Fields[]) => yamlOf(named(objects, 'ConfigMap')['data']['firstlight.yaml'])
+    expect(configOf(documentOf(rendered())).replicas).toBeNull()
+    expect(configOf(documentOf(rendered(...all))).replicas?.url).toBe('redis://valkey:6379')
+    const secret = rendered('configInSecret=true')
+    expect(named(secret, 'Secret')['stringData']['firstlight.yaml']).toContain('clusters:')
+    const volumes = named(secret, 'Deployment')['spec'].template.spec.volumes as Fields[]
+    expect(volumes[0]!['secret'].secretName).toBe(named(secret, 'Secret')['metadata'].name)
+  })
+
+  it('grants nothing but list and watch of pods', () => {
+    const objects = rendered(...all)
+    expect(named(objects, 'Role')['rules']).toEqual([
+      { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
+    ])
+    expect(objects.filter(({ kind }) => String(kind).startsWith('ClusterRole'))).toEqual([])
+    const elsewhere = rendered('engineNamespaces={a,b}').filter(({ kind }) => kind === 'RoleBinding')
+    expect(elsewhere.map(({ metadata }) => metadata.namespace)).toEqual(['a', 'b'])
+    expect(elsewhere[0]!['subjects'][0].namespace).toBe('llm')
+  })
+
+  it('runs every container without root, capabilities and a writable root file system', () => {
+    const deployments = rendered(...all).filter(({ kind }) => kind === 'Deployment')
+    expect(deployments).toHaveLength(2)
+    for (const { spec } of deployments) {
+      expect(spec.template.spec.securityContext.runAsNonRoot).toBe(true)
+      expect(spec.template.spec.containers[0].securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+    }
+  })
+
+  it('has Services and a disruption budget whose selectors match the pods', () => {
+    const objects = rendered(...all)
+    const { labels } = named(objects, 'Deployment')['spec'].template.metadata as Fields
+    const services = objects.filter(({ kind, metadata }) => kind === 'Service' && !/valkey/.test(metadata.name))
+    expect(services.map(({ spec }) => spec.clusterIP)).toEqual([undefined, 'None'])
+    const selectors = [
+      ...services.map(({ spec }) => spec.selector),
+      ...['PodDisruptionBudget', 'PodMonitor'].map((kind) => named(objects, kind)['spec'].selector.matchLabels),
+      named(objects, 'NetworkPolicy')['spec'].podSelector.matchLabels,
+    ]
+    for (const selector of selectors) expect(labels).toMatchObject(selector as object)
+  })
+
+  it('lets streams pass an Ingress and an HTTPRoute without buffers and time limits', () => {
+    const objects = rendered(...all)
+    expect(named(objects, 'Ingress')['metadata'].annotations).toMatchObject({
+      'nginx.ingress.kubernetes.io/proxy-buffering': 'off',
+    })
+    expect(named(objects, 'HTTPRoute')['spec'].rules[0].timeouts).toEqual({ request: '0s', backendRequest: '0s' })
+    // An autoscaler owns the number of replicas.
+    expect(named(objects, 'Deployment')['spec'].replicas).toBeUndefined()
+  })
+})
