@@ -4,16 +4,22 @@
  *
  * `decode_affinity`: follow-up turns sent to the engine that has the conversation, with decode engines, divided by
  * the same with engines of role `any`. `split_excess`: requests split although a decode engine has enough of the
- * prompt cached, as a share of all requests. `disturbed_away_of_36`: requests sent to the other of two equal engines after
- * one of them was late for a while; 12 is an even split of the new prompts.
+ * prompt cached, as a share of all requests. `disturbed_away_of_36`: requests sent to the other of two equal engines
+ * after one of them was late for a while; 12 is an even split of the new prompts. `foreign_load_ttft_ratio`:
+ * mean TTFT with half of the load past the gateway, divided by that of a gateway that books all of it.
  */
 import { decodeEngines } from './routing/decode-engines.ts'
 import { disturbed } from './routing/disturbed.ts'
+import { foreignLoad } from './routing/foreign-load.ts'
 import type { Bench, BenchOptions, BenchResult } from './result.ts'
 
 export type RoutingFigure = (options: BenchOptions) => BenchResult | Promise<BenchResult>
 
-const FIGURES: Readonly<Record<string, RoutingFigure>> = { decode_engines: decodeEngines, disturbed }
+const FIGURES: Readonly<Record<string, RoutingFigure>> = {
+  decode_engines: decodeEngines,
+  disturbed,
+  foreign_load: foreignLoad,
+}
 
 const bench: Bench = async (options) => {
   const { flags, note } = options

@@ -104,6 +104,14 @@ export const measures: readonly Mutation[] = [
     tests: LATENCY,
   },
   {
+    name: 'load from other sources counts own requests',
+    file: 'src/core/pool/foreign-load.ts',
+    find: 'Math.max(0, reported - this.#own - this.#ended.count(now))',
+    replace: 'reported',
+    impact: 'every engine looks twice as busy as it is',
+    tests: { node: ['test/core/pool/load-stats.test.ts'] },
+  },
+  {
     name: 'recent work counts cached tokens',
     file: 'src/core/pool/load-stats.ts',
     find: 'workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)',

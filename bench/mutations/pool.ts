@@ -76,12 +76,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'requests stay after their end',
     file: 'src/core/pool/load-stats.ts',
-    find:
-      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    ' +
-      'this.#load(engine).requests -= 1',
-    replace:
-      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    ' +
-      'this.#load(engine).requests -= 0',
+    find: 'const load = this.#load(engine)\n    load.requests -= 1',
+    replace: 'const load = this.#load(engine)',
     impact: 'engines count as full though they are idle',
     tests: BOTH,
   },
@@ -104,8 +100,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'an old scrape never becomes stale',
     file: 'src/core/pool/load-stats.ts',
-    find: 'now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN',
-    replace: 'now - load.stats.at >= 0 ? load.stats.queue : NaN',
+    find: 'return now - foreign.at <= this.#staleAfterMs ? foreign : NO_FOREIGN_LOAD',
+    replace: 'return foreign',
     impact: 'a policy goes by what an engine reported an hour ago',
     tests: POOL,
   },

@@ -311,6 +311,29 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
   })
 
+  describe(`${name}: load from other sources`, () => {
+    for (const policy of ['least_loaded', 'predicted'])
+      it(`${policy} leaves an engine that reports requests of others, until the report is old`, async () => {
+        await restart({ policy: { name: policy, options: {} }, statsIntervalMs: 1_000 })
+        const serve = async (): Promise<string> => {
+          const { engine: chosen, lease } = await admit()
+          await lease.firstToken({ ttft: 100 })
+          await lease.release(outcome())
+          return chosen
+        }
+        await serve()
+        await serve()
+        const busy = stats({ running: 8, waiting: 40 })
+        await opened.cluster.observe([
+          probe('a', opened.now(), { stats: busy }),
+          probe('b', opened.now(), { stats: stats() }),
+        ])
+        expect([await serve(), await serve(), await serve()]).toEqual(['b', 'b', 'b'])
+        await opened.advance(3_500)
+        expect(await serve()).toBe('a')
+      })
+  })
+
   describe(`${name}: eligible engines`, () => {
     it('refuses at once with a retry time if every engine is down', async () => {
       await opened.cluster.observe([

@@ -33,7 +33,7 @@ export class BookingLifecycle {
     booking.legsDone = [...booking.legsDone, done.part]
     // The next leg is sent only now.
     booking.sentAt = now
-    this.#load.legDone(booking, done)
+    this.#load.legDone(booking, done, now)
     this.#ledger.legDone(booking, done, now)
     for (const { engine, part } of booking.legs) {
       if (part !== done.part) continue
@@ -49,7 +49,7 @@ export class BookingLifecycle {
     const isFirst = booking.admission.attempt === 0
     // The TTFT of a retry includes the time that earlier engines took.
     const own = isFirst ? stages : withoutTtft(stages)
-    this.#load.firstToken(booking)
+    this.#load.firstToken(booking, now)
     this.#ledger.firstToken(booking, own, now)
     this.#decisions.firstToken(booking.admission, stages)
     const ttftMs = own.ttft ?? own.first_byte ?? null
@@ -81,7 +81,7 @@ export class BookingLifecycle {
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
-    this.#load.release(booking)
+    this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     this.#decisions.settle(booking.admission, outcome)
     for (const [at, { engine, part }] of booking.legs.entries()) {

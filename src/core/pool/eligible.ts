@@ -94,7 +94,7 @@ export function tieOrder(engines: readonly EngineState[], rotation: number): Eng
 }
 
 /** Signals that may be missing for an engine. */
-const MAY_BE_MISSING = ['lookupTokens', 'reportedQueue'] as const
+const MAY_BE_MISSING = ['lookupTokens'] as const
 
 /** Candidate set for the router: fills the signals that a policy needs. */
 export function fieldOf(engines: readonly EngineState[], reading: SignalReader): CandidateSet {

@@ -103,6 +103,8 @@ export class EngineEstimators {
   engineBlockTokens = 1
   /** Live requests. */
   requests = 0
+  /** Moving mean of the gateway's own prefills, seconds. */
+  usualPrefillS = 0
   #warmSince: number
   /** Stamp of the index at its last recovery. */
   revivedStamp = 0

@@ -29,7 +29,7 @@ export class EngineSignals implements Mutable<Signals> {
   queuedPrefillTokens = NaN
   queuedWork = NaN
   queuedPrefillS = NaN
-  reportedQueue = NaN
+  foreignRequests = NaN
   capacityBlocks = NaN
   rttS = NaN
   costModel = NO_COST_MODEL

@@ -94,7 +94,6 @@ export class Fleet {
     engine.asleep = signal.asleep
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
-    this.#accounts.load.observed(engine, signal.stats, at)
     this.#accounts.ledger.observed(engine, signal.stats, at)
   }
 

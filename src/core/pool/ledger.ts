@@ -109,6 +109,11 @@ export class PoolLedger {
     if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
     this.#limit(book)
     book.feed.fade(this.#index, { engine: book.number, now })
+    const { running, waiting, kvUsage } = stats
+    const capacity = book.capacity.declared
+    const usedBlocks = kvUsage === null || capacity === null ? null : kvUsage * capacity
+    const activeBlocks = this.#active.active(book.number)
+    this.#load.observed(engine, { running, waiting, usedBlocks }, { activeBlocks, at: now })
   }
 
   applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
@@ -303,6 +308,7 @@ export class PoolLedger {
     const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
     const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1
+    if (prefills) book.usualPrefillS += USUAL_SHARE * (prefill.seconds - book.usualPrefillS)
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
       engine,
@@ -369,6 +375,9 @@ export class PoolLedger {
     return book
   }
 }
+
+/** Weight of the latest prefill in the usual one. */
+const USUAL_SHARE = 0.1
 
 interface LedgerEngine {
   readonly engine: EngineRef

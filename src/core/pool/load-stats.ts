@@ -1,18 +1,25 @@
 import type { Signal } from '../routing/policy.ts'
 import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
-import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig, Role } from '../contract/contract.ts'
+import type { Admission, EngineDigest, EngineSpec, PoolConfig, Role } from '../contract/contract.ts'
+import { type EngineReport, type Foreign, ForeignLoad, NO_FOREIGN_LOAD } from './foreign-load.ts'
 import { SlidingCount } from './sliding-count.ts'
 
 const ARRIVALS_WINDOW_MS = 60_000
 /** Half-life of recent work, milliseconds: requests minutes apart still rotate, and old bursts do not matter. */
 const RECENT_WORK_HALF_LIFE_MS = 30_000
-/** Probe intervals after which a scrape is stale. */
+/** Probe intervals after which a report is stale. */
 const STALE_AFTER_INTERVALS = 3
 
 /** Source of the cached tokens of the prompt that is booked. */
 export interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
+}
+
+interface OwnBlocks {
+  readonly activeBlocks: number
+  /** Time of the report, milliseconds. */
+  readonly at: number
 }
 
 interface EngineLoad {
@@ -25,7 +32,7 @@ interface EngineLoad {
   recentNewTokens: number
   recentAt: number
   turn: number
-  stats: { readonly queue: number; readonly at: number } | null
+  readonly foreign: ForeignLoad
 }
 
 /** Signals of `LoadStats`; all others come from the ledger. */
@@ -35,12 +42,12 @@ export const LOAD_SIGNALS: readonly Signal[] = [
   'recentWork',
   'recentNewTokens',
   'turn',
-  'reportedQueue',
+  'foreignRequests',
   'rttS',
 ]
 
 /**
- * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, scraped queue. Calls are
+ * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls are
  * synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one `book`,
  * at most one `firstToken`, one `release`.
  */
@@ -74,7 +81,7 @@ export class LoadStats {
       recentNewTokens: 0,
       recentAt: 0,
       turn: 0,
-      stats: null,
+      foreign: new ForeignLoad(),
     }
     this.#takeTurn(load)
     this.#loads[engine.slot] = load
@@ -84,8 +91,15 @@ export class LoadStats {
     this.#loads[engine.slot] = undefined
   }
 
-  observed(engine: EngineRef, stats: EngineStats, now: number): void {
-    this.#load(engine).stats = { queue: stats.running + stats.waiting, at: now }
+  /** Records what the engine reports about all its requests. */
+  observed(engine: EngineRef, report: EngineReport, { activeBlocks, at }: OwnBlocks): void {
+    this.#load(engine).foreign.observed(report, activeBlocks, at)
+  }
+
+  /** Returns the engine's load from other sources; zero without a recent report. */
+  foreign(engine: EngineRef, now: number): Foreign {
+    const { foreign } = this.#load(engine)
+    return now - foreign.at <= this.#staleAfterMs ? foreign : NO_FOREIGN_LOAD
   }
 
   /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
@@ -94,6 +108,7 @@ export class LoadStats {
     for (const leg of booking.legs) {
       const load = this.#load(leg.engine)
       load.requests += 1
+      load.foreign.began(booking.admission.sequences ?? 1)
       load.arrivals.add(now)
       load.recentWork = decayed(load.recentWork, load, now) + workOf(booking.admission, 0)
       load.recentNewTokens =
@@ -105,25 +120,25 @@ export class LoadStats {
     }
   }
 
-  legDone(booking: BookingRef, { part }: LegDone): void {
+  legDone(booking: BookingRef, { part }: LegDone, now: number): void {
     if (!this.#unprefilled.has(booking.key)) return
     const done = this.#doneParts.get(booking.key)
     if (done?.has(part) === true) return
     this.#doneParts.set(booking.key, new Set(done).add(part))
-    for (const leg of booking.legs) if (leg.part === part) this.#load(leg.engine).requests -= 1
+    for (const leg of booking.legs) if (leg.part === part) this.#left(booking, leg, now)
   }
 
-  firstToken(booking: BookingRef): void {
+  firstToken(booking: BookingRef, now: number): void {
     if (!this.#unprefilled.delete(booking.key)) return
-    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#endLeg(booking.key, leg)
+    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#endLeg(booking, leg, now)
     this.#doneParts.delete(booking.key)
   }
 
-  release(booking: BookingRef): void {
+  release(booking: BookingRef, now: number): void {
     const prefilled = !this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
       if (prefilled && endsAtFirstToken(leg.part)) continue
-      this.#endLeg(booking.key, leg)
+      this.#endLeg(booking, leg, now)
     }
     this.#doneParts.delete(booking.key)
   }
@@ -132,7 +147,7 @@ export class LoadStats {
     return { requests: this.#load(engine).requests }
   }
 
-  /** Writes `LOAD_SIGNALS` into the engines' rows. NaN: missing, as for a scrape that is too old. */
+  /** Writes `LOAD_SIGNALS` into the engines' rows. */
   writeSignals(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
       const { signals, spec } = engines[at]!
@@ -142,7 +157,7 @@ export class LoadStats {
       signals.recentWork = decayed(load.recentWork, load, now)
       signals.recentNewTokens = decayed(load.recentNewTokens, load, now)
       signals.turn = load.turn
-      signals.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
+      signals.foreignRequests = this.foreign(engines[at]!, now).requests
       signals.rttS = spec.rttMs / 1000
     }
   }
@@ -152,9 +167,15 @@ export class LoadStats {
     load.turn = this.#turnNow[load.work]
   }
 
-  #endLeg(key: string, { engine, part }: Leg): void {
-    if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return
-    this.#load(engine).requests -= 1
+  #endLeg(booking: BookingRef, leg: Leg, now: number): void {
+    if (endsAtFirstToken(leg.part) && this.#doneParts.get(booking.key)?.has(leg.part) === true) return
+    this.#left(booking, leg, now)
+  }
+
+  #left({ admission }: BookingRef, { engine }: Leg, now: number): void {
+    const load = this.#load(engine)
+    load.requests -= 1
+    load.foreign.ended(admission.sequences ?? 1, now)
   }
 
   #load(engine: EngineRef): EngineLoad {

@@ -130,9 +130,16 @@ export class SignalReader {
     }
   }
 
+  /** Seconds of queued prefills, with those of other sources. */
+  #queueS(engine: EngineRef): number {
+    const book = this.#sources.book(engine)
+    const { waiting } = this.#sources.load.foreign(engine, this.#now)
+    return book.queue.seconds(this.#now) + waiting * book.usualPrefillS
+  }
+
   /** Seconds before a prefill could start, with the round trip. */
   #waitS(engine: EngineRef): number {
-    return engine.spec.rttMs / 1000 + this.#sources.book(engine).queue.seconds(this.#now)
+    return engine.spec.rttMs / 1000 + this.#queueS(engine)
   }
 
   /** Seconds to compute the prompt beyond the cached tokens. */
@@ -193,18 +200,19 @@ export class SignalReader {
   /** Writes the signals that do not depend on the prompt. */
   #fillState(): void {
     const engines = this.#engines
-    const { active, blockTokens, book: of } = this.#sources
+    const { active, blockTokens, load, book: of } = this.#sources
     const now = this.#now
     for (let at = 0; at < engines.length; at++) {
       const { signals } = engines[at]!
       const book = of(engines[at]!)
       const { queue } = book
       queue.settle(now)
-      signals.queuedPrefills = queue.length
+      const foreign = load.foreign(engines[at]!, now)
+      signals.queuedPrefills = queue.length + foreign.waiting
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
-      signals.queuedPrefillS = queue.seconds(now)
-      signals.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
+      signals.queuedPrefillS = queue.seconds(now) + foreign.waiting * book.usualPrefillS
+      signals.activeBlocks = active.active(book.number) + this.#unseenBlocks(book) + foreign.blocks
       signals.capacityBlocks = book.capacity.declared ?? Infinity
       signals.costModel = book.costModel(now)
       signals.confidence = book.learner.confidence

@@ -58,8 +58,8 @@ export interface Signals {
   readonly queuedWork: number
   /** Seconds of the queued prefills by the learned cost model, less the elapsed time. */
   readonly queuedPrefillS: number
-  /** Running and waiting requests of a recent scrape; missing if stale. */
-  readonly reportedQueue: number
+  /** Running and waiting requests from other sources, by the engine's latest report; 0: none, or no recent report. */
+  readonly foreignRequests: number
   /** Capacity in KV blocks; Infinity: unknown. */
   readonly capacityBlocks: number
   readonly rttS: number

@@ -1,10 +1,10 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
 import type { LegRole } from '../../../src/core/contract/legs.ts'
 import type { BookingRef } from '../../../src/core/pool/leg.ts'
 import { EngineState } from '../../../src/core/pool/engine-state.ts'
 import type { EngineSignals } from '../../../src/core/pool/engine-signals.ts'
-import { admission, engine, pool, stats } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
 
 const a = new EngineState(0, engine('a', { rttMs: 30 }))
 const b = new EngineState(1, engine('b'))
@@ -27,7 +27,7 @@ function booking(key: string, promptTokens: number, ...parts: LegRole[]): Bookin
 
 function seen(
   load: LoadStats,
-  signal: 'requests' | 'reportedQueue' | 'recentWork' | 'recentNewTokens' | 'rttS',
+  signal: 'requests' | 'foreignRequests' | 'recentWork' | 'recentNewTokens' | 'rttS',
   now: number,
 ): { a: EngineSignals[typeof signal]; b: EngineSignals[typeof signal] } {
   load.writeSignals([a, b], now)
@@ -38,18 +38,50 @@ it('frees a prefill engine at the first token and keeps the decode engine until 
   const load = open()
   const split = booking('s', 30, 'prefill', 'decode')
   load.book(split, 0)
-  load.firstToken(split)
+  load.firstToken(split, 0)
   expect(seen(load, 'requests', 0)).toEqual({ a: 0, b: 1 })
-  load.release(split)
+  load.release(split, 0)
   expect(seen(load, 'requests', 0)).toEqual({ a: 0, b: 0 })
 })
 
-it('treats a queue scraped more than three intervals ago as unknown', () => {
-  const load = open()
-  expect(seen(load, 'reportedQueue', 0).a).toBeNaN()
-  load.observed(a, stats({ running: 4, waiting: 2 }), 1_000)
-  expect(seen(load, 'reportedQueue', 4_000).a).toBe(6)
-  expect(seen(load, 'reportedQueue', 4_001).a).toBeNaN()
+describe('load from other sources', () => {
+  const report = (running: number, waiting: number) => ({ running, waiting, usedBlocks: null })
+
+  it('is what an engine reports beyond the bookings, for three intervals', () => {
+    const load = open()
+    expect(seen(load, 'foreignRequests', 0).a).toBe(0)
+    load.book(booking('w', 99, 'whole'), 0)
+    load.observed(a, report(4, 2), { activeBlocks: 0, at: 1_000 })
+    expect(seen(load, 'foreignRequests', 4_000).a).toBe(5)
+    expect(load.foreign(a, 4_000).waiting).toBeCloseTo((2 * 5) / 6)
+    expect(seen(load, 'foreignRequests', 4_001).a).toBe(0)
+    expect(load.foreign(a, 4_001)).toEqual({ requests: 0, waiting: 0, blocks: 0 })
+  })
+
+  it('is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
+    const load = open()
+    const first = booking('w', 99, 'whole')
+    const parallel = { ...first, key: 'n', admission: admission({ sequences: 3 }) }
+    load.book(first, 0)
+    load.book(parallel, 0)
+    load.release(first, 1_000)
+    load.observed(a, report(4, 0), { activeBlocks: 0, at: 1_100 })
+    expect(seen(load, 'foreignRequests', 1_100).a).toBe(0)
+    load.release(parallel, 1_200)
+    load.observed(a, report(0, 0), { activeBlocks: 0, at: 3_000 })
+    load.observed(a, report(1, 0), { activeBlocks: 0, at: 4_000 })
+    expect(seen(load, 'foreignRequests', 4_000).a).toBeGreaterThan(0)
+  })
+
+  it('has the KV blocks that bookings do not explain', () => {
+    const load = open()
+    load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { activeBlocks: 0, at: 0 })
+    expect(load.foreign(a, 0).blocks).toBe(500)
+    const own = open()
+    own.book(booking('w', 99, 'whole'), 0)
+    own.observed(a, { running: 1, waiting: 0, usedBlocks: 505 }, { activeBlocks: 500, at: 0 })
+    expect(own.foreign(a, 0).blocks).toBe(0)
+  })
 })
 
 it('halves recent work every thirty seconds', () => {

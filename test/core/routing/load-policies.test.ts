@@ -22,7 +22,7 @@ const IDLE: Signals = {
   queuedPrefillTokens: 0,
   queuedWork: 0,
   queuedPrefillS: 0,
-  reportedQueue: 0,
+  foreignRequests: 0,
   capacityBlocks: Infinity,
   rttS: 0,
   costModel,

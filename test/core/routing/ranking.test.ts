@@ -118,7 +118,7 @@ const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
   queuedPrefillTokens: small,
   queuedWork: small,
   queuedPrefillS: seconds,
-  reportedQueue: small,
+  foreignRequests: small,
   capacityBlocks: fc.constantFrom(Infinity, 10, 100),
   rttS: seconds,
   costModel: fc.record({ fixedS: seconds, perTokenS: seconds, perPairS: seconds }),

@@ -17,8 +17,8 @@ const request: RouteRequest = {
   expectedOutputTokens: null,
 }
 
-function loaded(...requests: number[]): Candidate<'requests'>[] {
-  return requests.map((count, index) => ({ id: `e${index}`, weight: 1, requests: count }))
+function loaded(...requests: number[]): Candidate<'requests' | 'foreignRequests'>[] {
+  return requests.map((count, index) => ({ id: `e${index}`, weight: 1, requests: count, foreignRequests: 0 }))
 }
 
 const weighted = fc.uniqueArray(
@@ -26,6 +26,7 @@ const weighted = fc.uniqueArray(
     id: fc.string({ minLength: 1, maxLength: 4 }),
     weight: fc.integer({ min: 1, max: 5 }),
     requests: fc.nat(20),
+    foreignRequests: fc.constant(0),
   }),
   {
     selector: ({ id }) => id,

@@ -99,6 +99,7 @@ const needs = [
   'slowTokens',
   'decodeCostModel',
   'requests',
+  'foreignRequests',
   'activeBlocks',
   'newActiveBlocks',
   'liveTokens',
@@ -243,7 +244,7 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
     const potential = engine.activeBlocks + engine.newActiveBlocks
     const tokenS =
       engine.decodeCostModel.baseS +
-      engine.decodeCostModel.perRequestS * (engine.requests + 1) +
+      engine.decodeCostModel.perRequestS * (engine.requests + engine.foreignRequests + 1) +
       engine.decodeCostModel.perBlockS * potential
     const decodeS = values.decodeWeight * outputTokens * tokenS
     // A copy delays only requests that wait on this engine.

@@ -5,12 +5,17 @@ import { rendezvous, withinBound, hashText } from '../rendezvous.ts'
 
 const leastLoadedCosts = new CostTable(['requests', 'weight'])
 
-/** Fewest live requests for its weight, this one included. */
+/**
+ * Fewest running and waiting requests for its weight, this one included: those booked here and those of other sources
+ * by the engine's latest report. Without a recent report, those booked here.
+ */
 export const leastLoaded = definePolicy({
   name: 'least_loaded',
-  needs: ['requests'],
+  needs: ['requests', 'foreignRequests'],
   rank: (_request, candidates) =>
-    leastLoadedCosts.fill(candidates, ({ requests, weight }) => (requests + 1) / weight).byCost(),
+    leastLoadedCosts
+      .fill(candidates, ({ requests, foreignRequests, weight }) => (requests + foreignRequests + 1) / weight)
+      .byCost(),
 })
 
 const roundRobinCosts = new CostTable(['turn'])
@@ -53,7 +58,7 @@ export const SESSION_BOUND = 1.25
  */
 export const session = definePolicy({
   name: 'session',
-  needs: ['requests'],
+  needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)
     if (request.session === null) return costTable
@@ -69,7 +74,7 @@ export const session = definePolicy({
 /** The less loaded of two engines drawn at random; the others follow by load, for failover. */
 export const powerOfTwo = definePolicy({
   name: 'power_of_two',
-  needs: ['requests'],
+  needs: ['requests', 'foreignRequests'],
   rank(request, candidates, random) {
     const costTable = leastLoaded.rank(request, candidates, random)
     const { costs, order, ranked } = costTable
@@ -95,7 +100,11 @@ export const simplePolicies: readonly PolicyKind[] = [
     'production-stack; Mirrokni et al. 2016',
   ),
   withoutOptions(qps, 'Fewest arrivals in a sliding 60 s window.', 'production-stack'),
-  withoutOptions(leastLoaded, 'Fewest live requests.', 'as everywhere'),
+  withoutOptions(
+    leastLoaded,
+    'Fewest running and waiting requests, those of other sources included where engines report them.',
+    'as everywhere',
+  ),
   withoutOptions(powerOfTwo, 'The less loaded of two engines drawn at random.', 'vllm-router; Mitzenmacher 2001'),
 ]
 

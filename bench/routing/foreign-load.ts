@@ -1,0 +1,171 @@
+/**
+ * Half of the load goes past the gateway. The gateway sees it only in what the engines report; it is compared with a
+ * gateway that books every request, and with one that gets no reports.
+ */
+import { readAdmission } from '../../src/core/contract/decode.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/engines.ts'
+import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
+import { chance } from '../../src/simulator/replay/chance.ts'
+import { fleetOf, engineProfile, replay, speedsOn, type FleetPlan } from '../../src/simulator/replay/plan.ts'
+import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
+import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { arriving } from '../policies/workloads.ts'
+import type { BenchResult } from '../result.ts'
+
+const ENGINES = 8
+/** Engines that get the foreign load of the skewed case. */
+const SKEWED = 3
+const REQUESTS = 1500
+const LOAD = 0.6
+const SEEDS = [1, 2, 3]
+
+type Knowledge = 'books_all' | 'reports_1s' | 'reports' | 'nothing'
+const KNOWLEDGE: readonly Knowledge[] = ['books_all', 'reports_1s', 'reports', 'nothing']
+
+interface Case {
+  readonly name: string
+  /** Number of engines that get requests past the gateway; 0: all requests come through it. */
+  readonly foreignEngines: number
+}
+
+const CASES: readonly Case[] = [
+  { name: 'even', foreignEngines: ENGINES },
+  { name: 'skewed', foreignEngines: SKEWED },
+  { name: 'none', foreignEngines: 0 },
+]
+
+export function foreignLoad(): BenchResult {
+  const fleet = fleetOf(ENGINES, { kind: 'vllm', profile: engineProfile('agentic') })
+  const speedAt = speedsOn(fleet)
+  const rows = CASES.flatMap((one) =>
+    KNOWLEDGE.map((knows) => ({ case: one.name, knows, ttft_mean_ms: meanTtftMs({ fleet, speedAt }, one, knows) })),
+  )
+  const of = (name: string, knows: Knowledge) =>
+    rows.find((row) => row.case === name && row.knows === knows)!.ttft_mean_ms
+  const ratio = (name: string, knows: Knowledge) => Math.round((1000 * of(name, knows)) / of(name, 'books_all')) / 1000
+  return {
+    rows,
+    headline: {
+      foreign_load_ttft_ratio: Math.max(ratio('even', 'reports'), ratio('skewed', 'reports')),
+      foreign_load_ttft_ratio_without_reports: Math.max(ratio('even', 'nothing'), ratio('skewed', 'nothing')),
+      own_load_ttft_ratio: Math.round((1000 * of('none', 'reports')) / of('none', 'nothing')) / 1000,
+    },
+  }
+}
+
+interface Setting {
+  readonly fleet: FleetPlan
+  readonly speedAt: ReturnType<typeof speedsOn>
+}
+
+function meanTtftMs({ fleet, speedAt }: Setting, { foreignEngines }: Case, knows: Knowledge): number {
+  let sum = 0
+  for (const seed of SEEDS) {
+    const trace = traceOf(seed)
+    const pace = { closedLoop: false, concurrency: Infinity, holdAt: null, seed, clockMs: null }
+    const speed = speedAt(LOAD, trace, pace)
+    const kind: RouterKind = {
+      name: knows,
+      doc: '',
+      source: '',
+      create: (context) => new HalfRouter(context, { foreignEngines, knows, seed }),
+    }
+    const { jobs } = replay(trace, fleet, kind, { ...pace, speed })
+    const own = jobs.filter((job) => foreignEngines === 0 || !isForeign(job))
+    sum += own.reduce((total, { firstTokenAt, sentAt }) => total + firstTokenAt - sentAt, 0) / own.length
+  }
+  return Math.round(sum / SEEDS.length)
+}
+
+function traceOf(seed: number): Trace {
+  const trace = sharedPrefixes({
+    name: 'prefixes',
+    requests: REQUESTS,
+    promptTokens: 7000,
+    outputTokens: 200,
+    prefixes: 40,
+    prefixShare: 0.5,
+    varyPrompt: 0.8,
+    varyOutput: 0.8,
+    blockTokens: 512,
+    seed,
+  })
+  return arriving(trace, 3, chance(10 + seed))
+}
+
+const isForeign = ({ index }: Job): boolean => index % 2 === 1
+
+/** The gateway for one half; the other half goes to engines in random order, past it. */
+class HalfRouter implements ReplayRouter {
+  readonly name: string
+  readonly scrapeMs: number
+  readonly #gateway: GatewayRouter
+  readonly #random: () => number
+  readonly #foreignEngines: number
+  readonly #knows: Knowledge
+
+  constructor(
+    context: RouterContext,
+    options: { readonly foreignEngines: number; readonly knows: Knowledge; readonly seed: number },
+  ) {
+    const { foreignEngines, knows, seed } = options
+    this.name = knows
+    const engines = knows.startsWith('reports') ? context.engines : context.engines.map((engine) => silent(engine))
+    const policy = { name: 'predicted', options: {} }
+    this.#gateway = new GatewayRouter({ name: knows, policy }, { ...context, engines })
+    this.scrapeMs = knows === 'reports_1s' ? 1000 : this.#gateway.scrapeMs
+    this.#random = chance(seed + 100)
+    this.#foreignEngines = foreignEngines
+    this.#knows = knows
+  }
+
+  route(job: Job, now: number): Route | null {
+    if (this.#foreignEngines === 0 || !isForeign(job)) return this.#gateway.route(job, now)
+    const engine = Math.floor(this.#random() * this.#foreignEngines)
+    if (this.#knows === 'books_all') {
+      const placement = { kind: 'whole', engine: `engine-${engine}`, runnersUp: [] } as const
+      this.#gateway.receive({ job, admission: admissionOf(job), placement }, 'now', now)
+    }
+    return { engine }
+  }
+
+  firstToken(job: Job, now: number): void {
+    this.#gateway.firstToken(job, now)
+  }
+
+  progress(job: Job, outputBlocks: number, now: number): void {
+    this.#gateway.progress(job, outputBlocks, now)
+  }
+
+  ended(job: Job, now: number): void {
+    this.#gateway.ended(job, now)
+  }
+
+  scrape(now: number): void {
+    this.#gateway.scrape(now)
+  }
+}
+
+function admissionOf({ index, promptTokens, blocks }: Job): ReturnType<typeof readAdmission> {
+  return readAdmission({
+    id: `r${index}`,
+    configVersion: 1,
+    model: 'replay',
+    promptTokens,
+    streams: true,
+    tokenSource: 'exact',
+    blocks,
+  })
+}
+
+/** The engine without reports of its load. */
+function silent(engine: ReplayEngine): ReplayEngine {
+  return new Proxy(engine, {
+    get(target, name) {
+      if (name === 'gauges') return (): EngineGauges => ({ running: 0, waiting: 0, kvUsage: 0 })
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
