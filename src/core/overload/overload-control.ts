@@ -4,7 +4,7 @@ import { KeyShares } from './key-shares.ts'
 /** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */
 const IDLE_WAIT_MS = 100
 /** Excess of prefill, as a share of the budget, for which a request may move to another engine. */
-const MOVE_SHARE = 0.2
+const MOVE_SHARE = 0.5
 /** Cost of a long prefill to each running stream of its engine, as a share of the prefill. */
 const STREAM_COST = 0.2
 /** Limit of the decode step for each class, as a share of the learned limit. */
