@@ -10,11 +10,12 @@ import { blockingFingerprints } from './api/region-digest.ts'
 import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RequestHistory } from './api/request-log.ts'
 import type { Config } from './config.ts'
+import { KeyLimiter } from './core/limits/key-limiter.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
-import type { AssetFiles, StoredResponses, Ports, RequestScope } from './ports.ts'
+import type { AssetFiles, Limiter, StoredResponses, Ports, RequestScope } from './ports.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The gateway as one fetch function. */
@@ -42,6 +43,7 @@ export interface CarriedState {
   readonly telemetry: Telemetry
   readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
+  readonly limiter: Limiter
   /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
   /** Start of the first gateway, ms since the epoch. */
@@ -61,6 +63,15 @@ export interface GatewayOptions {
 
 /** Number of requests that the admin API can describe. */
 const RECENT_REQUESTS = 1000
+
+/** Limits per key in the memory of this process. */
+export function memoryLimiter(now: () => number): Limiter {
+  const limiter = new KeyLimiter()
+  return {
+    reserve: (reservation) => limiter.reserve(reservation, now()),
+    settle: (settlement) => limiter.settle(settlement, now()),
+  }
+}
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new ModelRegistry(config)
@@ -84,6 +95,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     fingerprintOf,
     measurers,
     bodyMemory,
+    limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),

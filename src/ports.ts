@@ -1,4 +1,5 @@
 /** Interfaces to everything outside the product. The entry points choose the implementations. */
+import type { LimitAnswer, Reservation, Settlement } from './core/limits/key-limiter.ts'
 import type {
   Admission,
   CacheHint,
@@ -355,6 +356,14 @@ export interface KibCount {
 /** Arguments of `Ports.cluster`. */
 export type PoolName = readonly [clusterId: string, pool: string]
 
+/** Carrier of the limits per key. Rejects if it is unreachable. */
+export interface Limiter {
+  /** Takes all limits of a request or none. */
+  reserve(reservation: Reservation): LimitAnswer | Promise<LimitAnswer>
+  /** Ends a reserved request. Has effect once. */
+  settle(settlement: Settlement): Promise<void> | void
+}
+
 export interface Ports {
   /** State of one cluster's pool; the same object for the same names. */
   cluster(clusterId: string, pool: string): Cluster
@@ -372,6 +381,8 @@ export interface Ports {
   readonly held?: StoredResponses
   /** Memory of request bodies in all threads. Absent: the gateway has the only thread. */
   readonly bodyCount?: KibCount
+  /** Limits per key, shared with other threads or isolates. Absent: this gateway keeps its own. */
+  readonly limiter?: Limiter
   /** Absent: timers of the runtime. */
   readonly alarms?: Timers
   /** Resolves after other waiting work has run; called within long work. Absent: long work is not interrupted. */

@@ -1,4 +1,6 @@
 import type { RequestClass } from '../core/contract/contract.ts'
+import type { KeyLimits } from '../core/limits/key-limiter.ts'
+import { UNLIMITED } from './key-limits.ts'
 import type { Config, KeyConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { allowedOrigin } from './cors.ts'
@@ -19,6 +21,7 @@ export interface Caller {
   readonly requestClass: RequestClass
   /** Deadline of the first token, ms; null: none. */
   readonly ttftDeadlineMs: number | null
+  readonly limits: KeyLimits
 }
 
 /** The part of a request's headers that is read here. */
@@ -34,6 +37,7 @@ export const ANYONE: Caller = {
   priority: null,
   requestClass: 'standard',
   ttftDeadlineMs: null,
+  limits: UNLIMITED,
 }
 
 const utf8 = new TextEncoder()
@@ -85,7 +89,7 @@ export class KeyStore<Holder> {
 /** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
-type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
+type Access = Pick<Config, 'keys' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
 
 function trustOf({ keys, open, loopback }: Pick<Access, 'keys' | 'open' | 'loopback'>): Trust {
   if (keys !== null) return 'keys'
@@ -105,7 +109,9 @@ export class Authenticator {
     this.trust = trustOf(config)
     this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
-    this.#callers = new KeyStore((config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key) })))
+    this.#callers = new KeyStore(
+      (config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key, config.keyLimits) })),
+    )
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }
 
@@ -180,7 +186,10 @@ export function keyOrAdmin(
   }
 }
 
-const callerOf = ({ name, models, allowOverrides, edge, cacheSalt, priority, ...overload }: KeyConfig): Caller => ({
+const callerOf = (
+  { name, models, allowOverrides, edge, cacheSalt, priority, limits, ...overload }: KeyConfig,
+  defaults: Config['keyLimits'],
+): Caller => ({
   tenant: name,
   models,
   allowOverrides,
@@ -189,6 +198,12 @@ const callerOf = ({ name, models, allowOverrides, edge, cacheSalt, priority, ...
   priority,
   requestClass: overload.class,
   ttftDeadlineMs: overload.ttftDeadlineMs,
+  limits: {
+    requestsPerMin: limits?.requestsPerMin ?? defaults?.requestsPerMin ?? null,
+    tokensPerMin: limits?.tokensPerMin ?? defaults?.tokensPerMin ?? null,
+    tokensPerDay: limits?.tokensPerDay ?? defaults?.tokensPerDay ?? null,
+    concurrent: limits?.concurrent ?? defaults?.concurrent ?? null,
+  },
 })
 
 /** null: no bearer token was sent. */

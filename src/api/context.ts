@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
-import type { AssetFiles, StoredResponses, Ports } from '../ports.ts'
+import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
 import type { BodyMemory } from './body-memory.ts'
@@ -28,6 +28,8 @@ export interface GatewayContext {
   readonly fingerprintOf: (route: PoolRoute) => number | null
   readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
+  /** Limits per key. */
+  readonly limiter: Limiter
   readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** Start of this gateway, ms since the epoch. */

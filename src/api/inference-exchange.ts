@@ -1,3 +1,4 @@
+import { isLimited, type Permit, reserve } from './key-limits.ts'
 import type { StageTimes } from '../core/contract/contract.ts'
 import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
@@ -94,6 +95,8 @@ export class InferenceExchange implements Exchange {
   readonly lastComment: boolean
   readonly record: OpenRecord
   onResponseId?: NonNullable<Exchange['onResponseId']>
+  limitHeaders: readonly string[] = []
+  #permit: Permit | null = null
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #watch: RequestLifecycle
@@ -194,6 +197,15 @@ export class InferenceExchange implements Exchange {
     return this.#made
   }
 
+  /** Reserves the request in the limits of its key. Rejects with `rate_limited`. */
+  async reserve(context: GatewayContext): Promise<void> {
+    const { caller, body } = this.#parsed
+    if (!isLimited(caller.limits)) return
+    const { promptTokens, sequences = 1 } = this.#admissions.of(this.routes[0]!)
+    this.#permit = await reserve(context, caller, { id: this.id, promptTokens, sequences, json: body.json })
+    this.limitHeaders = this.#permit?.headers ?? []
+  }
+
   admission(route: PoolRoute): ReturnType<Exchange['admission']> {
     return this.#admissions.of(route)
   }
@@ -213,6 +225,7 @@ export class InferenceExchange implements Exchange {
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
+    this.#permit?.settle(this.record)
     this.#watch.ended(this)
   }
 }

@@ -1,4 +1,5 @@
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { rejectExchange } from '../origin/forward.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
@@ -28,7 +29,19 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   incoming.logFields['model'] = parsed.model
   incoming.logFields['stream'] = exchange.stream
   await turn?.()
+  await reserveLimits(context, exchange)
   return context.forward(exchange)
+}
+
+/** Rejects with `rate_limited`. A carrier that is unreachable limits nothing. */
+async function reserveLimits(context: GatewayContext, exchange: InferenceExchange): Promise<void> {
+  try {
+    await exchange.reserve(context)
+  } catch (error) {
+    if (!(error instanceof Failure)) return context.ports.log.warn('key_limit_unavailable', { error })
+    rejectExchange(exchange, error, context.ports.now())
+    throw error
+  }
 }
 
 /** Reads and validates a request up to routing. */

@@ -26,6 +26,16 @@ import {
   text,
 } from './fields.ts'
 
+const keyLimits = strict({
+  requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),
+  tokens_per_min: describe(
+    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. Absent: no limit.',
+    z.optional(int(1, 1_000_000_000_000)),
+  ),
+  tokens_per_day: describe('The same per day in UTC. Absent: no limit.', z.optional(int(1, 1_000_000_000_000))),
+  concurrent: describe('Requests that run at the same time. Absent: no limit.', z.optional(int(1, 1_000_000))),
+})
+
 const key = strict({
   name: describe('Owner of the key, logged as `tenant`.', id),
   secret: describe('Bearer token that clients send.', verifiedSecret),
@@ -51,6 +61,10 @@ const key = strict({
       '`--scheduling-policy priority`: lower values are served first). Absent: none is set, and clients may send ' +
       'one only with `allow_overrides`.',
     z.optional(int(-1_000_000, 1_000_000)),
+  ),
+  limits: describe(
+    'Limits of the key (docs/key-limits.md). Absent keys of it: those of `key_limits`.',
+    z.optional(keyLimits),
   ),
   class: describe(
     'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. Clients ' +
@@ -348,6 +362,7 @@ const document = strict({
     withDefault(threads, 1),
   ),
   open: describe('Accept requests without keys from anyone who can connect.', withDefault(z.boolean(), false)),
+  key_limits: describe('Limits of every key, unless the key has its own.', z.optional(keyLimits)),
   keys: describe(
     'Client keys. Absent: on a loopback address no key is required; on others `open: true` is required.',
     z.optional(z.array(key).check(z.minLength(1))),

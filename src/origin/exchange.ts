@@ -64,6 +64,8 @@ export interface Exchange {
   readonly stages: StageTimes
   /** CORS headers for the client, flat. Absent: none. */
   readonly cors?: readonly string[] | null
+  /** Further headers for the client, flat: the limits of its key. Absent: none. */
+  readonly limitHeaders?: readonly string[]
   readonly scope: RequestScope
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   readonly signal: AbortSignalLike

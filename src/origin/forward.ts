@@ -51,6 +51,13 @@ export async function forward(
   }
 }
 
+/** Ends an exchange that was rejected before it was forwarded. */
+export function rejectExchange(exchange: Exchange, failure: Failure, now: number): void {
+  Object.assign(exchange.record, NOT_PLACED)
+  const { status } = failure.shape
+  endExchange(exchange, { status, result: 'refused', failedAttempts: [], stages: exchange.stages, usage: null }, now)
+}
+
 /** Fields of the record of a request that no engine answered. */
 const NOT_PLACED: Partial<OpenRecord> = {
   cluster: null,

@@ -152,6 +152,7 @@ export class AnswerRelay {
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))
     if (exchange.cors) headers.push(...exchange.cors)
+    if (exchange.limitHeaders) headers.push(...exchange.limitHeaders)
     return headers
   }
 

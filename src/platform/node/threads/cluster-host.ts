@@ -12,14 +12,19 @@ const ABANDONED = endedAs('abandoned')
 export class ThreadClusterHost {
   readonly #cluster: (pool: number) => Cluster
   readonly #log: Log
+  readonly #onClose: () => void
   /** Pool number and booking key → lease. */
   readonly #leases = new Map<string, Lease>()
   #closed = false
 
-  /** @param cluster the pool with that number; throws for one that is not configured */
-  constructor(cluster: (pool: number) => Cluster, log: Log) {
+  /**
+   * @param cluster the pool with that number; throws for one that is not configured
+   * @param onClose called when the thread has exited
+   */
+  constructor(cluster: (pool: number) => Cluster, log: Log, onClose: () => void = () => {}) {
     this.#cluster = cluster
     this.#log = log
+    this.#onClose = onClose
   }
 
   /** Number of bookings of this thread that have not ended. */
@@ -50,6 +55,7 @@ export class ThreadClusterHost {
   /** Releases all bookings of the thread, which has exited. Returns how many there were. */
   close(): number {
     this.#closed = true
+    this.#onClose()
     const { size } = this.#leases
     for (const name of this.#leases.keys()) this.#abandon(name)
     return size

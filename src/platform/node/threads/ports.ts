@@ -5,6 +5,7 @@ import type { StoredResponses, Log, PoolName, Ttft, Cluster } from '../../../por
 import { machinePorts, type NodePorts } from '../ports.ts'
 import type { RpcChannel, ToMain, ToThread, TtftQuestion, PoolMessage } from './rpc.ts'
 import type { Admission, Resume } from '../../../core/contract/contract.ts'
+import type { LimitAnswer } from '../../../core/limits/key-limiter.ts'
 import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import {
   ClusterClient,
@@ -111,6 +112,10 @@ export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): O
     ...machine,
     cluster: threadClusters(line, numbers.of),
     ttft: threadTtft(line),
+    limiter: {
+      reserve: (reservation) => line.call(['limit_reserve', reservation]) as Promise<LimitAnswer>,
+      settle: (settlement) => line.notify(['limit_settle', settlement]),
+    },
     close: () => machine.origin.close(),
   }
 }

@@ -2,6 +2,7 @@ import type { WorkerQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import type { Admission, Resume } from '../../../core/contract/contract.ts'
+import type { Reservation, Settlement } from '../../../core/limits/key-limiter.ts'
 import type { PoolMethod } from '../../../origin/cluster-client.ts'
 import type { StoredResponse, PoolName, Ttft } from '../../../ports.ts'
 
@@ -21,6 +22,8 @@ export type PoolMessage =
 export type ToMain =
   | PoolMessage
   | readonly [said: 'ttft', question: TtftQuestion, given: readonly unknown[]]
+  | readonly [said: 'limit_reserve', reservation: Reservation]
+  | readonly [said: 'limit_settle', settlement: Settlement]
   | readonly [said: 'held_find', id: string, tenant: string]
   | readonly [said: 'held_keep', id: string, holding: StoredResponse]
   | readonly [said: 'held_forget', id: string]

@@ -1,10 +1,12 @@
 /** A gateway on several threads: I/O threads carry the requests, this thread has the pool state. See docs/scale.md. */
+import type { LimitAnswer, Reservation, Settlement } from '../../../core/limits/key-limiter.ts'
+import { memoryLimiter } from '../../../gateway.ts'
 import { ModelRegistry } from '../../../api/model-registry.ts'
 import type { Config } from '../../../config.ts'
 import { DigestCache } from '../../../origin/digest-cache.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
-import type { Cluster, Log, StoredResponse, StoredResponses } from '../../../ports.ts'
+import type { Cluster, Log, StoredResponse, Limiter, StoredResponses } from '../../../ports.ts'
 import { configurePools } from '../reload.ts'
 import { nodePorts, type NodePorts, type RuntimeHooks } from '../ports.ts'
 import { probeForever } from '../serve.ts'
@@ -63,6 +65,40 @@ export class StoredResponseHost {
     if (found !== null) return found
     await Promise.all(this.#othersThan(from).map((thread) => withTimeout(this.#limitMs, thread.call(['sync']))))
     return this.#held.find(id, tenant)
+  }
+}
+
+/** Limits per key for the threads. Reservations of a thread that has exited end with it. */
+export class LimitHost {
+  readonly #limiter: Limiter
+  /** Thread → request id → key. */
+  readonly #open = new Map<number, Map<string, string>>()
+
+  constructor(limiter: Limiter) {
+    this.#limiter = limiter
+  }
+
+  async reserve(from: number, reservation: Reservation): Promise<LimitAnswer> {
+    const answer = await this.#limiter.reserve(reservation)
+    if (answer.exceeded === null) this.#openOf(from).set(reservation.id, reservation.key)
+    return answer
+  }
+
+  settle(from: number, settlement: Settlement): Promise<void> | void {
+    this.#openOf(from).delete(settlement.id)
+    return this.#limiter.settle(settlement)
+  }
+
+  /** Ends the reservations of a thread; their tokens stay at the estimate. */
+  exited(thread: number): void {
+    for (const [id, key] of this.#openOf(thread)) void this.#limiter.settle({ key, id, tokens: null })
+    this.#open.delete(thread)
+  }
+
+  #openOf(thread: number): Map<string, string> {
+    const known = this.#open.get(thread) ?? new Map<string, string>()
+    this.#open.set(thread, known)
+    return known
   }
 }
 
@@ -217,9 +253,11 @@ class PoolOwner {
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
   #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
   readonly #responses: StoredResponseHost
+  readonly #limits: LimitHost
 
   constructor(config: Config, ports: NodePorts, count: number) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
+    this.#limits = new LimitHost(ports.limiter ?? memoryLimiter(() => ports.now()))
     this.#responses = new StoredResponseHost(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
     this.#start = {
       firstlight: 'thread',
@@ -253,7 +291,12 @@ class PoolOwner {
         return told.start
       },
       entry: ENTRY,
-      books: () => new ThreadClusterHost((pool) => this.#pools[pool]!.cluster, log),
+      books: () =>
+        new ThreadClusterHost(
+          (pool) => this.#pools[pool]!.cluster,
+          log,
+          () => this.#limits.exited(number),
+        ),
       receive: (word) => this.#receive(number, word),
       log,
     }
@@ -268,6 +311,10 @@ class PoolOwner {
     switch (word[0]) {
       case 'ttft':
         return this.#reports(word)
+      case 'limit_reserve':
+        return this.#limits.reserve(from, word[1])
+      case 'limit_settle':
+        return this.#limits.settle(from, word[1])
       case 'held_find':
       case 'held_keep':
       case 'held_forget':

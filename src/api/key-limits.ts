@@ -1,0 +1,97 @@
+/** Exact limits per key: reservation of a request, its headers and its settlement. */
+import type { KeyLimits, LimitAnswer, LimitName, LimitState } from '../core/limits/key-limiter.ts'
+import type { RequestRecord } from '../core/reports/combine.ts'
+import { Failure } from '../failure.ts'
+import type { GatewayContext } from './context.ts'
+import type { Caller } from './auth.ts'
+
+/** Output of a request that sets no limit of its own, in tokens. */
+const DEFAULT_OUTPUT_TOKENS = 256
+const OUTPUT_FIELDS = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
+
+export interface LimitedRequest {
+  readonly id: string
+  readonly promptTokens: number
+  readonly sequences: number
+  readonly json: Readonly<Record<string, unknown>>
+}
+
+/** A reserved request. */
+export interface Permit {
+  /** `x-ratelimit-*` headers of the response, flat. */
+  readonly headers: readonly string[]
+  /** Call once, when the request has ended. */
+  settle(record: Pick<RequestRecord, 'engine' | 'usage'>): void
+}
+
+export const UNLIMITED: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
+
+export const isLimited = (limits: KeyLimits): boolean => Object.values(limits).some((limit) => limit !== null)
+
+/** Reserves a request. null: the key has no limits. Rejects with `rate_limited`. */
+export async function reserve(
+  { ports, limiter }: Pick<GatewayContext, 'ports' | 'limiter'>,
+  { tenant: key, limits }: Pick<Caller, 'tenant' | 'limits'>,
+  request: LimitedRequest,
+): Promise<Permit | null> {
+  if (!isLimited(limits)) return null
+  const { id } = request
+  const answer = await limiter.reserve({ key, id, limits, tokens: estimateOf(request) })
+  const headers = headersOf(answer)
+  if (answer.exceeded !== null) throw limitFailure(answer, limits, headers)
+  return {
+    headers,
+    settle({ engine, usage }) {
+      // Without an engine nothing was used. Without usage the estimate stays.
+      const used = usage === null ? null : usage.promptTokens + usage.completionTokens
+      const settled = limiter.settle({ key, id, tokens: engine === null ? 0 : used })
+      settled?.catch((error: unknown) => ports.log.warn('key_limit_unsettled', { error, tenant: key }))
+    },
+  }
+}
+
+function estimateOf({ promptTokens, sequences, json }: LimitedRequest): number {
+  const asked = OUTPUT_FIELDS.map((name) => json[name]).find((value) => typeof value === 'number' && value >= 0)
+  return promptTokens + sequences * ((asked as number | undefined) ?? DEFAULT_OUTPUT_TOKENS)
+}
+
+const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {
+  requests_per_min: ({ requestsPerMin }) => `${requestsPerMin} requests per minute`,
+  tokens_per_min: ({ tokensPerMin }) => `${tokensPerMin} tokens per minute`,
+  tokens_per_day: ({ tokensPerDay }) => `${tokensPerDay} tokens per day (UTC)`,
+  concurrent: ({ concurrent }) => `${concurrent} concurrent requests`,
+}
+
+function limitFailure(answer: LimitAnswer, limits: KeyLimits, headers: readonly string[]): Failure {
+  const pairs = headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!] as const] : []))
+  return new Failure(
+    'rate_limited',
+    `This key has reached its limit of ${RULES[answer.exceeded!](limits)}. Try again in ${duration(answer.retryAfterMs)}.`,
+    { retryAfterMs: Math.max(1, answer.retryAfterMs), headers: Object.fromEntries(pairs) },
+  )
+}
+
+function headersOf({ requests, tokens }: LimitAnswer): string[] {
+  return [...headersFor('requests', requests), ...headersFor('tokens', tokens)]
+}
+
+const headersFor = (of: string, state: LimitState | null): string[] =>
+  state === null
+    ? []
+    : [
+        `x-ratelimit-limit-${of}`,
+        String(state.limit),
+        `x-ratelimit-remaining-${of}`,
+        String(state.remaining),
+        `x-ratelimit-reset-${of}`,
+        duration(state.resetMs),
+      ]
+
+/** A duration as OpenAI's headers have it: `250ms`, `12s`, `6m0s`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.ceil(ms)}ms`
+  const seconds = Math.ceil(ms / 1_000)
+  if (seconds < 60) return `${seconds}s`
+  const minutes = Math.floor(seconds / 60)
+  return minutes < 60 ? `${minutes}m${seconds % 60}s` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds % 60}s`
+}

@@ -1,0 +1,161 @@
+import { MinuteWindow } from './minute-window.ts'
+
+/** Limits of one key. null: no limit. */
+export interface KeyLimits {
+  readonly requestsPerMin: number | null
+  readonly tokensPerMin: number | null
+  /** Per day in UTC. */
+  readonly tokensPerDay: number | null
+  /** Requests that run at the same time. */
+  readonly concurrent: number | null
+}
+
+export type LimitName = 'requests_per_min' | 'tokens_per_min' | 'tokens_per_day' | 'concurrent'
+
+export interface Reservation {
+  readonly key: string
+  /** Id of the request. */
+  readonly id: string
+  readonly limits: KeyLimits
+  /** Estimated tokens of prompt and output. */
+  readonly tokens: number
+}
+
+export interface Settlement {
+  readonly key: string
+  readonly id: string
+  /** Tokens of prompt and output. null: unknown, so the estimate stays. */
+  readonly tokens: number | null
+}
+
+/** State of one limit for the client. */
+export interface LimitState {
+  readonly limit: number
+  readonly remaining: number
+  /** Time until nothing of the limit is used, ms. */
+  readonly resetMs: number
+}
+
+export interface LimitAnswer {
+  /** Limit that the request would exceed. null: it is admitted and reserved. */
+  readonly exceeded: LimitName | null
+  /** Time until the request would be admitted, ms. 0: admitted. */
+  readonly retryAfterMs: number
+  /** null: not limited. */
+  readonly requests: LimitState | null
+  /** null: not limited. */
+  readonly tokens: LimitState | null
+}
+
+const DAY_MS = 86_400_000
+/** Time after which a reservation without a settlement is dropped, ms: its gateway has ended. */
+const LAPSE_MS = 3_600_000
+/** Retry time of a key with all its concurrent requests running, ms: requests end at any time. */
+const CONCURRENT_RETRY_MS = 1_000
+
+interface Open {
+  readonly tokens: number
+  readonly at: number
+}
+
+class KeyUse {
+  readonly requests = new MinuteWindow()
+  readonly tokens = new MinuteWindow()
+  /** Oldest first. */
+  readonly open = new Map<string, Open>()
+  day = 0
+  dayTokens = 0
+}
+
+/**
+ * Exact limits of keys. A request takes all its limits or none. Tokens are reserved by an estimate and settled at the
+ * end. Every reservation needs one settlement; one that never comes lapses after an hour.
+ */
+export class KeyLimiter {
+  readonly #keys = new Map<string, KeyUse>()
+
+  /** Reserves a request, or returns the first limit that it would exceed. A repeated call has no further effect. */
+  reserve({ key, id, limits, tokens }: Reservation, now: number): LimitAnswer {
+    const use = this.#useOf(key, now)
+    if (use.open.has(id)) return answerOf(use, limits, { exceeded: null, retryAfterMs: 0 }, now)
+    const cost = costOf(limits, tokens)
+    const refusal = refusalOf(use, limits, cost, now)
+    if (refusal !== null) return answerOf(use, limits, refusal, now)
+    use.requests.add(1, now, now)
+    use.tokens.add(cost, now, now)
+    use.dayTokens += cost
+    use.open.set(id, { tokens: cost, at: now })
+    return answerOf(use, limits, { exceeded: null, retryAfterMs: 0 }, now)
+  }
+
+  /** Ends a request. Has effect once. */
+  settle({ key, id, tokens }: Settlement, now: number): void {
+    const use = this.#keys.get(key)
+    const open = use?.open.get(id)
+    if (use === undefined || open === undefined) return
+    use.open.delete(id)
+    if (tokens === null) return
+    const more = tokens - open.tokens
+    // Tokens beyond the estimate were used just now.
+    use.tokens.add(more, more > 0 ? now : open.at, now)
+    if (dayOf(open.at) === use.day || more > 0) use.dayTokens = Math.max(0, use.dayTokens + more)
+  }
+
+  /** Number of running requests of a key. */
+  running(key: string): number {
+    return this.#keys.get(key)?.open.size ?? 0
+  }
+
+  #useOf(key: string, now: number): KeyUse {
+    let use = this.#keys.get(key)
+    if (use === undefined) this.#keys.set(key, (use = new KeyUse()))
+    for (const [id, { at }] of use.open) {
+      if (now - at < LAPSE_MS) break
+      use.open.delete(id)
+    }
+    const day = dayOf(now)
+    if (day > use.day) {
+      use.day = day
+      use.dayTokens = 0
+    }
+    return use
+  }
+}
+
+const dayOf = (at: number): number => Math.floor(at / DAY_MS)
+
+/** A request that is larger than a whole limit is admitted when nothing of the limit is used. */
+const costOf = ({ tokensPerMin, tokensPerDay }: KeyLimits, tokens: number): number =>
+  Math.min(tokens, tokensPerMin ?? Infinity, tokensPerDay ?? Infinity)
+
+type Refused = Pick<LimitAnswer, 'exceeded' | 'retryAfterMs'>
+
+function refusalOf(use: KeyUse, limits: KeyLimits, cost: number, now: number): Refused | null {
+  const { requestsPerMin, tokensPerMin, tokensPerDay, concurrent } = limits
+  if (concurrent !== null && use.open.size >= concurrent)
+    return { exceeded: 'concurrent', retryAfterMs: CONCURRENT_RETRY_MS }
+  if (requestsPerMin !== null && use.requests.used(now) + 1 > requestsPerMin)
+    return { exceeded: 'requests_per_min', retryAfterMs: use.requests.freeInMs(requestsPerMin - 1, now) }
+  if (tokensPerMin !== null && use.tokens.used(now) + cost > tokensPerMin)
+    return { exceeded: 'tokens_per_min', retryAfterMs: use.tokens.freeInMs(tokensPerMin - cost, now) }
+  if (tokensPerDay !== null && use.dayTokens + cost > tokensPerDay)
+    return { exceeded: 'tokens_per_day', retryAfterMs: (use.day + 1) * DAY_MS - now }
+  return null
+}
+
+function answerOf(
+  use: KeyUse,
+  { requestsPerMin, tokensPerMin }: KeyLimits,
+  refused: Refused,
+  now: number,
+): LimitAnswer {
+  const stateOf = (limit: number | null, window: MinuteWindow): LimitState | null =>
+    limit === null
+      ? null
+      : {
+          limit,
+          remaining: Math.max(0, Math.floor(limit - window.used(now))),
+          resetMs: window.used(now) === 0 ? 0 : window.freeInMs(0, now),
+        }
+  return { ...refused, requests: stateOf(requestsPerMin, use.requests), tokens: stateOf(tokensPerMin, use.tokens) }
+}

@@ -1,0 +1,88 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { keyLimitsContract } from '../../contracts/key-limits.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { LimitHost } from '../../../src/platform/node/threads/start.ts'
+import { memoryLimiter } from '../../../src/gateway.ts'
+
+keyLimitsContract('a gateway on Node', async (document) => {
+  const gateway = await startSilent(document)
+  return {
+    send: (request) => fetch(new Request(gateway.url + new URL(request.url).pathname, request)),
+    close: () => gateway.stop(AbortSignal.abort()),
+  }
+})
+
+describe('limits per key with an engine', () => {
+  let fleet: RunningFleet
+  let gateway: Awaited<ReturnType<typeof startSilent>>
+  afterEach(async () => {
+    await gateway.stop(AbortSignal.abort())
+    await fleet.close()
+  })
+
+  async function start(limits: object): Promise<void> {
+    fleet = await startFleet({ engines: 1 })
+    gateway = await startSilent({
+      keys: [{ name: 'team', secret: 'team-secret-1', limits }],
+      clusters: [{ id: 'one', pools: [{ model: 'sim', engines: [{ id: 'a', url: fleet.urls[0]! }] }] }],
+    })
+  }
+
+  const ask = (more: object, signal?: AbortSignal): Promise<Response> =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer team-secret-1', 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim', messages: [{ role: 'user', content: 'Hello' }], ...more }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  const tokensLeft = (response: Response) => Number(response.headers.get('x-ratelimit-remaining-tokens'))
+
+  it.each([false, true])('settle tokens by the engine’s count at the end (stream: %s)', async (stream) => {
+    await start({ tokens_per_min: 10_000, requests_per_min: 100 })
+    const usage = { ...(stream ? { stream_options: { include_usage: true } } : {}), stream }
+    const first = await ask({ max_tokens: 4, ...usage })
+    expect(first.headers.get('x-ratelimit-remaining-requests')).toBe('99')
+    const text = await first.text()
+    const used = Number(/"total_tokens":(\d+)/.exec(text)![1])
+    const second = await ask({ max_tokens: 1_000 })
+    const reserved = tokensLeft(second)
+    await second.text()
+    const third = await ask({ max_tokens: 1_000 })
+    // The estimate of the second request is settled, too.
+    expect(tokensLeft(third)).toBeLessThan(reserved)
+    expect(10_000 - reserved - used).toBeGreaterThan(1_000)
+    await third.text()
+  })
+
+  it('free a place when a client disconnects', async () => {
+    await start({ concurrent: 1 })
+    const leaving = new AbortController()
+    const response = await ask({ stream: true, max_tokens: 4_000, ignore_eos: true }, leaving.signal)
+    expect(response.status).toBe(200)
+    const refused = await ask({})
+    expect(refused.status).toBe(429)
+    expect(await refused.text()).toContain('1 concurrent requests')
+    leaving.abort()
+    await response.text().catch(() => '')
+    for (let left = 100; ; left--) {
+      const again = await ask({ max_tokens: 1 })
+      await again.text()
+      if (again.status === 200) break
+      expect(left).toBeGreaterThan(0)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  })
+})
+
+it('the reservations of a thread end when it exits', async () => {
+  const limits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: 1 }
+  const host = new LimitHost(memoryLimiter(() => 0))
+  const reserve = (thread: number, id: string) => host.reserve(thread, { key: 'k', id, limits, tokens: 1 })
+  expect((await reserve(1, 'a')).exceeded).toBeNull()
+  expect((await reserve(2, 'b')).exceeded).toBe('concurrent')
+  host.exited(2)
+  expect((await reserve(2, 'c')).exceeded).toBe('concurrent')
+  host.exited(1)
+  expect((await reserve(2, 'd')).exceeded).toBeNull()
+})
