@@ -8,6 +8,7 @@ import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
 import { probePool } from './platform/workers/object-probe.ts'
 
+export { LimitObject } from '../durable/limit.ts'
 export { TtftObject } from '../durable/ttft.ts'
 
 const source = new ConfigSource()

@@ -225,7 +225,7 @@ export class InferenceExchange implements Exchange {
     const route = this.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
-    this.#permit?.settle(this.record)
+    if (this.#permit !== null) this.scope.background(this.#permit.settle(this.record))
     this.#watch.ended(this)
   }
 }

@@ -21,7 +21,7 @@ export interface Permit {
   /** `x-ratelimit-*` headers of the response, flat. */
   readonly headers: readonly string[]
   /** Call once, when the request has ended. */
-  settle(record: Pick<RequestRecord, 'engine' | 'usage'>): void
+  settle(record: Pick<RequestRecord, 'engine' | 'usage'>): Promise<void>
 }
 
 export const UNLIMITED: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
@@ -41,11 +41,14 @@ export async function reserve(
   if (answer.exceeded !== null) throw limitFailure(answer, limits, headers)
   return {
     headers,
-    settle({ engine, usage }) {
+    async settle({ engine, usage }) {
       // Without an engine nothing was used. Without usage the estimate stays.
       const used = usage === null ? null : usage.promptTokens + usage.completionTokens
-      const settled = limiter.settle({ key, id, tokens: engine === null ? 0 : used })
-      settled?.catch((error: unknown) => ports.log.warn('key_limit_unsettled', { error, tenant: key }))
+      try {
+        await limiter.settle({ key, id, tokens: engine === null ? 0 : used })
+      } catch (error) {
+        ports.log.warn('key_limit_unsettled', { error, tenant: key })
+      }
     },
   }
 }

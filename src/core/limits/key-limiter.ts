@@ -47,6 +47,12 @@ export interface LimitAnswer {
   readonly tokens: LimitState | null
 }
 
+/** Tokens of one day, counted from the epoch. */
+export interface DayUse {
+  readonly day: number
+  readonly tokens: number
+}
+
 const DAY_MS = 86_400_000
 /** Time after which a reservation without a settlement is dropped, ms: its gateway has ended. */
 const LAPSE_MS = 3_600_000
@@ -99,6 +105,20 @@ export class KeyLimiter {
     // Tokens beyond the estimate were used just now.
     use.tokens.add(more, more > 0 ? now : open.at, now)
     if (dayOf(open.at) === use.day || more > 0) use.dayTokens = Math.max(0, use.dayTokens + more)
+  }
+
+  /** Tokens of the current day, for storage. null: the key is unknown. */
+  dayUse(key: string): DayUse | null {
+    const use = this.#keys.get(key)
+    return use === undefined ? null : { day: use.day, tokens: use.dayTokens }
+  }
+
+  /** Restores the tokens of a day into an empty limiter. */
+  restoreDay(key: string, { day, tokens }: DayUse): void {
+    const use = new KeyUse()
+    use.day = day
+    use.dayTokens = tokens
+    this.#keys.set(key, use)
   }
 
   /** Number of running requests of a key. */

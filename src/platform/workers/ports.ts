@@ -1,5 +1,6 @@
 /** Ports of the gateway, from the bindings of a Worker. */
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import type { LimitObject } from '../../../durable/limit.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import type { Config, LogConfig } from '../../config.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
@@ -129,6 +130,8 @@ export interface PortsEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
   /** Absent on deployments from before TTFT reports. */
   readonly TTFT?: DurableObjectNamespace<TtftObject>
+  /** Absent on deployments older than the limits per key. */
+  readonly LIMIT?: DurableObjectNamespace<LimitObject>
 }
 
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
@@ -142,6 +145,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
     newId: () => crypto.randomUUID(),
     log,
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
+    ...(hasLimits(config) ? limiterOf(env, log) : {}),
     async post(url, headers, body) {
       const answer = await fetch(url, {
         method: 'POST',
@@ -151,6 +155,25 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
       })
       await answer.body?.cancel()
       return answer.status
+    },
+  }
+}
+
+const hasLimits = ({ keyLimits, keys }: Config): boolean =>
+  keyLimits !== null || (keys ?? []).some(({ limits }) => limits !== null)
+
+/** One object per key. Without the binding each isolate counts alone. */
+function limiterOf({ LIMIT }: PortsEnv, log: Log): Pick<Ports, 'limiter'> {
+  if (LIMIT === undefined) {
+    log.error('key_limits_unbound', { missing: 'LIMIT', see: 'the durable object LimitObject in wrangler.toml' })
+    return {}
+  }
+  // A stub that failed stays unusable, so each call gets a new one.
+  const open = (key: string) => LIMIT.getByName(`limit:${key}`)
+  return {
+    limiter: {
+      reserve: async (reservation) => open(reservation.key).reserve(reservation),
+      settle: async (settlement) => open(settlement.key).settle(settlement),
     },
   }
 }

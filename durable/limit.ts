@@ -1,0 +1,43 @@
+import { DurableObject } from 'cloudflare:workers'
+import { KeyLimiter, type LimitAnswer, type Reservation, type Settlement } from '../src/core/limits/key-limiter.ts'
+
+const DAY = 'day:'
+
+/**
+ * Limits of one key: `KeyLimiter` with transport, clock and storage. The tokens of the day survive an eviction. Those of
+ * the last minute and running requests need not: the platform evicts only objects that were idle for longer, or for a
+ * deployment, after which a minute starts anew.
+ */
+export class LimitObject<Env = Cloudflare.Env> extends DurableObject<Env> {
+  readonly #limiter = new KeyLimiter()
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    void ctx.blockConcurrencyWhile(async () => {
+      const days = await ctx.storage.list<{ readonly day: number; readonly tokens: number }>({ prefix: DAY })
+      for (const [name, use] of days) this.#limiter.restoreDay(name.slice(DAY.length), use)
+    })
+  }
+
+  async reserve(reservation: Reservation): Promise<LimitAnswer> {
+    const answer = this.#limiter.reserve(reservation, this.now())
+    if (reservation.limits.tokensPerDay !== null) this.#saveDay(reservation.key)
+    return answer
+  }
+
+  async settle(settlement: Settlement): Promise<void> {
+    this.#limiter.settle(settlement, this.now())
+    this.#saveDay(settlement.key)
+  }
+
+  /** Milliseconds since the epoch. Tests replace it. */
+  protected now(): number {
+    return Date.now()
+  }
+
+  /** Unconfirmed, so that no response waits for storage: a crash loses the tokens of the last moments. */
+  #saveDay(key: string): void {
+    const use = this.#limiter.dayUse(key)
+    if (use !== null) void this.ctx.storage.put(DAY + key, use, { allowUnconfirmed: true })
+  }
+}
