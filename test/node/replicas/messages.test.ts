@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readEvents, readHeader, sent } from '../../../src/platform/node/replicas/messages.ts'
+import { readEvents, readHeader, received, sent } from '../../../src/platform/node/replicas/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 const asked = sent(admission())
@@ -56,6 +56,30 @@ describe('events of other replicas', () => {
     let count = 0
     for (const text of ['{}', '[', '"book"']) expect(readEvents(text, () => (count += 1))).toEqual([])
     expect(count).toBe(3)
+  })
+
+  it.each([
+    ['default values', {}],
+    [
+      'other values',
+      { configVersion: 7, adapter: 'lora', priority: -2, expectedOutputTokens: 30, encodeItems: 2, attempt: 1 },
+    ],
+    ['hints', { hints: [{ engine: 'a', matchedTokens: 64, tier: 'host' as const }] }],
+    ['one block', { blocks: Uint32Array.of(1, 0xffff_ffff) }],
+    ['no block', { blocks: new Uint32Array(0) }],
+    ['many blocks', { blocks: Uint32Array.from({ length: 5_000 }, (_, at) => at * 858_993) }],
+  ])('restore an admission with %s', (_what, changes) => {
+    const made = admission({ blocks: Uint32Array.of(1, 2, 3, 4), ...changes })
+    const text = JSON.stringify([['book', 64, sent({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement]])
+    const [event] = readEvents(text, (error) => expect.unreachable(error.message))
+    if (event?.[0] !== 'book') throw new Error('a booking was sent')
+    expect(received(event[2])).toEqual({ ...made, tenant: '', session: null, avoid: [] })
+    for (const secret of ['tenant', 'session', 'avoid']) expect(text).not.toContain(secret)
+  })
+
+  it('omit default values of an admission', () => {
+    const text = JSON.stringify(sent(admission({ configVersion: 0 })))
+    for (const name of ['adapter', 'priority', 'hints', 'configVersion']) expect(text).not.toContain(name)
   })
 
   it('follow a number and the id of the replica', () => {

@@ -80,23 +80,43 @@ export function receivedCall(call: SentCall): RegistryChange {
 const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 
-/** Copied, because a buffer that Node decodes from base64 may begin at any byte. */
+/** Decoded into a buffer of its own, because one from the pool of Node may begin at any byte. */
 function lanes(text: string): Uint32Array {
-  const bytes = Uint8Array.from(Buffer.from(text, 'base64'))
-  return new Uint32Array(bytes.buffer, 0, (bytes.length >> 3) * 2)
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, 'base64'))
+  const written = bytes.write(text, 'base64')
+  return new Uint32Array(bytes.buffer, 0, (written >> 3) * 2)
 }
 
-export function sent({
-  blocks,
-  tenant: _tenant,
-  session: _session,
-  overrides: _overrides,
-  unsplittable: _unsplittable,
-  avoid: _avoid,
-  chunks: _chunks,
-  ...kept
-}: Admission): SentAdmission {
-  return { ...kept, blocks: base64(blocks) }
+/** Values that `readAdmission` adds again: they are not sent. */
+const ADMISSION_DEFAULTS: Readonly<Record<string, unknown>> = {
+  configVersion: 0,
+  adapter: null,
+  priority: 0,
+  expectedOutputTokens: null,
+  hints: null,
+  encodeItems: 0,
+}
+
+const NOT_SENT: ReadonlySet<string> = new Set([
+  'blocks',
+  'tenant',
+  'session',
+  'overrides',
+  'unsplittable',
+  'avoid',
+  'chunks',
+])
+
+/** Fields of the admission that the ledgers of other replicas use, without those that have their default value. */
+export function sent(admission: Admission): SentAdmission {
+  const kept: Record<string, unknown> = {}
+  for (const name in admission) {
+    if (NOT_SENT.has(name)) continue
+    const value = admission[name as keyof Admission]
+    if (value !== ADMISSION_DEFAULTS[name]) kept[name] = value
+  }
+  kept['blocks'] = base64(admission.blocks)
+  return kept as unknown as SentAdmission
 }
 
 export function received({ blocks, ...kept }: SentAdmission): Admission {
@@ -143,8 +163,13 @@ const recordOf =
 
 /** Keys beyond those of the shape are allowed. */
 function object(shape: Readonly<Record<string, Check>>): Check {
-  const checks = Object.entries(shape)
-  return (value) => isObject(value) && checks.every(([key, check]) => check((value as Record<string, unknown>)[key]))
+  const [keys, checks] = [Object.keys(shape), Object.values(shape)]
+  return (value) => {
+    if (!isObject(value)) return false
+    for (let at = 0; at < keys.length; at++)
+      if (!checks[at]!((value as Record<string, unknown>)[keys[at]!])) return false
+    return true
+  }
 }
 
 const isStages = recordOf(isFinite)
