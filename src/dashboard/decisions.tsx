@@ -3,6 +3,7 @@ import { useState, useEffect } from 'preact/hooks'
 import { cachedTokensOf } from './cached-tokens.ts'
 import { clock, count, ms, number } from './format.ts'
 import { keyOf, ttftOf } from './history.ts'
+import { sentenceOf } from './sentence.ts'
 import { engineOf } from './waterfall.tsx'
 import type { Decision, DecisionDetail } from './wire.ts'
 import { call } from './gateway.ts'
@@ -33,6 +34,7 @@ export function DecisionWhy({ id }: { readonly id: string }) {
   if (detail === null) return <p class="dim">Asking …</p>
   return (
     <div class="detail">
+      <p class="sentence">{sentenceOf(detail)}</p>
       <Facts detail={detail} />
       <Candidates detail={detail} />
       {detail.excluded.length > 0 && (
@@ -139,6 +141,7 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
         <h2 id="decisions">Recent decisions</h2>
         {open !== null && <span class="dim">paused while one is open</span>}
       </div>
+      <Search />
       {rows.length === 0 ? (
         <p class="empty">No request has been placed yet. Send one to /v1/chat/completions.</p>
       ) : (
@@ -166,6 +169,42 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
         </table>
       )}
     </section>
+  )
+}
+
+/** Finds the decision of a request by its id, also if newer ones have replaced it in the list. */
+function Search() {
+  const [text, setText] = useState('')
+  const [found, setFound] = useState<string | null>(null)
+  return (
+    <>
+      <form
+        class="filter search"
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault()
+          setFound(text.trim() === '' ? null : text.trim())
+        }}
+      >
+        <input
+          type="search"
+          placeholder="request id (x-request-id)"
+          aria-label="Find a request by its id"
+          spellcheck={false}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <button type="submit">Find</button>
+      </form>
+      {found !== null && (
+        <div class="found">
+          <DecisionWhy key={found} id={found} />
+          <button type="button" class="small" onClick={() => setFound(null)}>
+            close
+          </button>
+        </div>
+      )}
+    </>
   )
 }
 
