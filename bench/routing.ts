@@ -7,10 +7,12 @@
  * prompt cached, as a share of all requests. `disturbed_away_of_36`: requests sent to the other of two equal engines
  * after one of them was late for a while; 12 is an even split of the new prompts. `foreign_load_ttft_ratio`:
  * mean TTFT with half of the load past the gateway, divided by that of a gateway that books all of it.
+ * `worst_vs_best_policy`: mean TTFT of `predicted` divided by that of the best policy, on the worst of four workloads.
  */
 import { decodeEngines } from './routing/decode-engines.ts'
 import { disturbed } from './routing/disturbed.ts'
 import { foreignLoad } from './routing/foreign-load.ts'
+import { worstCase } from './routing/worst-case.ts'
 import type { Bench, BenchOptions, BenchResult } from './result.ts'
 
 export type RoutingFigure = (options: BenchOptions) => BenchResult | Promise<BenchResult>
@@ -19,6 +21,7 @@ const FIGURES: Readonly<Record<string, RoutingFigure>> = {
   decode_engines: decodeEngines,
   disturbed,
   foreign_load: foreignLoad,
+  worst_case: worstCase,
 }
 
 const bench: Bench = async (options) => {

@@ -1,0 +1,90 @@
+/**
+ * Workloads on which `predicted` is known to lose, against the best of the other policies. Lockstep rounds and prompts
+ * alike have thinking times and arrivals that no average load describes.
+ */
+import { engineProfile, fleetOf, type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
+import { presetNamed } from '../../src/simulator/replay/presets.ts'
+import { routerNamed } from '../../src/simulator/replay/routers.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
+import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { chance } from '../../src/simulator/replay/chance.ts'
+import type { Profile } from '../../src/simulator/profiles.ts'
+import { arriving } from '../policies/workloads.ts'
+import type { BenchResult, BenchRow } from '../result.ts'
+
+const POLICIES = ['predicted', 'production_stack_ttft', 'ttft', 'lmetric', 'active_blocks', 'least_loaded'] as const
+const SEEDS = [1, 2, 3]
+
+interface Cell {
+  readonly name: string
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+  readonly closedLoop: boolean
+  readonly concurrency: number
+}
+
+export function worstCase(): BenchResult {
+  const rows = cells().map(rowOf)
+  return { rows, headline: { worst_vs_best_policy: Math.max(...rows.map((row) => Number(row['vs_best']))) } }
+}
+
+function rowOf({ name, trace, fleet, closedLoop, concurrency }: Cell): BenchRow {
+  const mean = (policy: string): number => {
+    let sum = 0
+    for (const seed of SEEDS) {
+      const pace = { speed: 1, closedLoop, concurrency, holdAt: null, seed, clockMs: null }
+      const { jobs } = replay(trace, fleet, routerNamed(policy), pace)
+      sum += jobs.reduce((total, { firstTokenAt, sentAt }) => total + firstTokenAt - sentAt, 0) / jobs.length
+    }
+    return Math.round(sum / SEEDS.length)
+  }
+  const found = Object.fromEntries(POLICIES.map((policy) => [policy, mean(policy)])) as Record<string, number>
+  const { predicted, ...others } = found
+  const best = Math.min(...Object.values(others))
+  return { workload: name, ...found, vs_best: Math.round((1000 * predicted!) / best) / 1000 }
+}
+
+function cells(): readonly Cell[] {
+  const [experiment] = presetNamed('experiment-1').parts
+  const agentic = engineProfile('agentic')
+  const fewPlaces: Profile = { ...agentic, limits: { ...agentic.limits, maxNumSeqs: 4 } }
+  const rounds = multiRound({
+    name: 'lockstep',
+    users: 40,
+    rounds: 6,
+    systemTokens: 1000,
+    historyTokens: 4000,
+    questionTokens: 400,
+    answerTokens: 200,
+    joinMs: 0,
+    thinkMs: 8000,
+    blockTokens: 64,
+    named: true,
+  })
+  return [
+    { ...experiment!, name: 'experiment-1' },
+    cell('alike', arriving(alike(800), 8, chance(3)), agentic),
+    cell('few_places', arriving(alike(400), 3, chance(3)), fewPlaces),
+    { ...cell('lockstep', rounds, agentic), closedLoop: true },
+  ]
+}
+
+function cell(name: string, trace: Trace, profile: Profile): Cell {
+  return { name, trace, fleet: fleetOf(8, { kind: 'vllm', profile }), closedLoop: false, concurrency: Infinity }
+}
+
+/** Prompts of 4,000 tokens that share all but a tenth. */
+function alike(requests: number): Trace {
+  return sharedPrefixes({
+    name: 'alike',
+    requests,
+    promptTokens: 4000,
+    outputTokens: 100,
+    prefixes: 1,
+    prefixShare: 0.9,
+    varyPrompt: 0,
+    varyOutput: 0,
+    blockTokens: 64,
+    seed: 1,
+  })
+}
