@@ -58,6 +58,7 @@ describe('the packed tarball', () => {
       'LICENSE',
       'README.md',
       'bin',
+      'deploy',
       'dist',
       'docs',
       'examples',

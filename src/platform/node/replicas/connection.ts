@@ -213,6 +213,8 @@ export class ServerLog {
     const kind = `${event} ${advice?.[0]}`
     if (this.#logged.has(kind)) return
     this.#logged.add(kind)
-    this.#log.warn(event, { why: error.message, next: advice?.[1] ?? UNREACHABLE })
+    // Node's error for several failed addresses has no message.
+    const why = error.message === '' ? ((error as NodeJS.ErrnoException).code ?? error.name) : error.message
+    this.#log.warn(event, { why, next: advice?.[1] ?? UNREACHABLE })
   }
 }
