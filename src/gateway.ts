@@ -11,6 +11,7 @@ import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RequestHistory } from './api/request-log.ts'
 import type { Config } from './config.ts'
 import { KeyLimiter } from './core/limits/key-limiter.ts'
+import { KeyUsage } from './core/limits/key-usage.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
@@ -44,6 +45,7 @@ export interface CarriedState {
   readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
   readonly limiter: Limiter
+  readonly usage: KeyUsage
   /** Times of the next probes. */
   readonly dueAt: FleetProbe['dueAt']
   /** Start of the first gateway, ms since the epoch. */
@@ -95,6 +97,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     fingerprintOf,
     measurers,
     bodyMemory,
+    usage: kept?.usage ?? new KeyUsage(),
     limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),

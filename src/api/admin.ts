@@ -35,6 +35,14 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
   })
 }
 
+/** Requests and tokens of each key since the start; on Workers of the isolate that answers. */
+export async function usage(context: GatewayContext, incoming: RequestContext): Promise<Response> {
+  await admitAdmin(context, incoming)
+  const { usage: byKey } = await aggregateCounts(context)
+  const keys = Object.entries(byKey).map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
+  return answerJson(incoming, { since: new Date(context.startedAt).toISOString(), keys })
+}
+
 /** Streams dashboard views. */
 export async function watch(
   context: GatewayContext,

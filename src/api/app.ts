@@ -4,7 +4,7 @@ import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
 import { hasPassed, loopFailure } from '../origin/via.ts'
-import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts'
+import { decision, dryRun, fleet, request, setDraining, usage, watch } from './admin.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
@@ -117,6 +117,7 @@ function routesOf(gatewayContext: GatewayContext): Route[] {
     post('/v1/firstlight/route', (incoming) => dryRun(gatewayContext, incoming)),
     get(REGION_DIGEST_PATH, (incoming) => regionDigest(gatewayContext, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(gatewayContext, incoming)),
+    get('/v1/firstlight/usage', (incoming) => usage(gatewayContext, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(gatewayContext, incoming, c.req.param('id'))),
     get('/v1/firstlight/requests/:id', (incoming, c) => request(gatewayContext, incoming, c.req.param('id'))),
     post('/v1/firstlight/engines/:id/drain', (incoming, c) =>

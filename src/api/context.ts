@@ -3,6 +3,7 @@ import type { DigestCache } from '../origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
+import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
 import type { BodyMemory } from './body-memory.ts'
@@ -30,6 +31,8 @@ export interface GatewayContext {
   readonly bodyMemory: BodyMemory
   /** Limits per key. */
   readonly limiter: Limiter
+  /** Requests and tokens per key. */
+  readonly usage: KeyUsage
   readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** Start of this gateway, ms since the epoch. */

@@ -67,8 +67,9 @@ export class RequestLifecycle {
   ended(exchange: Exchange): void {
     const { record } = exchange
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
-    const { incoming } = this.#parsed
-    const { config, ports, telemetry } = this.#context
+    const { incoming, caller } = this.#parsed
+    const { config, ports, telemetry, usage } = this.#context
+    usage.add(caller.tenant, record)
     telemetry.ended(record, this.trace, incoming.scope)
     if (logsRequests(ports.log)) Object.assign(incoming.logFields, accessLogFields(record))
     // The error boundary logs a request without an engine.

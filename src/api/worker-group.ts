@@ -2,6 +2,7 @@
  * Gateways that serve one address together: the I/O threads of a Node process. Queries collect what each of them
  * counts.
  */
+import { sumUsage, type UsageByKey } from '../core/limits/key-usage.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
 import { sumCounts } from '../origin/lmcache/skips.ts'
 import type { FleetProbe } from '../origin/probe.ts'
@@ -28,11 +29,12 @@ export interface GatewayCounts {
   readonly droppedRecords: number
   readonly droppedSpans: number
   readonly refusals: Readonly<Record<string, number>>
+  readonly usage: UsageByKey
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
 }
 
-type Asked = Pick<GatewayContext, 'telemetry' | 'lookups' | 'catalog' | 'recent' | 'shared'>
+type Asked = Pick<GatewayContext, 'telemetry' | 'lookups' | 'catalog' | 'recent' | 'shared' | 'usage'>
 
 /** Answers a query of another thread. */
 export async function answerWorkerQuery(
@@ -47,6 +49,7 @@ export async function answerWorkerQuery(
     droppedRecords,
     droppedSpans,
     refusals,
+    usage: context.usage.list(),
     lookups: context.catalog.routes.map((route) => context.lookups.counts(route)),
   }
 }
@@ -82,6 +85,7 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
       (a.refusals[reason] ?? 0) + (b.refusals[reason] ?? 0),
     ]),
   ),
+  usage: sumUsage(a.usage, b.usage),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
 })
 

@@ -3,6 +3,7 @@
  * OpenTelemetry GenAI conventions, else vLLM's. Labels are configured names or closed lists: never an address, a key
  * or client input.
  */
+import type { KeyCounts, UsageByKey } from '../core/limits/key-usage.ts'
 import type { EngineDigest, ReplicaDigest } from '../core/contract/contract.ts'
 import type { DecisionCount } from '../core/pool/decisions.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
@@ -94,6 +95,7 @@ export interface OwnCounts {
   readonly bufferedBytes: number
   /** Why requests were refused before any engine was chosen. */
   readonly refusals: Readonly<Record<string, number>>
+  readonly usage: UsageByKey
   /** How lookups of what LMCache holds ended, over all pools. */
   readonly lookups: {
     readonly made: number
@@ -137,6 +139,17 @@ const total = (name: string, help: string, value: EngineMetric['value'], panel?:
   type: 'counter',
 })
 
+const perKey = (name: string, help: string, value: (counts: KeyCounts) => number): Metric => ({
+  from: 'gateway_counts',
+  type: 'counter',
+  name: `firstlight_key_${name}_total`,
+  help,
+  label: 'key',
+  counts: (g) =>
+    g.own === null ? undefined : Object.fromEntries(Object.entries(g.own.usage).map(([key, of]) => [key, value(of)])),
+  panel: 'Requests',
+})
+
 /** Counters of this gateway (`GatewayFacts.own`). On Workers each isolate counts its own requests. */
 export const OWN_COUNTS: readonly Metric[] = [
   {
@@ -152,6 +165,15 @@ export const OWN_COUNTS: readonly Metric[] = [
     counts: (g) => g.own?.refusals,
     panel: 'Requests',
   },
+  perKey('requests', 'Requests, by key.', ({ requests }) => requests),
+  perKey('refused', 'Requests that were refused or that no engine served, by key.', ({ refused }) => refused),
+  perKey('prompt_tokens', 'Prompt tokens by the engines’ count, by key.', ({ promptTokens }) => promptTokens),
+  perKey(
+    'cached_tokens',
+    'Prompt tokens that engines found in their caches, by key.',
+    ({ cachedTokens }) => cachedTokens,
+  ),
+  perKey('output_tokens', 'Output tokens, by key.', ({ outputTokens }) => outputTokens),
   {
     from: 'gateway',
     type: 'gauge',

@@ -22,6 +22,7 @@ const gateway = {
     droppedSpans: 2,
     bufferedBytes: 2048,
     refusals: { key_wrong: 2 },
+    usage: { team: { requests: 5, refused: 1, promptTokens: 90, cachedTokens: 30, outputTokens: 20 } },
     lookups: { made: 3, late: 1, failed: 0, skipped: { tokenize_late: 2 } },
     replicas,
     replicasUp: true,

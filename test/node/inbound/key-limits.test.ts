@@ -25,6 +25,7 @@ describe('limits per key with an engine', () => {
     fleet = await startFleet({ engines: 1 })
     gateway = await startSilent({
       keys: [{ name: 'team', secret: 'team-secret-1', limits }],
+      admin: { secret: 'admin-secret-1' },
       clusters: [{ id: 'one', pools: [{ model: 'sim', engines: [{ id: 'a', url: fleet.urls[0]! }] }] }],
     })
   }
@@ -53,6 +54,27 @@ describe('limits per key with an engine', () => {
     expect(tokensLeft(third)).toBeLessThan(reserved)
     expect(10_000 - reserved - used).toBeGreaterThan(1_000)
     await third.text()
+  })
+
+  it('count the usage of a key, also of refused requests', async () => {
+    await start({ requests_per_min: 2 })
+    const texts: string[] = []
+    for (let at = 0; at < 3; at++) texts.push(await (await ask({ max_tokens: 4 })).text())
+    const used = texts.slice(0, 2).map((text) => (JSON.parse(text) as { usage: Record<string, number> }).usage)
+    const sum = (name: string) => used.reduce((total, one) => total + one[name]!, 0)
+    const get = (path: string) => fetch(gateway.url + path, { headers: { authorization: 'Bearer admin-secret-1' } })
+    const { keys } = (await (await get('/v1/firstlight/usage')).json()) as { keys: object[] }
+    expect(keys).toEqual([
+      expect.objectContaining({
+        key: 'team',
+        requests: 3,
+        refused: 1,
+        prompt_tokens: sum('prompt_tokens'),
+        output_tokens: sum('completion_tokens'),
+      }),
+    ])
+    expect(await (await get('/metrics')).text()).toContain('firstlight_key_requests_total{key="team"} 3')
+    expect((await fetch(`${gateway.url}/v1/firstlight/usage`)).status).toBe(401)
   })
 
   it('free a place when a client disconnects', async () => {

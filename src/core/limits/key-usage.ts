@@ -1,0 +1,55 @@
+import type { RequestRecord } from '../reports/combine.ts'
+
+/** Counters of one key since the start. */
+export interface KeyCounts {
+  readonly requests: number
+  /** Requests that were refused or that no engine served. */
+  readonly refused: number
+  readonly promptTokens: number
+  /** Prompt tokens that engines found in their caches. */
+  readonly cachedTokens: number
+  readonly outputTokens: number
+}
+
+/** By name of the key. */
+export type UsageByKey = Readonly<Record<string, KeyCounts>>
+
+/** Further keys share the name `other`, so that labels of metrics stay bounded. */
+const MAX_KEYS = 1_000
+const NOTHING: KeyCounts = { requests: 0, refused: 0, promptTokens: 0, cachedTokens: 0, outputTokens: 0 }
+
+/** Usage per key, for metrics and the admin API. */
+export class KeyUsage {
+  readonly #keys = new Map<string, KeyCounts>()
+
+  /** Adds an ended request. */
+  add(key: string, { engine, usage }: Pick<RequestRecord, 'engine' | 'usage'>): void {
+    const name = this.#keys.has(key) || this.#keys.size < MAX_KEYS ? key : 'other'
+    const added = {
+      requests: 1,
+      refused: engine === null ? 1 : 0,
+      promptTokens: usage?.promptTokens ?? 0,
+      cachedTokens: usage?.cachedTokens ?? 0,
+      outputTokens: usage?.completionTokens ?? 0,
+    }
+    this.#keys.set(name, sum(this.#keys.get(name) ?? NOTHING, added))
+  }
+
+  list(): UsageByKey {
+    return Object.fromEntries(this.#keys)
+  }
+}
+
+/** Adds the usage of two gateways. */
+export function sumUsage(a: UsageByKey, b: UsageByKey): UsageByKey {
+  const names = new Set([...Object.keys(a), ...Object.keys(b)])
+  return Object.fromEntries(Array.from(names, (name) => [name, sum(a[name] ?? NOTHING, b[name] ?? NOTHING)]))
+}
+
+const sum = (a: KeyCounts, b: KeyCounts): KeyCounts => ({
+  requests: a.requests + b.requests,
+  refused: a.refused + b.refused,
+  promptTokens: a.promptTokens + b.promptTokens,
+  cachedTokens: a.cachedTokens + b.cachedTokens,
+  outputTokens: a.outputTokens + b.outputTokens,
+})
