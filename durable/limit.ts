@@ -4,7 +4,8 @@ import { KeyLimiter, type LimitAnswer, type Reservation, type Settlement } from 
 const DAY = 'day:'
 
 /**
- * Limits of one key: `KeyLimiter` with transport, clock and storage. The tokens of the day survive an eviction. Those of
+ * Limits of one key: `KeyLimiter` with transport, clock and storage. The tokens of the day survive an eviction. Those
+ * of
  * the last minute and running requests need not: the platform evicts only objects that were idle for longer, or for a
  * deployment, after which a minute starts anew.
  */

@@ -69,7 +69,8 @@ function limitFailure(answer: LimitAnswer, limits: KeyLimits, headers: readonly 
   const pairs = headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!] as const] : []))
   return new Failure(
     'rate_limited',
-    `This key has reached its limit of ${RULES[answer.exceeded!](limits)}. Try again in ${duration(answer.retryAfterMs)}.`,
+    `This key has reached its limit of ${RULES[answer.exceeded!](limits)}. Try again in ` +
+      `${duration(answer.retryAfterMs)}.`,
     { retryAfterMs: Math.max(1, answer.retryAfterMs), headers: Object.fromEntries(pairs) },
   )
 }

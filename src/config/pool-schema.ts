@@ -378,7 +378,8 @@ export const poolShape = {
   retry: describe('Budget for retries on another engine, before the first byte.', z.prefault(retry, {})),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   slo: describe(
-    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not refused for ' +
+    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
+      'refused for ' +
       'their latency.',
     z.optional(slo),
   ),

@@ -29,7 +29,8 @@ import {
 const keyLimits = strict({
   requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),
   tokens_per_min: describe(
-    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. Absent: no limit.',
+    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. ' +
+      'Absent: no limit.',
     z.optional(int(1, 1_000_000_000_000)),
   ),
   tokens_per_day: describe('The same per day in UTC. Absent: no limit.', z.optional(int(1, 1_000_000_000_000))),
@@ -67,7 +68,8 @@ const key = strict({
     z.optional(keyLimits),
   ),
   class: describe(
-    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. Clients ' +
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. ' +
+      'Clients ' +
       'may choose a lower class, and a higher one only with `allow_overrides`.',
     withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
   ),

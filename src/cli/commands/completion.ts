@@ -36,7 +36,8 @@ function script(shell: Shell, commands: readonly Command[]): string {
       ...commands.flatMap(({ name, flags }) =>
         Object.entries(flags).map(
           ([flag, { about, type }]) =>
-            `complete -c firstlight -n ${quoted(`__fish_seen_subcommand_from ${name}`)} -l ${flag} -d ${quoted(about)}` +
+            `complete -c firstlight -n ${quoted(`__fish_seen_subcommand_from ${name}`)} -l ${flag} -d ` +
+            `${quoted(about)}` +
             (type === 'string' ? ' -r' : ''),
         ),
       ),

@@ -116,7 +116,8 @@ export function winnerOf(rows: readonly ReplayRow[]): string | null {
   const references =
     present.length === 0
       ? ''
-      : ` ${present.join(' and ')} ${present.length === 1 ? 'is a reference' : 'are references'} with exact engine state.`
+      : ` ${present.join(' and ')} ${present.length === 1 ? 'is a reference' : 'are references'} with exact ` +
+        'engine state.'
   if (lead <= Math.max(spread, LEAST_LEAD * second.ttft_mean_ms))
     return (
       `No clear winner: mean TTFT of ${first.policy} and ${second.policy} differs by less than ` +

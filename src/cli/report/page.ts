@@ -117,7 +117,8 @@ function section({ load, at, from, rows, series }: Section): string {
   )
   const key = [...styles].map(
     ([policy, { colour, id }]) =>
-      `<label><input type="checkbox" id="${id}" checked><i style="background:${colour}"></i>${escapeHtml(policy)}</label>`,
+      `<label><input type="checkbox" id="${id}" checked><i ` +
+      `style="background:${colour}"></i>${escapeHtml(policy)}</label>`,
   )
   // Without a script: an unchecked box hides the lines of its policy.
   const toggles = [...styles.values()].map(({ id }) => `:root:has(#${id}:not(:checked)) .${id}{display:none}`)

@@ -169,7 +169,8 @@ export function bars(
 function path({ points, colour, id, label: name }: Line, x: Scale, y: Scale): string {
   if (points.length === 0) return ''
   return (
-    `<path class="${id}" d="M${points.map(([one, other]) => `${px(x.at(one))} ${px(y.at(other))}`).join('L')}" fill="none" ` +
+    `<path class="${id}" d="M${points.map(([one, other]) => `${px(x.at(one))} ${px(y.at(other))}`).join('L')}" ` +
+    'fill="none" ' +
     `stroke="${colour}" stroke-width="1.6"><title>${escapeHtml(name)}</title></path>`
   )
 }
@@ -178,7 +179,8 @@ function dots({ points, colour, id }: Line, x: Scale, y: Scale): string {
   return points
     .map(
       ([one, other]) =>
-        `<circle class="${id}" cx="${px(x.at(one))}" cy="${px(y.at(other))}" r="1.6" fill="${colour}" fill-opacity="0.5"/>`,
+        `<circle class="${id}" cx="${px(x.at(one))}" cy="${px(y.at(other))}" r="1.6" fill="${colour}" ` +
+        'fill-opacity="0.5"/>',
     )
     .join('')
 }

@@ -33,7 +33,8 @@ export interface Foreign {
 export const NO_FOREIGN_LOAD: Foreign = { requests: 0, waiting: 0, blocks: 0 }
 
 /**
- * Estimate of an engine's load from other sources: what the engine reports beyond the gateway's own bookings. Without other
+ * Estimate of an engine's load from other sources: what the engine reports beyond the gateway's own bookings. Without
+ * other
  * sources it is exactly zero.
  */
 export class ForeignLoad implements Foreign {

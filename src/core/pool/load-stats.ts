@@ -47,7 +47,8 @@ export const LOAD_SIGNALS: readonly Signal[] = [
 ]
 
 /**
- * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls are
+ * Load of each engine without regard to prompt blocks: requests, arrivals, recent work, load from other sources. Calls
+ * are
  * synchronous, `now` is in milliseconds since the epoch: `configure` and `engineAdded` first; per booking one `book`,
  * at most one `firstToken`, one `release`.
  */

@@ -1,4 +1,6 @@
-/** Reads public traces in formats other than Mooncake's: Azure, BurstGPT, ShareGPT and results of `vllm bench serve`. */
+/**
+ * Reads public traces in formats other than Mooncake's: Azure, BurstGPT, ShareGPT and results of `vllm bench serve`.
+ */
 import { rollHash } from '../block-pool.ts'
 import { keysOf, type Trace, TRACE_BLOCK_TOKENS, TraceError, type TraceRequest } from './trace.ts'
 

@@ -1,6 +1,7 @@
 /**
  * Lists and watches objects of the Kubernetes API: a watch resumes at the last version, and a version that expired
- * (410) leads to a new list. https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+ * (410) leads to a new list.
+ * https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
  */
 import { get as getHttp, type IncomingMessage } from 'node:http'
 import { get as getHttps } from 'node:https'
