@@ -11,16 +11,15 @@ import type {
   Refusal,
   Resume,
 } from '../src/core/contract/contract.ts'
-import { applyEvent, type BookingEvent } from '../src/core/contract/booking-events.ts'
+import { applyEvent, type BookingEvent } from '../src/core/contract/legs.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta-log.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
-import { Alarm } from './alarm.ts'
 import { debugRouter } from './routers.ts'
-import { SnapshotStore } from './storage.ts'
+import { SnapshotStore, Alarm } from './storage.ts'
 
 /** Delay of a snapshot after the first change, milliseconds: a write per request would cost more than the request. */
 const FLUSH_MS = 5_000

@@ -4,8 +4,7 @@ import type { RecordBatch } from '../src/core/reports/combine.ts'
 import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
-import { Alarm } from './alarm.ts'
-import { ReportJournal } from './storage.ts'
+import { ReportJournal, Alarm } from './storage.ts'
 import { reportRouter } from './routers.ts'
 
 /** Delay of a write after the first report, milliseconds: losing the last seconds loses reports, not counts. */

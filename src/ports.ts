@@ -17,7 +17,7 @@ import type {
   Usage,
 } from './core/contract/contract.ts'
 import type { RegionDigest } from './core/contract/region-digest.ts'
-import type { KvEventDelta, KvEventDeltaState } from './core/kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from './core/kv-events/delta-log.ts'
 import type { PoolEvent } from './core/pool/pool-events.ts'
 import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'

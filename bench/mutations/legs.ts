@@ -155,7 +155,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',
-    file: 'src/origin/disagg/attribute-failure.ts',
+    file: 'src/origin/disagg/legs.ts',
     find: "if (holder === undefined || !(failed.failure === 'status_5xx'",
     replace: "if (holder !== undefined || !(failed.failure === 'status_5xx'",
     impact: 'one dead prefill engine opens the circuits of all decode engines',
@@ -163,7 +163,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'a slow prefill engine counts as failed',
-    file: 'src/origin/disagg/attribute-failure.ts',
+    file: 'src/origin/disagg/legs.ts',
     find: "new Set(['first_byte_timeout', 'gateway_limit'])",
     replace: "new Set(['gateway_limit'])",
     impact: 'the circuit of a busy prefill engine opens',
@@ -196,7 +196,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups without the salt of the key',
-    file: 'src/origin/lmcache/pool-lookup.ts',
+    file: 'src/origin/lmcache/lookup-services.ts',
     find: "{ tokens, salt: question.salt ?? '', model, worldSize",
     replace: "{ tokens, salt: '', model, worldSize",
     impact: 'tenants see what others have cached',
@@ -204,7 +204,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups of one prompt are made for each request',
-    file: 'src/origin/lmcache/pool-lookup.ts',
+    file: 'src/origin/lmcache/lookup-services.ts',
     find: 'if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer',
     replace: '',
     impact: 'a burst of one prompt floods the coordinator',
@@ -212,7 +212,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups that found nothing are made again',
-    file: 'src/origin/lmcache/pool-lookup.ts',
+    file: 'src/origin/lmcache/lookup-services.ts',
     find: 'return until !== undefined && this.#now < until',
     replace: 'return until !== undefined && this.#now > until',
     impact: 'each new prompt asks the coordinator in vain',

@@ -105,7 +105,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'load from other sources counts own requests',
-    file: 'src/core/pool/foreign-load.ts',
+    file: 'src/core/pool/load-stats.ts',
     find: 'Math.max(0, reported - this.#own - this.#ended.count(now))',
     replace: 'reported',
     impact: 'every engine looks twice as busy as it is',
@@ -331,7 +331,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'two LMCache instances on one host',
-    file: 'src/core/lmcache/instance-map.ts',
+    file: 'src/core/lmcache/registry.ts',
     find: 'byHost.set(name, other === undefined || other === id ? id : null)',
     replace: 'byHost.set(name, id)',
     impact: 'an engine is given the cache of its neighbour',

@@ -79,7 +79,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that was lost is never set again',
-    file: 'durable/alarm.ts',
+    file: 'durable/storage.ts',
     find: 'return this.#at !== null && this.#now() - this.#at > LOST_MS',
     replace: 'return false',
     impact: 'one lost alarm stops expiry for the life of the object',
@@ -87,7 +87,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm is moved to a later time',
-    file: 'durable/alarm.ts',
+    file: 'durable/storage.ts',
     find: 'this.#at === null || this.#at > at',
     replace: 'this.#at === null || this.#at !== at',
     impact: 'a busy object postpones its alarm without end',
@@ -95,7 +95,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that rang counts as set',
-    file: 'durable/alarm.ts',
+    file: 'durable/storage.ts',
     find: 'rang(): void {\n    this.#at = null',
     replace: 'rang(): void {',
     impact: 'after its first alarm an object has none',

@@ -165,7 +165,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'stages are replaced instead of added up',
-    file: 'src/origin/stage-timer.ts',
+    file: 'src/origin/timers.ts',
     find: '(this.#times[stage] ?? 0) + Math.max(0, ms)',
     replace: 'Math.max(0, ms)',
     impact: 'the time of failed attempts disappears from server-timing',

@@ -163,7 +163,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'sliding window keeps its oldest event',
-    file: 'src/core/pool/sliding-count.ts',
+    file: 'src/core/pool/retry-budget.ts',
     find: 'this.#at(0) <= now - this.#windowMs',
     replace: 'this.#at(0) < now - this.#windowMs',
     impact: 'a window of ten seconds counts an event of exactly ten seconds ago',
@@ -243,7 +243,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'request override of the temperature is dropped',
-    file: 'src/core/pool/policy-chain.ts',
+    file: 'src/core/pool/decide.ts',
     find: "options['temperature'] = overrides.temperature",
     replace: "options['temperature'] ??= 0",
     impact: 'the per-request temperature is ignored',
@@ -251,8 +251,8 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'fallback of sessions goes by arrivals',
-    file: 'src/core/pool/policy-chain.ts',
-    find: 'session: chainOf(pool.policy, [session, qps])',
+    file: 'src/core/pool/decide.ts',
+    find: 'session: chainOf(pool.policy, [sessionPolicy, qps])',
     replace: 'session: chainOf(pool.policy, [qps])',
     impact: 'without a lookup a conversation loses its engine',
     tests: { node: ['test/node/contracts/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] },

@@ -22,7 +22,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'output does not fill the partial block of the prompt',
-    file: 'src/origin/relay/output-blocks.ts',
+    file: 'src/origin/relay/relay.ts',
     find: 'this.#partial = shape.promptTokens % shape.blockTokens',
     replace: 'this.#partial = 0',
     impact: 'the last block of each stream is missing',

@@ -7,7 +7,7 @@ const ROUTING = { node: ['test/core/routing/'] }
 export const routing: readonly Mutation[] = [
   {
     name: 'softmax off',
-    file: 'src/core/routing/softmax.ts',
+    file: 'src/core/routing/ranking.ts',
     find: 'if (temperature <= 0 || ranked < 2) return costTable',
     replace: 'if (temperature >= 0 || ranked < 2) return costTable',
     impact: 'the temperature of a pool has no effect',
@@ -15,7 +15,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'softmax by the wrong sign',
-    file: 'src/core/routing/softmax.ts',
+    file: 'src/core/routing/ranking.ts',
     find: 'Math.exp(-(costs[place]! - least) / unit)',
     replace: 'Math.exp((costs[place]! - least) / unit)',
     impact: 'expensive engines are drawn more often than cheap ones',
@@ -23,7 +23,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'softmax by the spread instead of the largest cost',
-    file: 'src/core/routing/softmax.ts',
+    file: 'src/core/routing/ranking.ts',
     find: "(scale === 'max' ? most : most - least)",
     replace: "(scale === 'max' ? most - least : most - least)",
     impact: 'draws differ from dynamo#1731 at the same temperature',
@@ -31,7 +31,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'softmax loses the drawn engine',
-    file: 'src/core/routing/softmax.ts',
+    file: 'src/core/routing/ranking.ts',
     find: 'order.copyWithin(1, 0, winner)',
     replace: '',
     impact: 'an engine stands twice in the order and the cheapest is lost',
@@ -265,7 +265,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'a prefix shared by many prompts counts for affinity',
-    file: 'src/core/routing/affinity.ts',
+    file: 'src/core/routing/clusters.ts',
     find: 'return count > (BEFORE + this.#seen) * CROWD_SHARE',
     replace: 'return count > (BEFORE + this.#seen) / CROWD_SHARE',
     impact: 'all prompts with one system prompt go to one region',

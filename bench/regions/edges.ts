@@ -1,7 +1,6 @@
 import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
 import { readAdmission } from '../../src/core/contract/decode.ts'
-import { type ClusterView, rankClusters } from '../../src/core/routing/clusters.ts'
-import { AffinityKeys } from '../../src/core/routing/affinity.ts'
+import { type ClusterView, rankClusters, AffinityKeys } from '../../src/core/routing/clusters.ts'
 import { RegionEstimator, type InFlightPrompt } from '../../src/origin/regions/estimator.ts'
 import { Events } from '../../src/simulator/replay/run.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from '../../src/simulator/replay/gateway-router.ts'

@@ -1,6 +1,6 @@
 import type { ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
 import type { RegionDigest } from '../../src/core/contract/region-digest.ts'
-import type { JobListener, ReplayEngine } from '../../src/simulator/replay/engines.ts'
+import type { JobListener, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
 import { Events } from '../../src/simulator/replay/run.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { Job } from '../../src/simulator/replay/trace.ts'

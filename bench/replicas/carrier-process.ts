@@ -1,5 +1,5 @@
 /** One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. */
-import { ResponseAffinity } from '../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../src/api/responses.ts'
 import { type Admission, endedAs, type Resume } from '../../src/core/contract/contract.ts'
 import { memoryClusters } from '../../src/platform/node/ports.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'

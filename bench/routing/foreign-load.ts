@@ -3,7 +3,7 @@
  * gateway that books every request, and with one that gets no reports.
  */
 import { readAdmission } from '../../src/core/contract/decode.ts'
-import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/engines.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { fleetOf, engineProfile, replay, speedsOn, type FleetPlan } from '../../src/simulator/replay/plan.ts'

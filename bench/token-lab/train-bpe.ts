@@ -3,7 +3,8 @@
  * one.
  */
 import { pieceEnds } from '../../src/core/tokens/pre-tokenize.ts'
-import { readClasses, unicodeClasses } from '../../src/core/tokens/unicode.ts'
+import { readClasses } from '../../src/core/tokens/unicode.ts'
+import { unicodeClasses } from '../../src/core/tokens/unicode-table.ts'
 
 const QWEN2 =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

@@ -9,11 +9,11 @@ import { endpoints, type Endpoint } from './endpoints.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-group.ts'
 import { answerJson, idParam, type RequestContext } from './request-context.ts'
 import type { RecentRequest } from './request-log.ts'
-import type { DashboardStream } from './dashboard-stream.ts'
+import type { DashboardStream } from './dashboard.ts'
 import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
 import { parseInferenceRequest } from './inference.ts'
 import { reportView } from './ttft.ts'
-import { toSnakeCase } from '../snake-case.ts'
+import { toSnakeCase } from '../config.ts'
 
 /** Requires the admin key. Every handler under `/v1/firstlight/` calls this first. */
 async function admitAdmin(context: GatewayContext, incoming: RequestContext): Promise<void> {

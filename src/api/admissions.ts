@@ -1,7 +1,7 @@
 /** Builds the admission of a request per pool, because pools differ in block size, tokenizer and names. */
 import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/contract/contract.ts'
 import type { PromptProfile, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
-import { isText } from '../core/tokens/utf8-text.ts'
+import { isText } from '../core/tokens/utf8.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'

@@ -5,7 +5,6 @@ import { Failure } from '../failure.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
 import { hasPassed, loopFailure } from '../origin/via.ts'
 import { decision, dryRun, fleet, request, setDraining, usage, watch } from './admin.ts'
-import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
 import { endpoints } from './endpoints.ts'
@@ -17,7 +16,7 @@ import {
   splitUrl,
   withErrorBoundary,
 } from './request-context.ts'
-import { DashboardStream } from './dashboard-stream.ts'
+import { DashboardStream, dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache-registry.ts'
 import { metricsHandler } from './metrics.ts'

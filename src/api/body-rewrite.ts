@@ -1,6 +1,6 @@
 import { isJsonObject } from '../core/json.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
-import { scanObjectMembers, skipBlank, type Member } from './json-scan.ts'
+import { scanObjectMembers, skipBlank, type Member } from './json-complexity.ts'
 
 /** The complete list of changes to a client's body. All other bytes are forwarded unchanged. */
 export interface Edits {

@@ -1,6 +1,7 @@
-import type { AssetFiles } from '../ports.ts'
 import { Failure } from '../failure.ts'
+import { dashboardSnapshot, type Watched } from './fleet-view.ts'
 import type { RequestContext } from './request-context.ts'
+import type { AssetFiles } from '../ports.ts'
 
 /** Content security policy: pages hold nothing from requests or configuration, and run only their own files. */
 const POLICY =
@@ -79,4 +80,194 @@ export async function dashboardFile(files: AssetFiles, incoming: RequestContext,
 /** The URLs in the page are relative to `/dashboard`, so that it works below any prefix. */
 export function dashboardSlash(incoming: RequestContext): Response {
   return new Response(null, { status: 308, headers: { location: '../dashboard', 'x-request-id': incoming.requestId } })
+}
+
+export interface LiveOptions {
+  /** Age, ms, after which a snapshot is taken again for all viewers. */
+  readonly everyMs?: number
+  /** Maximum number of concurrent viewers. */
+  readonly viewers?: number
+  /** Lifetime, ms, of a feed; its page then opens another. */
+  readonly lifeMs?: number
+  /** Snapshots that one feed may take. On Workers every call of an object counts against its request's limit. */
+  readonly takes?: number
+}
+
+const EVERY_MS = 1_000
+/** Interval for fleets whose snapshots take longer to read, send and draw. */
+const EVERY_MS_LARGE = 2_000
+const LARGE_ENGINES = 64
+const VIEWERS = 32
+const LIFE_MS = 300_000
+const OBJECT_CALLS = 800
+/** Time, ms, after which a snapshot counts as lost. On Workers it may end with the request that started it. */
+const LOST_AFTER_MS = 10_000
+const RETRY_MS = 10_000
+
+interface Frame {
+  readonly bytes: Uint8Array
+  readonly seq: number
+}
+
+/** `taken`: by this call. null: another viewer's request is taking the snapshot. */
+type Latest = { readonly frame: Frame; readonly taken: boolean } | null
+
+/**
+ * `/v1/firstlight/live`: the fleet as server-sent events. Viewers share snapshots, never promises, since on Workers no
+ * request may wait for another's work: the viewer who finds a stale snapshot takes the next, and the others send it
+ * afterwards.
+ */
+export class DashboardStream {
+  readonly #context: Watched
+  readonly #options: Required<LiveOptions>
+  readonly #utf8 = new TextEncoder()
+  #frame: Frame | null = null
+  #takenAt = 0
+  #askedAt: number | null = null
+  #viewers = 0
+
+  constructor(context: Watched, options: LiveOptions = {}) {
+    const { routes } = context.catalog
+    const engines = routes.reduce((sum, { pool }) => sum + pool.engines.length, 0)
+    this.#context = context
+    this.#options = {
+      everyMs: engines > LARGE_ENGINES ? EVERY_MS_LARGE : EVERY_MS,
+      viewers: VIEWERS,
+      lifeMs: LIFE_MS,
+      takes: Math.max(10, Math.floor(OBJECT_CALLS / Math.max(1, routes.length))),
+      ...options,
+    }
+  }
+
+  /** Opens a feed. Throws a Failure if there are too many viewers. */
+  open(incoming: RequestContext): Response {
+    const { viewers, everyMs, lifeMs, takes } = this.#options
+    if (this.#viewers >= viewers) {
+      throw new Failure('rate_limited', `${viewers} viewers watch this gateway already. Close one of them, or wait.`, {
+        retryAfterMs: RETRY_MS,
+      })
+    }
+    const headers = {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store, no-transform',
+      // nginx would buffer events.
+      'x-accel-buffering': 'no',
+      'x-request-id': incoming.requestId,
+    }
+    if (incoming.request.method === 'HEAD') return new Response(null, { headers })
+    this.#viewers++
+    const feed = new Feed({
+      everyMs,
+      lifeMs,
+      takes,
+      latest: () => this.#latest(),
+      isClosing: () => this.#context.draining || this.#context.retired,
+      left: () => this.#viewers--,
+    })
+    // Pull-based: a viewer who does not read gets nothing, and nothing is queued for it.
+    return new Response(
+      new ReadableStream<Uint8Array>(
+        { pull: (controller) => feed.pull(controller), cancel: () => feed.cancel() },
+        { highWaterMark: 0 },
+      ),
+      { headers },
+    )
+  }
+
+  /** Returns the current snapshot; takes a new one if it is stale and no other viewer does. */
+  async #latest(): Promise<Latest> {
+    const { ports } = this.#context
+    const now = ports.now()
+    const isAsked = this.#askedAt !== null && now - this.#askedAt < LOST_AFTER_MS
+    const isFresh = this.#frame !== null && now - this.#takenAt < this.#options.everyMs
+    // A snapshot from before the last pause is too old to send.
+    if (isAsked || isFresh)
+      return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
+    this.#askedAt = now
+    try {
+      const json = JSON.stringify(await dashboardSnapshot(this.#context))
+      const seq = (this.#frame?.seq ?? 0) + 1
+      this.#frame = { bytes: this.#utf8.encode(`id: ${seq}\nevent: view\ndata: ${json}\n\n`), seq }
+      this.#takenAt = ports.now()
+      return { frame: this.#frame, taken: true }
+    } finally {
+      this.#askedAt = null
+    }
+  }
+}
+
+interface FeedParts {
+  readonly everyMs: number
+  readonly lifeMs: number
+  readonly takes: number
+  readonly latest: () => Promise<Latest>
+  readonly isClosing: () => boolean
+  /** Called once at the end. */
+  readonly left: () => void
+}
+
+/** Feed of one viewer. */
+class Feed {
+  readonly #parts: FeedParts
+  readonly #life: ReturnType<typeof setTimeout>
+  #seen = 0
+  #takesLeft: number
+  #isOver = false
+  #wake: () => void = () => undefined
+
+  constructor(parts: FeedParts) {
+    this.#parts = parts
+    this.#takesLeft = parts.takes
+    this.#life = setTimeout(() => this.#leave(), parts.lifeMs)
+  }
+
+  async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    try {
+      const bytes = await this.#next()
+      if (bytes !== null) return controller.enqueue(bytes)
+      this.#leave()
+      controller.close()
+    } catch (error) {
+      this.#leave()
+      throw error
+    }
+  }
+
+  cancel(): void {
+    this.#leave()
+  }
+
+  /** null: the feed ends. */
+  async #next(): Promise<Uint8Array | null> {
+    if (this.#seen > 0) await this.#tick()
+    while (!this.#isOver && !this.#parts.isClosing() && this.#takesLeft > 0) {
+      const latest = await this.#parts.latest()
+      if (latest?.taken) this.#takesLeft--
+      if (latest !== null && latest.frame.seq !== this.#seen) {
+        this.#seen = latest.frame.seq
+        return latest.frame.bytes
+      }
+      await this.#tick()
+    }
+    return null
+  }
+
+  /** Ends early if the viewer disconnects. */
+  #tick(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, Math.min(EVERY_MS, this.#parts.everyMs))
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #leave(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#life)
+    this.#parts.left()
+    this.#wake()
+  }
 }

@@ -6,7 +6,7 @@ import type { RegionStatus } from '../origin/regions/client.ts'
 import type { GatewayContext } from './context.ts'
 import { mapYielding } from './map-yielding.ts'
 import { VERSION } from './version.ts'
-import { toSnakeCase } from '../snake-case.ts'
+import { toSnakeCase } from '../config.ts'
 
 /** Digests of all cluster objects, in the order of the routes. null: unreachable; the log has the cause. */
 export function digestsOf({

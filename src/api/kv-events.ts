@@ -1,5 +1,5 @@
 /** `POST /v1/firstlight/kv-events`: KV events that a bridge received from engines. */
-import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'

@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { chunkHashes, hashHex, wireKeys } from '../core/lmcache/chunks.ts'
-import { hostOf } from '../core/lmcache/instance-map.ts'
+import { hostOf } from '../core/lmcache/registry.ts'
 import type { RegistryAnswer, RegistryCall, CacheEvents, ChunkKeys } from '../core/lmcache/registry-call.ts'
 import { Failure } from '../failure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'

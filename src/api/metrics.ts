@@ -1,6 +1,6 @@
 /** `/metrics`: metrics of the cluster objects and the reports in Prometheus format, on both runtimes. */
 import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
-import { sumCounts } from '../origin/lmcache/skips.ts'
+import { sumCounts } from '../origin/lmcache/client.ts'
 import type { Ports, Ttft } from '../ports.ts'
 import {
   type Exposed,

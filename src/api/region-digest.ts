@@ -5,7 +5,7 @@ import type { PoolRoute } from '../origin/exchange.ts'
 import type { GatewayContext } from './context.ts'
 import { answerJson, type RequestContext } from './request-context.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
-import { toSnakeCase } from '../snake-case.ts'
+import { toSnakeCase } from '../config.ts'
 
 /** Needs a key with `edge: true` if there are keys. */
 export async function regionDigest(context: GatewayContext, incoming: RequestContext): Promise<Response> {

@@ -2,7 +2,7 @@
 import { isJsonObject } from '../core/json.ts'
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
-import { Utf8Text, isText, type Text } from '../core/tokens/utf8-text.ts'
+import { Utf8Text, isText, type Text } from '../core/tokens/utf8.ts'
 import type { Caller } from './auth.ts'
 import type { JsonBody } from './body.ts'
 import { matchesHost } from '../url.ts'

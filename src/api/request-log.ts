@@ -1,7 +1,7 @@
 /** What happens with the record of a request: history, reports, traces and access log. */
 import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/combine.ts'
 import type { Exchange } from '../origin/exchange.ts'
-import { beginTrace, type Trace } from '../telemetry/trace.ts'
+import { beginTrace, type Trace } from '../telemetry/batch-exporter.ts'
 import type { GatewayContext } from './context.ts'
 import type { InferenceRequest } from './inference-exchange.ts'
 import { logRequest, logsRequests } from './request-context.ts'

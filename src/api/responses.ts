@@ -5,10 +5,45 @@ import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
 import { engineModel } from './model-registry.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
-import type { StoredResponse } from '../ports.ts'
+import type { StoredResponse, StoredResponses } from '../ports.ts'
 import { idParam, type RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 import { routeOf } from './inference.ts'
+import { BoundedMap } from '../core/bounded-map.ts'
+
+/**
+ * Response id → engine that holds it. Bounded; the least recently used entry is dropped first. It is kept in memory
+ * only, because engines lose their responses at a restart too.
+ */
+export class ResponseAffinity implements StoredResponses {
+  readonly #holdings: BoundedMap<string, StoredResponse>
+
+  constructor(limit: number) {
+    this.#holdings = new BoundedMap(limit)
+  }
+
+  find(id: string, tenant: string): StoredResponse | null {
+    const holding = this.#holdings.get(id)
+    if (holding === undefined || holding.tenant !== tenant) return null
+    this.#holdings.set(id, holding)
+    return holding
+  }
+
+  keep(id: string, holding: StoredResponse): void {
+    const known = this.#holdings.get(id)
+    if (known !== undefined && known.tenant !== holding.tenant) return
+    this.#holdings.set(id, holding)
+  }
+
+  forget(id: string): void {
+    this.#holdings.delete(id)
+  }
+
+  /** Least recently used first. */
+  entries(): Iterable<readonly [id: string, holding: StoredResponse]> {
+    return this.#holdings
+  }
+}
 
 /** GET, DELETE and cancel of a stored response; only the engine that holds it can answer. */
 export async function storedResponse(

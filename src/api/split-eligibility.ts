@@ -1,5 +1,5 @@
 /** Properties of a body that prevent a split or make the engine compute the whole prompt. */
-import { isText } from '../core/tokens/utf8-text.ts'
+import { isText } from '../core/tokens/utf8.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -4,7 +4,7 @@
  */
 import { sumUsage, type UsageByKey } from '../core/limits/key-usage.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
-import { sumCounts } from '../origin/lmcache/skips.ts'
+import { sumCounts } from '../origin/lmcache/client.ts'
 import type { FleetProbe } from '../origin/probe.ts'
 import type { GatewayContext } from './context.ts'
 import type { StoredResponses } from '../ports.ts'

@@ -63,10 +63,11 @@ export function mainHelp(list: readonly Command[]): string {
 }
 
 export function commandHelp(command: Command): string {
-  const flags = Object.entries(command.flags).map(([name, flag]): [string, string] => [
-    `${flag.short === undefined ? '' : `-${flag.short}, `}--${name}${flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''}`,
-    flag.about,
-  ])
+  const flags = Object.entries(command.flags).map(([name, flag]): [string, string] => {
+    const short = flag.short === undefined ? '' : `-${flag.short}, `
+    const value = flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''
+    return [`${short}--${name}${value}`, flag.about]
+  })
   return [
     command.summary,
     '',

@@ -5,7 +5,7 @@ import { ownEngines, reportsShareThePort } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
 import { urlHost } from '../url.ts'
-import { durationText, sizeText } from './units.ts'
+import { durationText, sizeText } from './problem.ts'
 
 /* Clusters behind another gateway. */
 
@@ -94,10 +94,11 @@ export function summarise(config: Config): Summary {
 function callers({ keys, open, loopback }: Config): string {
   if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
   return keys
-    .map(
-      (key) =>
-        `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}${key.priority === null ? '' : `; priority ${key.priority}`})`,
-    )
+    .map((key) => {
+      const models = key.models === null ? 'all models' : key.models.join(', ')
+      const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
+      return `${key.name} (${models}${rights}${key.priority === null ? '' : `; priority ${key.priority}`})`
+    })
     .join(', ')
 }
 
@@ -213,7 +214,8 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       retries:
         `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
         `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
-      sessions: `header ${pool.session.header}${pool.session.body === null ? '' : `, else ${pool.session.body} in the body`}`,
+      sessions:
+        `header ${pool.session.header}` + (pool.session.body === null ? '' : `, else ${pool.session.body} in the body`),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },
     engines: pool.engines.map(summariseEngine),

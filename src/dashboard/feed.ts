@@ -1,6 +1,5 @@
 import { call, Refused } from './gateway.ts'
-import { lastView } from './last-view.ts'
-import type { View } from './wire.ts'
+import { type View, lastView } from './wire.ts'
 
 export type Link =
   | { readonly state: 'connecting' | 'live' | 'paused' }

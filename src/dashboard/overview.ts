@@ -1,4 +1,4 @@
-import { curlOf } from './curl.ts'
+import { curlOf } from './format.ts'
 import { linesOf, roleOf, type EngineState, type Line } from './engine-state.ts'
 import { call, Refused, savedKey, saveKey } from './gateway.ts'
 import type { Pool } from './wire.ts'

@@ -1,6 +1,46 @@
 /** Rates and latencies of the fleet over the last 15 minutes, from the totals and first tokens of each view. */
 import { quantile } from './format.ts'
-import type { Engine, View } from './wire.ts'
+import type { Engine, View, Decision } from './wire.ts'
+
+/** Enough points for a chart, and small for a page that stays open for weeks. */
+const KEPT = 400
+
+/** What the page keeps of the views it was sent. */
+export interface History {
+  /** The newest decisions, newest first: many may still wait for their first token. */
+  readonly latest: readonly Decision[]
+  /** Decisions with a first token or an outcome, newest first: those that newer requests do not push out. */
+  readonly measured: readonly Decision[]
+}
+
+export const noHistory: History = { latest: [], measured: [] }
+
+/** A retry is a separate decision. */
+export const keyOf = ({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): string => `${id}#${attempt}`
+
+export function remembered({ latest, measured }: History, sent: readonly Decision[]): History {
+  return {
+    latest: merged(latest, sent),
+    measured: merged(measured, sent.filter(isMeasured)),
+  }
+}
+
+/** Milliseconds to the first token, also while the answer still streams; null: not known. */
+export const ttftOf = ({ actual, first_token: first }: Decision): number | null =>
+  actual?.ttft_ms ?? first?.ttft_ms ?? null
+
+/** Stages up to the first token. */
+export const stagesOf = ({ actual, first_token: first }: Decision) => actual?.stages ?? first?.stages
+
+const isMeasured = ({ actual, first_token: first }: Decision): boolean => actual !== null || first !== undefined
+
+/** Merges known and new decisions, newest first. Of duplicates the newer is kept, because its outcome is known. */
+function merged(known: readonly Decision[], sent: readonly Decision[]): Decision[] {
+  const newer = new Set(sent.map(keyOf))
+  return [...sent, ...known.filter((decision) => !newer.has(keyOf(decision)))]
+    .toSorted((a, b) => b.at - a.at)
+    .slice(0, KEPT)
+}
 
 /** Figures at one time. null: unknown. */
 export interface Point {

@@ -1,5 +1,5 @@
 import { clock, ms } from './format.ts'
-import { keyOf, stagesOf } from './history.ts'
+import { keyOf, stagesOf } from './trend.ts'
 import type { Decision, Stage, Wire } from './wire.ts'
 import type { StageTimes } from '../core/contract/contract.ts'
 

@@ -2,6 +2,20 @@
 import type { Decision as KeptDecision, EngineDigest, Stage, ReplicaDigest } from '../core/contract/contract.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
 
+/**
+ * Splits the feed's text: the JSON of the last complete view, and the rest. Of several views that arrive together only
+ * the last is rendered.
+ */
+export function lastView(text: string): { readonly json: string | null; readonly rest: string } {
+  const events = text.split('\n\n')
+  const rest = events.pop()!
+  const data = events
+    .at(-1)
+    ?.split('\n')
+    .find((line) => line.startsWith('data: '))
+  return { json: data?.slice('data: '.length) ?? null, rest }
+}
+
 type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
   : Name

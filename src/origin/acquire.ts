@@ -7,7 +7,7 @@ import { LeaseKeeper, type BookingParts } from './lease-keeper.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { InFlightPrompt } from './regions/estimator.ts'
-import type { StageTimer } from './stage-timer.ts'
+import type { StageTimer } from './timers.ts'
 import { DeadlineError, withDeadline } from '../timeout.ts'
 
 /** Digests of clusters, read without a call. */

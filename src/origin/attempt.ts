@@ -1,54 +1,60 @@
 /** One attempt: a request to one engine, until its response goes to the client or another engine may try. */
 import { type AttemptFailure, endedAs, type Result } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
-import { OriginError, type EngineTarget, type OriginAnswer } from '../ports.ts'
-import { dispatch } from './dispatch.ts'
-import type { Exchange } from './exchange.ts'
-import { classifyFirstEvent, type AttemptFailed, type AttemptContext } from './classify.ts'
-import { attributeFailure } from './disagg/attribute-failure.ts'
+import {
+  OriginError,
+  type EngineTarget,
+  type OriginAnswer,
+  type Timers,
+  type ResponseHandler,
+  type OriginRequest,
+} from '../ports.ts'
+import { type Exchange, abortReason } from './exchange.ts'
+import {
+  classifyFirstEvent,
+  type AttemptFailed,
+  type AttemptContext,
+  isClientAnswer,
+  classifyStatus,
+} from './classify.ts'
 import { runPreparatoryLegs } from './disagg/preparatory-legs.ts'
-import { wholeLeg } from './disagg/legs.ts'
-import { abortReason } from './abort-reason.ts'
+import { wholeLeg, attributeFailure, type FinalLeg } from './disagg/legs.ts'
 import { headerOf } from './headers.ts'
 import { AnswerRelay } from './relay/relay.ts'
 import { passedOthers } from './via.ts'
+import { defaultTimers } from './timers.ts'
 
 /**
  * Resolves with the response for the client, or with the failure if another engine may try. Throws if none may. The
  * booking is released on every path. Whole, split and staged placements differ only before the final leg.
  */
-export async function attempt(attemptContext: AttemptContext): Promise<Response | AttemptFailed> {
-  const { exchange, ports, placed } = attemptContext
+export async function runAttempt(attempt: AttemptContext): Promise<Response | AttemptFailed> {
+  const { exchange, ports, placed } = attempt
   const { engine } = placed
   let refusal: OriginAnswer | null = null
   let holder: EngineTarget | undefined
   let isDispatched = false
   try {
-    const handed =
-      placed.placement.kind === 'whole' ? { last: wholeLeg(attemptContext) } : await runPreparatoryLegs(attemptContext)
-    if ('failed' in handed) return giveUp(attemptContext, handed.failed)
+    const handed = placed.placement.kind === 'whole' ? { last: wholeLeg(attempt) } : await runPreparatoryLegs(attempt)
+    if ('failed' in handed) return giveUp(attempt, handed.failed)
     const dispatchedAt = ports.now()
     if ('refusal' in handed) {
       refusal = handed.refusal
-      return new AnswerRelay(attemptContext, { answer: refusal, dispatchedAt, engine: handed.engine, last: null }).pass(
-        false,
-      )
+      return new AnswerRelay(attempt, { answer: refusal, dispatchedAt, engine: handed.engine, last: null }).pass(false)
     }
     const { last } = handed
     holder = last.holder
     isDispatched = true
-    const outcome = await dispatch(attemptContext, last, (answer, early) => {
+    const outcome = await dispatch(attempt, last, (answer, early) => {
       const failed = early ? null : classifyFirstEvent(answer, engine)
-      return failed ?? new AnswerRelay(attemptContext, { answer, dispatchedAt, engine, last }).pass(early)
+      return failed ?? new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }).pass(early)
     })
-    return 'failure' in outcome
-      ? giveUp(attemptContext, await attributeFailure(attemptContext, outcome, holder))
-      : outcome
+    return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
     refusal?.discard()
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
-      release(attemptContext, result, null)
+      release(attempt, result, null)
       if (result === 'abandoned') throw new Failure('draining', 'This gateway is shutting down.')
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
@@ -61,9 +67,9 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
         failure,
         error,
       })
-      return giveUp(attemptContext, await attributeFailure(attemptContext, { engine, failure, status: null }, holder))
+      return giveUp(attempt, await attributeFailure(attempt, { engine, failure, status: null }, holder))
     }
-    release(attemptContext, 'abandoned', null)
+    release(attempt, 'abandoned', null)
     throw error
   }
 }
@@ -73,11 +79,11 @@ function failureOf({ failure }: OriginError, { stream }: Exchange): AttemptFailu
   return failure === 'first_byte_timeout' && !stream ? 'answer_timeout' : failure
 }
 
-function giveUp(attemptContext: AttemptContext, failed: AttemptFailed): AttemptFailed {
+function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
   const isExcused =
-    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attemptContext, failed))
-  if (failed.failure !== 'loop') logFailedStatus(attemptContext, failed)
-  release(attemptContext, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
+    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
+  if (failed.failure !== 'loop') logFailedStatus(attempt, failed)
+  release(attempt, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
 
@@ -129,4 +135,136 @@ function release({ exchange, placed, stages }: AttemptContext, result: Result, f
     stages: stages.snapshot(),
   })
   if (released !== null) exchange.scope.background(released)
+}
+
+/* Sends the request of the final leg and waits for its first byte. */
+
+/** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
+export type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+
+/**
+ * Sends the request and waits for the first byte. Calls `begun` at the first byte, in the same tick if the platform
+ * can. Rejects with an OriginError, with the signal's reason, or with the error that `begun` throws.
+ */
+export function dispatch(
+  attempt: AttemptContext,
+  last: FinalLeg,
+  begun: OnFirstByte,
+): Promise<Response | AttemptFailed> {
+  const { origin } = attempt.ports
+  const request = requestOf(attempt, last)
+  if (origin.begin === undefined) return dispatchInSteps(attempt, request, begun)
+  return new Promise((resolve, reject) =>
+    origin.begin!(request, new PendingDispatch({ attempt, engine: request.target, begun, resolve, reject })),
+  )
+}
+
+function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
+  const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
+  const headers =
+    target.isGateway === true && exchange.forGateway !== undefined
+      ? [...exchange.headers, ...exchange.forGateway]
+      : exchange.headers
+  return {
+    target,
+    method: exchange.method,
+    path,
+    headers,
+    body,
+    connectMs,
+    // An engine sends a response that does not stream when it is complete.
+    firstByteMs: exchange.stream ? firstByteMs : answerMs,
+    signal: exchange.signal,
+    alarms: exchange.scope.alarms ?? ports.alarms,
+  }
+}
+
+interface DispatchParts {
+  readonly attempt: AttemptContext
+  readonly engine: OriginRequest['target']
+  readonly begun: OnFirstByte
+  resolve(outcome: Response | AttemptFailed): void
+  reject(error: unknown): void
+}
+
+class PendingDispatch implements ResponseHandler {
+  readonly patienceMs: number
+  readonly #parts: DispatchParts
+  readonly #dispatchedAt: number
+
+  constructor(parts: DispatchParts) {
+    this.#parts = parts
+    this.patienceMs = parts.attempt.exchange.heartbeatMs
+    this.#dispatchedAt = parts.attempt.ports.now()
+  }
+
+  head(answer: OriginAnswer): boolean {
+    const { attempt, engine, resolve, reject } = this.#parts
+    noteHead(attempt, answer, this.#dispatchedAt)
+    if (isClientAnswer(answer.status, engine)) return true
+    // This status is no answer for the client, so the result is never null.
+    classifyStatus(answer, engine).then(
+      (failed) => resolve(failed!),
+      (error: unknown) => dispatchGiveUp(answer, error, reject),
+    )
+    return false
+  }
+
+  begun(answer: OriginAnswer, early: boolean): void {
+    const { begun, resolve, reject } = this.#parts
+    try {
+      resolve(begun(answer, early))
+    } catch (error) {
+      dispatchGiveUp(answer, error, reject)
+    }
+  }
+
+  failed(error: unknown): void {
+    this.#parts.reject(error)
+  }
+}
+
+function dispatchGiveUp(answer: OriginAnswer, error: unknown, reject: (error: unknown) => void): void {
+  answer.discard()
+  reject(error)
+}
+
+async function dispatchInSteps(
+  attempt: AttemptContext,
+  request: OriginRequest,
+  begun: OnFirstByte,
+): Promise<Response | AttemptFailed> {
+  const { exchange, ports } = attempt
+  const dispatchedAt = ports.now()
+  const answer = await ports.origin.send(request)
+  try {
+    noteHead(attempt, answer, dispatchedAt)
+    const failed = await classifyStatus(answer, request.target)
+    return failed ?? begun(answer, await firstByte(answer, exchange.heartbeatMs, request.alarms))
+  } catch (error) {
+    answer.discard()
+    throw error
+  }
+}
+
+/**
+ * Records the time to the response head. Without a stream the head comes with the body: it is no measure of the
+ * connection.
+ */
+function noteHead({ stages, ports }: AttemptContext, answer: OriginAnswer, dispatchedAt: number): void {
+  if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
+}
+
+/** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
+function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Timers = defaultTimers): Promise<boolean> {
+  const came = answer.firstByte()
+  if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return came.then(() => false)
+  return new Promise((resolve, reject) => {
+    const alarm = alarms.set(patienceMs, () => resolve(true))
+    came
+      .then(() => resolve(false))
+      // After `patienceMs` the relay handles failures.
+      .catch(reject)
+      .finally(() => alarm.cancel())
+  })
 }

@@ -1,5 +1,5 @@
 import type { Admission, ClusterSummary, PoolConfig } from '../core/contract/contract.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
 import type { Admitted, Cluster, Ranked } from '../ports.ts'
 
 /** Current configuration of one pool at this edge. */

@@ -4,7 +4,7 @@ import { failures } from '../failure.ts'
 import type { EngineTarget, OriginAnswer, Ports } from '../ports.ts'
 import type { Exchange } from './exchange.ts'
 import type { AcquiredPlacement } from './acquire.ts'
-import type { StageTimer } from './stage-timer.ts'
+import type { StageTimer } from './timers.ts'
 
 export interface AttemptContext {
   readonly exchange: Exchange

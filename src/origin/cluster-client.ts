@@ -9,11 +9,10 @@ import type {
   StageTimes,
   Usage,
 } from '../core/contract/contract.ts'
-import type { BookingEvent } from '../core/contract/booking-events.ts'
-import type { KvEventDelta } from '../core/kv-events/delta.ts'
+import type { KvEventDelta } from '../core/kv-events/delta-log.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { EarlyLegRole } from '../core/contract/legs.ts'
+import type { EarlyLegRole, BookingEvent } from '../core/contract/legs.ts'
 import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
 
 /** Methods of a pool that a transport calls by name, with plain data. */

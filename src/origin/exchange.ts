@@ -3,6 +3,13 @@ import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
+/**
+ * The reason a request without a client ended: the client disconnected, or the gateway aborted it while shutting down
+ * (`isCut`, Node only).
+ */
+export const abortReason = ({ isCut }: RequestScope): 'client_gone' | 'abandoned' =>
+  isCut?.() === true ? 'abandoned' : 'client_gone'
+
 /** A pool that may serve a request, with the targets of its engines. */
 export interface PoolRoute {
   readonly cluster: ClusterConfig

@@ -8,11 +8,10 @@ import type { OpenRecord } from '../core/reports/combine.ts'
 import { Failure, failures, type FailureReason } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './classify.ts'
-import { attempt } from './attempt.ts'
-import { endExchange, type Exchange, type PoolRoute } from './exchange.ts'
-import { abortReason } from './abort-reason.ts'
+import { runAttempt } from './attempt.ts'
+import { endExchange, type Exchange, type PoolRoute, abortReason } from './exchange.ts'
 import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './acquire.ts'
-import { StageTimer } from './stage-timer.ts'
+import { StageTimer } from './timers.ts'
 import { loopFailure } from './via.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
@@ -134,7 +133,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       isLastWord = true
       continue
     }
-    const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
+    const outcome = await runAttempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
     retry.refused = null
     failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })

@@ -1,4 +1,62 @@
 import type { Timers } from '../ports.ts'
+import type { Stage, StageTimes } from '../core/contract/contract.ts'
+
+/* Stages of a request before its first token, as measured by the gateway. */
+
+/** In chronological order. */
+const ORDER: readonly Stage[] = [
+  'edge',
+  'tokens',
+  'route',
+  'lookup',
+  'admit',
+  'connect',
+  'encode',
+  'prefill_leg',
+  'transfer',
+  'queue',
+  'prefill',
+  'first_byte',
+  'ttft',
+]
+
+/** Collects durations in milliseconds. Durations of one stage are added, because retries repeat stages. */
+export class StageTimer {
+  #times: Partial<Record<Stage, number>>
+  /** Snapshot that was handed out; it does not change any more. */
+  #taken: StageTimes | null
+
+  constructor(known: StageTimes) {
+    this.#times = known
+    this.#taken = known
+  }
+
+  add(stage: Stage, ms: number): void {
+    if (this.#taken !== null) {
+      this.#times = { ...this.#taken }
+      this.#taken = null
+    }
+    this.#times[stage] = (this.#times[stage] ?? 0) + Math.max(0, ms)
+  }
+
+  addAll(times: StageTimes): void {
+    for (const stage of ORDER) if (times[stage] !== undefined) this.add(stage, times[stage])
+  }
+
+  snapshot(): StageTimes {
+    return (this.#taken ??= this.#times)
+  }
+}
+
+/** Formats stages as a `Server-Timing` header (W3C Server Timing). */
+export function serverTiming(stages: StageTimes): string {
+  let text = ''
+  for (const stage of ORDER) {
+    const ms = stages[stage]
+    if (ms !== undefined) text += `${text === '' ? '' : ', '}${stage};dur=${Math.round(ms * 1000) / 1000}`
+  }
+  return text
+}
 
 /** Timers of one request, without a timer per chunk. */
 

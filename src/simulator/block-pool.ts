@@ -1,4 +1,4 @@
-import type { CacheJournal } from './cache-journal.ts'
+import type { CacheJournal } from './kv-cache.ts'
 
 /** Computes two 32-bit lanes that depend on all previous tokens: MurmurHash3's mixer with two seeds. */
 function mix(hash: number, value: number): number {

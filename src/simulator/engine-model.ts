@@ -1,7 +1,6 @@
 import { BlockPool } from './block-pool.ts'
-import { type CacheChange, CacheJournal } from './cache-journal.ts'
 import { newCounters, type EngineCounters } from './engine-counters.ts'
-import { KvCache } from './kv-cache.ts'
+import { KvCache, type CacheChange, CacheJournal } from './kv-cache.ts'
 import type { EngineLimits } from './profiles.ts'
 import { Scheduler } from './scheduler.ts'
 import { Sequence, type SequenceSpec } from './sequence.ts'

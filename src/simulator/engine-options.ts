@@ -1,4 +1,4 @@
-import type { Receiver } from './kv-lmcache.ts'
+import type { Receiver } from './kv-connector.ts'
 import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
 import type { StepLaw } from './step-cost.ts'
 import { vocabularySize } from './tokenizer.ts'

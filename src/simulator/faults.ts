@@ -1,5 +1,5 @@
 import type { Answer, BodyStream, BrokenConnection, Sink } from './answer.ts'
-import type { Clock } from './clock.ts'
+import type { Clock } from './driver.ts'
 import { didYouMean } from '../config/problem.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { realClock, type Clock } from './clock.ts'
+import { realClock, type Clock } from './driver.ts'
 import { SimulatedEngine } from './engine.ts'
 import { settle, type EngineOptions } from './engine-options.ts'
 import type { FleetServices } from './engine-process.ts'

@@ -1,4 +1,4 @@
-import type { CacheChange } from './cache-journal.ts'
+import type { CacheChange } from './kv-cache.ts'
 
 /** Event batches as vLLM's publisher encodes them: MessagePack, in either encoding. */
 

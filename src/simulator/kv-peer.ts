@@ -1,5 +1,4 @@
-import type { Clock } from './clock.ts'
-import type { Driver } from './driver.ts'
+import type { Driver, Clock } from './driver.ts'
 import {
   noViolations,
   NO_TRANSFER,
@@ -8,9 +7,9 @@ import {
   type KvLeg,
   type Prefilled,
   type ResponsePrefill,
+  type LmcachePeer,
 } from './kv-connector.ts'
 import type { Sequence } from './sequence.ts'
-import type { LmcachePeer } from './kv-lmcache.ts'
 import { badRequest } from './http-api/wire-error.ts'
 
 interface Handoff {

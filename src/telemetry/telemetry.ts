@@ -3,9 +3,7 @@ import type { RequestRecord } from '../core/reports/combine.ts'
 import type { TracesConfig } from '../config.ts'
 import type { FailureReason } from '../failure.ts'
 import type { Ports, RequestScope } from '../ports.ts'
-import { BatchExporter, PermanentExportError } from './batch-exporter.ts'
-import type { Trace } from './trace.ts'
-
+import { BatchExporter, PermanentExportError, type Trace } from './batch-exporter.ts'
 /* Spans in OTLP/HTTP JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
 
 const KIND_INTERNAL = 1

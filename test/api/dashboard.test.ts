@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
 import { RequestContext } from '../../src/api/request-context.ts'
-import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
+import { DashboardStream, type LiveOptions } from '../../src/api/dashboard.ts'
 import type { Decision, EngineDigest } from '../../src/core/contract/contract.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'

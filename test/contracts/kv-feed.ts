@@ -1,7 +1,7 @@
 /** What every implementation of the Cluster port makes of engines' own KV events. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Outcome } from '../../src/core/contract/contract.ts'
-import type { KvEventDelta } from '../../src/core/kv-events/delta.ts'
+import type { KvEventDelta } from '../../src/core/kv-events/delta-log.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool, probe, stats } from './cluster-fixtures.ts'

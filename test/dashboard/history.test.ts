@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { noHistory, remembered, ttftOf } from '../../src/dashboard/history.ts'
+import { noHistory, remembered, ttftOf } from '../../src/dashboard/trend.ts'
 import type { Decision } from '../../src/dashboard/wire.ts'
 
 const decision = (id: string, at: number, more: Partial<Decision> = {}): Decision =>

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest'
-import { StageTimer } from '../../src/origin/stage-timer.ts'
-import { IdleTimer } from '../../src/origin/timers.ts'
+import { IdleTimer, StageTimer } from '../../src/origin/timers.ts'
 
 it('an idle timer that wakes before the limit of silence sleeps again', async () => {
   // Listening starts at 0; the timer wakes at 2 ms, and again at 100 ms.

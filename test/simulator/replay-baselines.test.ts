@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { leastWork } from '../../src/simulator/replay/baselines/production-stack.ts'
 import { scoresOf } from '../../src/simulator/replay/baselines/llm-d.ts'
-import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/engines.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
 import type { ReplayRouter } from '../../src/simulator/replay/router.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import { keysOf, Job } from '../../src/simulator/replay/trace.ts'

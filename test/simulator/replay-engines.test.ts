@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import type { JobListener } from '../../src/simulator/replay/engines.ts'
 import { Events } from '../../src/simulator/replay/run.ts'
 import { inBlocksOf } from '../../src/simulator/replay/plan.ts'
-import { SerialEngine } from '../../src/simulator/replay/serial-engine.ts'
+import { SerialEngine, type JobListener } from '../../src/simulator/replay/serial-engine.ts'
 import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import type { JobListener } from '../../src/simulator/replay/engines.ts'
+import type { JobListener } from '../../src/simulator/replay/serial-engine.ts'
 import { LMCACHE_DEFAULTS, LmcacheStore } from '../../src/simulator/replay/lmcache-store.ts'
 import { fleetOf, inBlocksOf, replay, withCacheTokens } from '../../src/simulator/replay/plan.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { overloadOf, sustainableShare } from '../../src/simulator/replay/overload.ts'
+import { overloadOf, sustainableShare } from '../../src/simulator/replay/statistics.ts'
 import { Job } from '../../src/simulator/replay/trace.ts'
 
 /** A job a second. `ttftS` is the time to first token of the job sent in that second. */

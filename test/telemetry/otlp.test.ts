@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { RequestRecord } from '../../src/core/reports/combine.ts'
 import { exportBody } from '../../src/telemetry/telemetry.ts'
-import type { Trace } from '../../src/telemetry/trace.ts'
+import type { Trace } from '../../src/telemetry/batch-exporter.ts'
 import { record } from '../contracts/ttft.ts'
 
 const trace: Trace = {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import fc from 'fast-check'
-import type { BookingEvent } from '../../src/core/contract/booking-events.ts'
+import type { BookingEvent } from '../../src/core/contract/legs.ts'
 import { EventBatcher, type EventBatch } from '../../src/platform/workers/clusters.ts'
 import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
 

@@ -101,10 +101,10 @@ export function statusMetrics(status: BridgeStatus): string {
   const lines: string[] = []
   for (const [name, type, help, value] of ROWS) {
     lines.push(`# HELP firstlight_bridge_${name} ${help}`, `# TYPE firstlight_bridge_${name} ${type}`)
-    for (const engine of status.engines)
-      lines.push(
-        `firstlight_bridge_${name}{cluster=${quoted(engine.cluster)},model=${quoted(engine.model)},engine=${quoted(engine.engine)}} ${value(engine)}`,
-      )
+    for (const engine of status.engines) {
+      const labels = (['cluster', 'model', 'engine'] as const).map((label) => `${label}=${quoted(engine[label])}`)
+      lines.push(`firstlight_bridge_${name}{${labels.join(',')}} ${value(engine)}`)
+    }
   }
   for (const [name, help] of [
     ['posts', 'Requests to the gateway.'],

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Delta } from '../../core/kv-events/delta-log.ts'
-import type { KvEventDeltaState } from '../../core/kv-events/delta.ts'
+import type { Delta, KvEventDeltaState } from '../../core/kv-events/delta-log.ts'
 import type { Log } from '../../ports.ts'
 import type { EngineListener } from './engine-listener.ts'
 

@@ -1,16 +1,14 @@
 import type { Config } from '../../config.ts'
 import { summarise, type Summary } from '../../config/summary.ts'
-import { versionText } from '../../config/units.ts'
+import { versionText } from '../../config/problem.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary.ts'
 import { namesIn, singleAddressNote } from '../../config/discover.ts'
 import { type Lookup, systemLookup } from '../../platform/node/discovery.ts'
 import { withTimeout } from '../../timeout.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { UsageError, type Args, type Command, type Io, table } from './command.ts'
 import { asJson, outputOf } from './args.ts'
-import { table } from './progress-bar.ts'
-
 export const check: Command = {
   name: 'check',
   summary: 'Validate a configuration and print the result.',

@@ -7,9 +7,8 @@ import { withTimeout } from '../../timeout.ts'
 import type { Endpoint } from '../doctor/ask.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { hasConfig, loadConfig } from '../../platform/node/load-config.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
 import { asJson, outputOf } from './args.ts'
-import { progressBar } from './progress-bar.ts'
 import type { Finding, Severity, Subject } from '../doctor/finding.ts'
 
 /* The doctor's report as text, as JSON and as an exit code. */

@@ -1,7 +1,7 @@
 import { deviation, type Figures } from '../../simulator/replay/statistics.ts'
 import { markKinds } from '../../simulator/replay/routers.ts'
 import { COLUMNS, figureText } from '../report/columns.ts'
-import { table } from './progress-bar.ts'
+import { table } from './command.ts'
 
 /** One result row: a policy at one load, over all seeds. Field names contain the unit. */
 export interface ReplayRow {

@@ -1,24 +1,26 @@
 import { performance } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { type FleetPlan, replay as replayOnce, speedsOn } from '../../simulator/replay/plan.ts'
+import { type FleetPlan, replay as replayOnce, speedsOn, rateAt } from '../../simulator/replay/plan.ts'
 import { presetNamed, presets } from '../../simulator/replay/presets.ts'
 import { markKinds, baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../simulator/replay/routers.ts'
 import type { RouterKind } from '../../simulator/replay/router.ts'
-import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
-import { rateAt } from '../../simulator/replay/load.ts'
+import {
+  type Figures,
+  figuresOf,
+  type Slo,
+  overloadOf,
+  type Overload,
+  sustainableShare,
+} from '../../simulator/replay/statistics.ts'
 import { spread, type Trace } from '../../simulator/replay/trace.ts'
-import { overloadOf, type Overload, sustainableShare } from '../../simulator/replay/overload.ts'
-import { legendOf } from '../report/columns.ts'
-import { overloadNote, slower } from '../report/overload-note.ts'
-import { reportPage } from '../report/page.ts'
-import { provenanceOf } from '../report/provenance.ts'
+import { legendOf, overloadNote, slower } from '../report/columns.ts'
+import { reportPage, provenanceOf } from '../report/page.ts'
 import { type Series, seriesOf } from '../report/plot.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
 import { asJson, outputOf } from './args.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
-import { progressBar } from './progress-bar.ts'
 import { columnsOf, type ReplayRow, rowOf, tableOf, winnerOf } from './replay-rows.ts'
-import { traceIn } from './trace-file.ts'
+import { traceIn } from '../../simulator/replay/importers.ts'
 
 export const replay: Command = {
   name: 'replay',

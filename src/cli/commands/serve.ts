@@ -5,7 +5,6 @@ import { summarise } from '../../config/summary.ts'
 import { isLoopback, isServerUrl, parseThreads } from '../../config/fields.ts'
 import type { Log } from '../../ports.ts'
 import { Discovery, ownAddresses, systemLookup } from '../../platform/node/discovery.ts'
-import { stateOf, stateIn } from '../../platform/node/file-state.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
 import type { RuntimeHooks } from '../../platform/node/ports.ts'
@@ -18,7 +17,7 @@ import { threadCount } from '../../platform/node/threads/start.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { levelFlag, listenFlag } from './args.ts'
 import { stat } from 'node:fs/promises'
-import { reloadable } from '../../platform/node/reload.ts'
+import { reloadable, stateOf, stateIn } from '../../platform/node/reload.ts'
 
 /* Reloads the configuration of a running gateway: at a signal, or when its file changes. */
 

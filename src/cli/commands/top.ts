@@ -1,7 +1,7 @@
 import { BEARER_TEXT, textRule } from '../../config/fields.ts'
 import { reportOf, type ViewFigures, figuresOf, SORTS, type Selection } from '../top/draw.ts'
 import { follow, type Gateway, FeedUnavailable, viewJson } from '../top/follow.ts'
-import { painted } from '../top/plain-text.ts'
+import { painted } from '../top/table.ts'
 import { watch, Pace } from '../top/watch.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { asJson, outputOf, gatewayFlag, oneOfFlag } from './args.ts'

@@ -14,8 +14,7 @@ import {
 import { cardOf, type EngineFacts } from './engine/facts.ts'
 import { type ReadOptions, readEngine } from './engine/read.ts'
 import { Findings, type Subject } from './finding.ts'
-import { examineCoordinator, examineController } from './lmcache/coordinator.ts'
-import { examineLmcacheServer, type LmcacheExpected } from './lmcache/servers.ts'
+import { examineCoordinator, examineController, examineLmcacheServer, type LmcacheExpected } from './lmcache.ts'
 import { examinePool, type Member, kindOf, statusOf } from './pool.ts'
 import { examineRegion } from './region.ts'
 import {

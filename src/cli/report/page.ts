@@ -1,7 +1,56 @@
 import { columnsOf, loadColumns, type ReplayRow } from '../commands/replay-rows.ts'
 import { COLUMNS, figureText, legendOf, type ReportSlo } from './columns.ts'
-import type { Provenance } from './provenance.ts'
 import { bars, plot, escapeHtml, type Series } from './plot.ts'
+import packageJson from '../../../package.json' with { type: 'json' }
+import type { Trace } from '../../simulator/replay/trace.ts'
+import { commit } from '../commit.ts'
+import type { Args, Command } from '../commands/command.ts'
+
+/** What a reader needs to cite or repeat a report. */
+export interface Provenance {
+  readonly command: string
+  readonly version: string
+  /** Name of the trace or workload. */
+  readonly trace: string
+  /** SHA-256 of the trace file. null: the workload was generated. */
+  readonly sha256: string | null
+  /** Hardware profile of a replay, or address of a measured gateway. */
+  readonly profile: string
+  /** ISO 8601, UTC, to the second. */
+  readonly date: string
+}
+
+export function provenanceOf(
+  command: Command,
+  args: Args,
+  { trace, profile }: { readonly trace: Pick<Trace, 'name' | 'sha256'>; readonly profile: string },
+): Provenance {
+  const hash = commit()
+  return {
+    command: commandText(command, args),
+    version: `${packageJson.version}${hash === null ? '' : ` (commit ${hash})`}`,
+    trace: trace.name,
+    sha256: trace.sha256 ?? null,
+    profile,
+    date: `${new Date().toISOString().slice(0, 19)}Z`,
+  }
+}
+
+/** Flags whose values are secret. */
+const SECRET = new Set(['key'])
+
+/** Rebuilds the command line, quoted for a shell. Values of secret flags are left out. */
+export function commandText(command: Command, args: Args): string {
+  const flags = Object.entries(command.flags).flatMap(([name, { type }]) => {
+    if (type === 'boolean') return args.on(name) ? [`--${name}`] : []
+    return args.texts(name).map((value) => `--${name} ${SECRET.has(name) ? '…' : quoted(value)}`)
+  })
+  return ['firstlight', command.name, ...flags].join(' ')
+}
+
+const quoted = (value: string): string =>
+  /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`
+
 export type ReportSource = 'replay' | 'load'
 
 export interface Report {
@@ -39,17 +88,28 @@ const COLOURS = [
 const STYLE = `
 :root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--line:#ddd;--soft:#f5f5f5}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#16181c;--line:#3a3d44;--soft:#1f2228}}
-body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1180px;margin:24px auto;padding:0 16px}
+body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1180px;
+  margin:24px auto;padding:0 16px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line)}th{vertical-align:bottom}th:first-child,td:first-child{text-align:left}
+th,td{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line)}
+th{vertical-align:bottom}
+th:first-child,td:first-child{text-align:left}
 tr:hover{background:var(--soft)}.scroll{overflow-x:auto}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:12px}
 svg{width:100%;background:var(--paper);border:1px solid var(--line);border-radius:6px}
-td.best{font-weight:700}.about{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0 0 16px}.about dt{opacity:.7}.about dd{margin:0;overflow-wrap:anywhere}
-.note{border-left:3px solid #d55e00;padding:2px 10px;margin:8px 0}.legend{opacity:.8;font-size:12px;columns:2;margin:8px 0}.legend p{margin:0 0 2px}
+td.best{font-weight:700}
+.about{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0 0 16px}
+.about dt{opacity:.7}
+.about dd{margin:0;overflow-wrap:anywhere}
+.note{border-left:3px solid #d55e00;padding:2px 10px;margin:8px 0}
+.legend{opacity:.8;font-size:12px;columns:2;margin:8px 0}
+.legend p{margin:0 0 2px}
 label{cursor:pointer}.key label:has(input:not(:checked)){opacity:.45}
-svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg .title{font-weight:600;font-size:13px}svg .grid{stroke:var(--line)}
-.key label{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
+svg text{font:11px system-ui,sans-serif;fill:var(--ink)}
+svg .title{font-weight:600;font-size:13px}
+svg .grid{stroke:var(--line)}
+.key label{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}
+.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 `
 
 /** Renders a report as one self-contained HTML page without scripts, fonts or images from elsewhere. */
@@ -87,7 +147,8 @@ function aboutOf({ command, version, trace, sha256, profile, date }: Provenance,
     ['date', date],
     ['method', METHOD[from]],
   ]
-  return `<dl class="about">${facts.map(([name, value]) => `<dt>${name}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl>`
+  const items = facts.map(([name, value]) => `<dt>${name}</dt><dd>${escapeHtml(value)}</dd>`)
+  return `<dl class="about">${items.join('')}</dl>`
 }
 
 const METHOD: Readonly<Record<ReportSource, string>> = {

@@ -12,8 +12,7 @@ import {
   type PoolFigures,
 } from './figures.ts'
 import type { Pace } from './watch.ts'
-import type { Line } from './plain-text.ts'
-import { tableOf, engineColumns, poolColumns, rate } from './table.ts'
+import { tableOf, engineColumns, poolColumns, rate, type Line } from './table.ts'
 
 /** Sort keys; `state`: engines with problems first, else configured order. */
 export const SORTS = [

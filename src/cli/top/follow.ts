@@ -1,8 +1,6 @@
-/** Reads the live feed of a running gateway, as the dashboard does: `GET /v1/firstlight/live`. */
-import { lastView } from '../../dashboard/last-view.ts'
-import type { View } from '../../dashboard/wire.ts'
+import { type View, lastView } from '../../dashboard/wire.ts'
 import { explainFetchError } from '../doctor/trouble.ts'
-import { harmless } from './plain-text.ts'
+import { harmless } from './table.ts'
 import * as z from 'zod/mini'
 import { renderPath } from '../../config/problem.ts'
 import { type ViewFigures, sorted, type Selection } from './draw.ts'

@@ -4,7 +4,7 @@ import type { View, Engine } from '../../dashboard/wire.ts'
 import type { Terminal } from '../commands/command.ts'
 import { type Frame, type ViewFigures, figuresOf, screenOf, SORTS, type Selection } from './draw.ts'
 import { follow, type Gateway, FeedUnavailable } from './follow.ts'
-import { painted, type Line } from './plain-text.ts'
+import { painted, type Line } from './table.ts'
 
 /* Growth of totals within a time window: requests and failures per second. */
 

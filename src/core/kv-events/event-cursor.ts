@@ -1,4 +1,4 @@
-import type { KvEventDelta, KvEventDeltaState } from './delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from './delta-log.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
 /** How long a completed prompt without an event counts as cached, milliseconds: its events may be on the way. */

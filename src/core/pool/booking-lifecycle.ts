@@ -1,6 +1,6 @@
 import type { Booking } from './bookings.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
-import type { LegDone } from './leg.ts'
+import type { LegDone } from './ledger-entry.ts'
 import { type CircuitSignal, circuitSignal, gatewayOutcome } from './circuit.ts'
 import type { Outcome, StageTimes } from '../contract/contract.ts'
 import type { LoadStats } from './load-stats.ts'

@@ -1,5 +1,5 @@
 import { partsOf, type EarlyLegRole } from '../contract/legs.ts'
-import type { BookingRef, Leg } from './leg.ts'
+import type { BookingRef, Leg } from './ledger-entry.ts'
 import type { Admission, Placement } from '../contract/contract.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { BookingSnapshot } from './snapshot.ts'

@@ -1,7 +1,7 @@
-import type { EngineRef } from './leg.ts'
+import type { EngineRef } from './ledger-entry.ts'
 import { type Circuit, closed } from './circuit.ts'
 import type { EngineSpec, EngineStats, Usage } from '../contract/contract.ts'
-import { EngineSignals } from './engine-signals.ts'
+import { EngineSignals } from './signal-reader.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1

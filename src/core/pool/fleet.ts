@@ -1,15 +1,14 @@
-import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
 import * as circuits from './circuit.ts'
 import type { CircuitSignal } from './circuit.ts'
 import type { CircuitConfig, EngineDigest, EngineSignal, EngineSpec, PoolConfig } from '../contract/contract.ts'
-import { engineDigest } from './digest.ts'
 import { overlaps, supportsRole, unavailability } from './eligible.ts'
 import { type EngineState, EngineTable } from './engine-state.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import type { PoolLedger } from './ledger.ts'
 import type { LoadStats } from './load-stats.ts'
-import type { EngineSnapshot } from './snapshot.ts'
+import { type EngineSnapshot, engineDigest } from './snapshot.ts'
 
 /** Origin of a result for a circuit. */
 export interface Attempt {

@@ -1,10 +1,9 @@
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
 import type { LoadStats } from './load-stats.ts'
 import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
 import { endsAtFirstToken } from '../contract/legs.ts'
-import type { BookingRef, EngineRef, Leg, LegDone } from './leg.ts'
 import type {
   Admission,
   EngineDigest,
@@ -30,7 +29,15 @@ import {
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from './prefill-queue.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
+import {
+  endPresumed,
+  type LegEntry,
+  type LedgerEntry,
+  type BookingRef,
+  type EngineRef,
+  type Leg,
+  type LegDone,
+} from './ledger-entry.ts'
 import { SignalReader, type Sources, tokensOfBlock } from './signal-reader.ts'
 
 /**

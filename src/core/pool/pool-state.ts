@@ -6,8 +6,8 @@ import { LoadStats } from './load-stats.ts'
 import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf, BoundedSet } from './bookings.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
-import type { Forecast, LegDone } from './leg.ts'
-import { type DecisionResult, decide } from './decide.ts'
+import type { Forecast, LegDone } from './ledger-entry.ts'
+import { type DecisionResult, decide, PolicyChains } from './decide.ts'
 import {
   type Admission,
   type ClusterDigest,
@@ -24,16 +24,14 @@ import {
   type StageTimes,
 } from '../contract/contract.ts'
 import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
-import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
-import { PolicyChains } from './policy-chain.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
-import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
+import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION, emptyDigest } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
 /** Number of block hashes in a region digest: about 20 KB of text. */

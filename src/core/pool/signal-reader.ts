@@ -1,15 +1,57 @@
 import { tokenSeconds } from '../latency/decode.ts'
 import { prefillSeconds } from '../latency/cost-model.ts'
 import { TIER_TOKEN_US } from '../latency/profiles.ts'
-import type { Signal } from '../routing/policy.ts'
+import type { Signal, Signals } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from '../prefix-index/active-blocks.ts'
 import type { Pressure } from '../overload/overload-control.ts'
-import type { EngineRef, Forecast } from './leg.ts'
+import type { EngineRef, Forecast } from './ledger-entry.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import { NO_SLOW_TOKENS } from './engine-signals.ts'
+
+type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+
+const NO_COST_MODEL: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
+const NO_DECODE_COST_MODEL: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
+export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
+
+/**
+ * Row of signals of one engine, reused by all decisions. Only signals that the current policy needs are up to date.
+ * NaN: missing.
+ */
+export class EngineSignals implements Mutable<Signals> {
+  readonly id: string
+  weight = NaN
+  // All fields are initialised with doubles, so that V8 does not change the object's shape later.
+  requests = NaN
+  arrivals = NaN
+  turn = NaN
+  recentWork = NaN
+  recentNewTokens = NaN
+  activeBlocks = NaN
+  newActiveBlocks = NaN
+  liveTokens = NaN
+  cachedTokens = NaN
+  slowTokens = NO_SLOW_TOKENS
+  lookupTokens = NaN
+  queuedPrefills = NaN
+  queuedPrefillTokens = NaN
+  queuedWork = NaN
+  queuedPrefillS = NaN
+  foreignRequests = NaN
+  capacityBlocks = NaN
+  rttS = NaN
+  costModel = NO_COST_MODEL
+  confidence = NaN
+  decodeCostModel = NO_DECODE_COST_MODEL
+  warmth = NaN
+  adapterFit = NaN
+
+  constructor(id: string) {
+    this.id = id
+  }
+}
 
 /** Data from which a `SignalReader` reads. */
 export interface Sources {

@@ -1,6 +1,4 @@
-import { BlockArena, MAX_RUN, orderOf } from './block-arena.ts'
-import { RecordSlab } from './record-slab.ts'
-
+import { BlockArena, MAX_RUN, orderOf, RecordSlab } from './block-arena.ts'
 /** Fields of a node. */
 export const OFFSET = 0
 export const LENGTH = 1

@@ -1,5 +1,5 @@
 import { type BlockTree, CHILDREN, HOLDERS, HOLDING, LENGTH, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
-import { RecordSlab } from './record-slab.ts'
+import { RecordSlab } from './block-arena.ts'
 
 /** Fields of a holding: the part of one run that one engine holds. */
 export const NODE = 0

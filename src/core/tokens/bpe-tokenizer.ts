@@ -3,7 +3,7 @@ import type { ExactTokenizer } from './prompt-analyzer.ts'
 import { BpeMerger } from './bpe-merge.ts'
 import { pieceEnds, type PieceEnd } from './pre-tokenize.ts'
 import { SegmentCache } from './segment-cache.ts'
-import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
+import { Utf8Buffer, type EncodeUtf8 } from './utf8.ts'
 import { hashBytes, type Vocabulary, type AddedToken } from './vocabulary.ts'
 
 const SLOTS = 1 << 14

@@ -4,7 +4,7 @@
  */
 import { isJsonObject } from '../json.ts'
 import { chainText } from './block-hash.ts'
-import { isText, type Text } from './utf8-text.ts'
+import { isText, type Text } from './utf8.ts'
 
 /**
  * A chat as text pieces, for models without a known template. ChatML's marks replace those of the template, so that

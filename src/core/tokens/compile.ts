@@ -2,7 +2,7 @@
 import { isJsonObject } from '../json.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { BpeMerger } from './bpe-merge.ts'
-import { unicodeClasses } from './unicode.ts'
+import { unicodeClasses } from './unicode-table.ts'
 import {
   HEAD_BYTES,
   MAGIC,

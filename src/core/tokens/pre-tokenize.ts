@@ -9,16 +9,31 @@ export type PieceEnd = (text: ClassedText, at: number, end: number) => number
 
 export type PreTokenizer = 'gpt2' | 'qwen2' | 'llama3' | 'o200k'
 
-/** Maps the regular expression in tokenizer.json to its scanner. */
-export const patterns: Readonly<Record<string, PreTokenizer>> = {
-  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+": 'gpt2',
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+":
-    'qwen2',
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+":
-    'llama3',
-  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+":
-    'o200k',
+const CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+const SPACES = ['\\s*[\\r\\n]+', '\\s+(?!\\S)', '\\s+']
+const OTHERS = ' ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*'
+const UPPER = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]'
+const LOWER = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]'
+const BEFORE_WORD = '[^\\r\\n\\p{L}\\p{N}]?'
+
+/** The regular expressions in tokenizer.json, as lists of their alternatives. */
+const EXPRESSIONS: Readonly<Record<PreTokenizer, readonly string[]>> = {
+  gpt2: ["'s|'t|'re|'ve|'m|'ll|'d", ' ?\\p{L}+', ' ?\\p{N}+', ' ?[^\\s\\p{L}\\p{N}]+', '\\s+(?!\\S)', '\\s+'],
+  qwen2: [CONTRACTION, `${BEFORE_WORD}\\p{L}+`, '\\p{N}', OTHERS, ...SPACES],
+  llama3: [CONTRACTION, `${BEFORE_WORD}\\p{L}+`, '\\p{N}{1,3}', OTHERS, ...SPACES],
+  o200k: [
+    `${BEFORE_WORD}${UPPER}*${LOWER}+${CONTRACTION}?`,
+    `${BEFORE_WORD}${UPPER}+${LOWER}*${CONTRACTION}?`,
+    '\\p{N}{1,3}',
+    ' ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*',
+    ...SPACES,
+  ],
 }
+
+/** Maps the regular expression in tokenizer.json to its scanner. */
+export const patterns: Readonly<Record<string, PreTokenizer>> = Object.fromEntries(
+  Object.entries(EXPRESSIONS).map(([name, alternatives]) => [alternatives.join('|'), name as PreTokenizer]),
+)
 
 export const pieceEnds: Readonly<Record<PreTokenizer, PieceEnd>> = {
   gpt2: gpt2Piece,

@@ -4,9 +4,7 @@ import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
 import { type ChatMessage, type ChatPrompt, chatPieces } from './chat.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
-import { isLonger } from './utf8-text.ts'
-import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
-
+import { isLonger, Utf8Buffer, type EncodeUtf8 } from './utf8.ts'
 /** Bytes of prompt per token, learned from the engines' counts. */
 
 /** Shorter prompts are mostly template, so nothing is learned from them. */

@@ -2,7 +2,7 @@
  * Reads the prompt of a request body in one form for all endpoints. Never throws; the result says if it is unreadable.
  */
 import { readChat, type ChatPrompt, chatOfMessages, chatOfResponses } from './chat.ts'
-import { isText, type Text } from './utf8-text.ts'
+import { isText, type Text } from './utf8.ts'
 import type { PromptRequest } from './prompt-analyzer.ts'
 
 /* Detects prompts with so many pieces that reading each would delay other requests for seconds. */

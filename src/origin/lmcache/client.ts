@@ -2,7 +2,37 @@
 import type * as z from 'zod/mini'
 import type { EngineTarget, Origin } from '../../ports.ts'
 import type { Holders } from '../../core/lmcache/prefix-match.ts'
-import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
+import type { ListedInstance } from '../../core/lmcache/registry.ts'
+
+/**
+ * Reason for a skipped lookup. `circuit_open`: LMCache failed too often. `tokenize_paused`: no engine may be asked for
+ * token ids at present. `tokenize_late`: tokenization used up the budget. `tokenize_failed`: the engine returned no
+ * ids. `unsupported`: an adapter, images or audio, or several prompts in one request.
+ */
+export type SkipReason = 'circuit_open' | 'tokenize_paused' | 'tokenize_late' | 'tokenize_failed' | 'unsupported'
+
+/** Counts by reason. */
+export type SkipCounts = Readonly<Record<string, number>>
+
+/** Counter of the skipped lookups of one pool. */
+export class Skips {
+  readonly #counts: Record<string, number> = {}
+
+  get counts(): SkipCounts {
+    return { ...this.#counts }
+  }
+
+  readonly count = (reason: SkipReason): void => {
+    this.#counts[reason] = (this.#counts[reason] ?? 0) + 1
+  }
+}
+
+/** Adds counters by name. */
+export function sumCounts(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sums: Record<string, number> = {}
+  for (const counts of all) for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count
+  return sums
+}
 
 /** Directory service of LMCache: the coordinator of multi-process mode, or the legacy controller. */
 export interface CacheSource {

@@ -1,17 +1,15 @@
 /** LMCache lookups before admission, for policies that read their results. */
 import type { LmcacheConfig, PoolSettings } from '../../config.ts'
-import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
+import { hostOf, InstanceMap } from '../../core/lmcache/registry.ts'
 import type { Admission, StageTimes } from '../../core/contract/contract.ts'
 import { makePolicy } from '../../core/routing/policies/index.ts'
 import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
 import type { CacheQuestion, EngineTarget, Ports, Deadline } from '../../ports.ts'
 import type { PoolRoute } from '../exchange.ts'
 import { EngineTokenizer, type TokenizeCall } from '../tokenize.ts'
-import { Coordinator, Controller } from './lookup-services.ts'
+import { Coordinator, Controller, PoolLookup, type LookupCounts } from './lookup-services.ts'
 import { LmcacheMetadata } from './metadata.ts'
-import { PoolLookup, type LookupCounts } from './pool-lookup.ts'
-import { Skips, type SkipCounts, type SkipReason } from './skips.ts'
-import type { CacheSource } from './client.ts'
+import { type CacheSource, Skips, type SkipCounts, type SkipReason } from './client.ts'
 import { promptKeys } from '../../core/lmcache/chunks.ts'
 
 export interface RegistryKeysOptions {

@@ -1,6 +1,6 @@
 /** Facts about a pool's LMCache service that lookups need: read once, and again after changes. */
 import * as z from 'zod/mini'
-import { InstanceMap } from '../../core/lmcache/instance-map.ts'
+import { InstanceMap } from '../../core/lmcache/registry.ts'
 import type { EngineTarget, Ports } from '../../ports.ts'
 import { requestJson, readAs, type Call, type CacheSource } from './client.ts'
 

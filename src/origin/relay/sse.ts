@@ -1,6 +1,6 @@
 import type { AttemptFailure, StageTimes } from '../../core/contract/contract.ts'
 import { failures } from '../../failure.ts'
-import { serverTiming } from '../stage-timer.ts'
+import { serverTiming } from '../timers.ts'
 import { concatBytes } from '../../bytes.ts'
 
 /* Finder for the id of a stored response (`/v1/responses`) in a passing body. */

@@ -43,7 +43,8 @@ Ask it something:
 
 Take an engine away while you watch the overview, and give it back:
 
-  curl -X PUT ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault -H 'content-type: application/json' -d '{"kind":"refuse"}'
+  curl -X PUT ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault \\
+    -H 'content-type: application/json' -d '{"kind":"refuse"}'
   curl -X DELETE ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault
 
 Your own engines: ${ownEngines}

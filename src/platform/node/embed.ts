@@ -9,7 +9,7 @@ import { collecting, NodeBody } from './inbound/node-body.ts'
 import { openLog } from './log.ts'
 import { nodePorts } from './ports.ts'
 import { probeForever } from './serve.ts'
-import { sha256 } from './sha256.ts'
+import { sha256 } from './load-config.ts'
 import { diskAssets } from './start-gateway.ts'
 import { vocabulariesIn } from './vocabulary.ts'
 

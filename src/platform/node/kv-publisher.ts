@@ -1,6 +1,6 @@
 import type { Publisher, Router } from 'zeromq'
 import { seqFrame } from '../../core/kv-events/event-batch.ts'
-import type { CacheChange } from '../../simulator/cache-journal.ts'
+import type { CacheChange } from '../../simulator/kv-cache.ts'
 import { type KvEventSink, wireEvents, batchBytes, type Encoding } from '../../simulator/kv-events.ts'
 import { loadZmq } from '../../cli/bridge/sockets.ts'
 

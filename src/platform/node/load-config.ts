@@ -5,7 +5,10 @@ import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
 import { UsageError } from '../../cli/commands/command.ts'
 import { readInput } from '../../cli/commands/args.ts'
-import { sha256 } from './sha256.ts'
+import { createHash } from 'node:crypto'
+
+/** SHA-256 as 64 lower-case hexadecimal digits, the format of `keys[].secret.sha256`. */
+export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 export const defaultFile = 'firstlight.yaml'
 export const configVariable = 'FIRSTLIGHT_CONFIG'

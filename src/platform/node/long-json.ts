@@ -3,7 +3,7 @@
  * docs/decisions/long-texts.md.
  */
 import { isUtf8 } from 'node:buffer'
-import { Utf8Text, restoreTexts } from '../../core/tokens/utf8-text.ts'
+import { Utf8Text, restoreTexts } from '../../core/tokens/utf8.ts'
 
 const LEAST_PLAIN = 0x20
 const UNICODE = 0x75

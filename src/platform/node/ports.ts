@@ -1,7 +1,7 @@
 /** The product's ports in one Node process. */
 import { randomUUID } from 'node:crypto'
 import type { Config, TtftConfig } from '../../config.ts'
-import { ResponseAffinity } from '../../api/response-affinity.ts'
+import { ResponseAffinity } from '../../api/responses.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import { type PoolSource, withAutoConfigure } from '../../origin/auto-configure.ts'
 import type { Cluster, StoredResponses, Log, Ports, Ttft } from '../../ports.ts'

@@ -3,6 +3,15 @@ import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
 import { toPoolConfig } from '../../config/normalize.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
+import { statSync, type Stats } from 'node:fs'
+
+export const stateIn = ({ mtimeMs, ino, size }: Stats): string => `${mtimeMs} ${ino} ${size}`
+
+/**
+ * Fingerprints a file for change detection. Read it before the file, so that no later change is missed. Throws if the
+ * file does not exist.
+ */
+export const stateOf = (file: string): string => stateIn(statSync(file))
 
 /** Settings that need a restart, with their names in the document. */
 const FIXED = { listen: 'listen', workers: 'workers', replicas: 'replicas' } as const satisfies Partial<

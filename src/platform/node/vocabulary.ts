@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Config } from '../../config.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
-import { stateOf } from './file-state.ts'
+import { stateOf } from './reload.ts'
 import { IdBuffer } from '../../core/tokens/id-buffer.ts'
 
 /**

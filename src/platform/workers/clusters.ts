@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import type { BookingEvent } from '../../core/contract/booking-events.ts'
+import type { BookingEvent } from '../../core/contract/legs.ts'
 import type { Admission, Resume, EngineSignal } from '../../core/contract/contract.ts'
 import { type AdmitAnswer, type ClusterTransport, type PoolMethod, ClusterClient } from '../../origin/cluster-client.ts'
 import type { RequestScope, Cluster } from '../../ports.ts'

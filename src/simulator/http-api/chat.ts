@@ -2,14 +2,23 @@ import { json, type Answer, type Incoming, type Sink } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import type { PlanInput } from './answer-plan.ts'
 import { readMessages, renderChat } from './chat-messages.ts'
-import { modelOf, type Ask } from './generation.ts'
-import type { Choice } from './job.ts'
-import { tokenLogprobs } from './logprobs.ts'
+import { modelOf, type Ask, type Choice } from './generation.ts'
 import { readBody } from './read-body.ts'
-import { handOver, loadReport, openReply, runWhole, totalsOfReply, type Reply, run } from './reply.ts'
-import { readSampling, type Body } from './sampling.ts'
+import {
+  handOver,
+  loadReport,
+  openReply,
+  runWhole,
+  totalsOfReply,
+  type Reply,
+  run,
+  readStreamOptions,
+  data,
+  DONE,
+  eventStream,
+} from './reply.ts'
+import { readSampling, type Body, tokenLogprobs } from './sampling.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
-import { readStreamOptions, data, DONE, eventStream } from './sse.ts'
 import { metricsOf, usageOf, runningUsage, streamMetricsOf, streamUsageOf } from './usage.ts'
 import { badRequest } from './wire-error.ts'
 

@@ -1,15 +1,24 @@
 import { json, type Answer, type Incoming, type Sink } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { decode } from '../tokenizer.ts'
-import { modelOf } from './generation.ts'
-import type { Choice } from './job.ts'
-import { completionLogprobs } from './logprobs.ts'
-import { readPrompts, type Prompt } from './prompts.ts'
+import { modelOf, type Choice } from './generation.ts'
+import { readPrompts, type Prompt } from './pooling.ts'
 import { readBody } from './read-body.ts'
-import { handOver, loadReport, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
-import { readSampling } from './sampling.ts'
+import {
+  handOver,
+  loadReport,
+  openReply,
+  run,
+  runWhole,
+  totalsOfReply,
+  type Reply,
+  data,
+  DONE,
+  eventStream,
+  readStreamOptions,
+} from './reply.ts'
+import { readSampling, completionLogprobs } from './sampling.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
-import { data, DONE, eventStream, readStreamOptions } from './sse.ts'
 import { metricsOf, runningUsage, streamMetricsOf, streamUsageOf, usageOf } from './usage.ts'
 
 interface CompletionReply extends Reply {

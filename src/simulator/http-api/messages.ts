@@ -2,11 +2,10 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { handOver, openReply, run, runWhole, totalsOfReply, type Reply, event, eventStream } from './reply.ts'
 import { flagOf, type Body } from './sampling.ts'
 import type { Serving } from './serving.ts'
-import { event, eventStream } from './sse.ts'
-import { tokensOf } from './tokens.ts'
+import { tokensOf } from './pooling.ts'
 import { badRequest, missing } from './wire-error.ts'
 
 /** POST /v1/messages: Anthropic's form of a chat. */

@@ -2,7 +2,7 @@ import type { EngineModel } from '../engine-model.ts'
 import type { EngineSettings } from '../engine-options.ts'
 import type { KvConnector } from '../kv-connector.ts'
 import type { Sequence } from '../sequence.ts'
-import type { Choice } from './job.ts'
+import type { Choice } from './generation.ts'
 
 const SECONDS = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
@@ -308,4 +308,5 @@ function cacheConfig({ limits, prefixCaching }: EngineSettings): string {
 
 /** Running adapters are not tracked: all loaded adapters count as running. */
 const adapterInfo = ({ settings, startedAtS }: MetricsInput): string =>
-  `{max_lora="${settings.adapters.length}",running_lora_adapters="${settings.adapters.join(',')}",waiting_lora_adapters=""} ${startedAtS}`
+  `{max_lora="${settings.adapters.length}",running_lora_adapters="${settings.adapters.join(',')}",` +
+  `waiting_lora_adapters=""} ${startedAtS}`

@@ -1,12 +1,41 @@
-import type { Incoming } from '../answer.ts'
+import type { Incoming, Answer, BodyStream } from '../answer.ts'
 import type { Fields, KvLeg } from '../kv-connector.ts'
 import type { Sequence } from '../sequence.ts'
 import { reportFirstToken } from '../ttft-reporter.ts'
-import { prepare, type Ask } from './generation.ts'
-import { runJob, type Choice, type JobEvents } from './job.ts'
+import { prepare, type Ask, runJob, type Choice, type JobEvents } from './generation.ts'
 import type { Serving } from './serving.ts'
-import type { StreamOptions } from './sse.ts'
 import { totalsOf, type Totals } from './usage.ts'
+import { flagOf, type Body } from './sampling.ts'
+import { badRequest } from './wire-error.ts'
+
+export interface StreamOptions {
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly continuousUsage: boolean
+}
+
+export function readStreamOptions(body: Body): StreamOptions {
+  const stream = flagOf(body, 'stream')
+  const options = body['stream_options']
+  if (options === undefined || options === null) return { stream, includeUsage: false, continuousUsage: false }
+  if (!stream) throw badRequest('Stream options can only be defined when `stream=True`.', 'stream_options')
+  const fields = options as Body
+  return {
+    stream,
+    includeUsage: fields['include_usage'] === true,
+    continuousUsage: fields['continuous_usage_stats'] === true,
+  }
+}
+
+export const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+export const event = (type: string, value: unknown): string => `event: ${type}\ndata: ${JSON.stringify(value)}\n\n`
+export const DONE = 'data: [DONE]\n\n'
+
+export const eventStream = (body: BodyStream): Answer => ({
+  status: 200,
+  headers: { 'content-type': 'text/event-stream; charset=utf-8' },
+  body,
+})
 
 /** A validated and planned request. */
 export interface Reply {

@@ -1,5 +1,4 @@
-import type { Clock } from '../clock.ts'
-import type { Driver } from '../driver.ts'
+import type { Driver, Clock } from '../driver.ts'
 import type { EngineSettings } from '../engine-options.ts'
 import type { KvConnector } from '../kv-connector.ts'
 import type { ReportSink } from '../ttft-reporter.ts'

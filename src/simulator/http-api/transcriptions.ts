@@ -1,13 +1,21 @@
 import { json, type Answer, type Incoming, type Sink } from '../answer.ts'
 import { hashText } from '../block-pool.ts'
 import type { Sequence } from '../sequence.ts'
-import { modelOf } from './generation.ts'
-import type { Choice } from './job.ts'
+import { modelOf, type Choice } from './generation.ts'
 import { readForm, type Form } from './read-body.ts'
-import { openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import {
+  openReply,
+  run,
+  runWhole,
+  totalsOfReply,
+  type Reply,
+  data,
+  DONE,
+  eventStream,
+  type StreamOptions,
+} from './reply.ts'
 import { flagOf, readSampling } from './sampling.ts'
 import type { Serving } from './serving.ts'
-import { data, DONE, eventStream, type StreamOptions } from './sse.ts'
 import { badRequest, invalidBody, type Finding } from './wire-error.ts'
 
 /** Nothing is decoded: every file counts as audio of 128 kbit/s. */

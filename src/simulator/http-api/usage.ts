@@ -1,5 +1,5 @@
 import type { Sequence } from '../sequence.ts'
-import type { Choice } from './job.ts'
+import type { Choice } from './generation.ts'
 
 export interface Totals {
   readonly promptTokens: number

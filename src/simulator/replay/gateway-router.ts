@@ -12,7 +12,7 @@ import {
   type SloConfig,
 } from '../../core/contract/contract.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
-import type { ReplayEngine } from './engines.ts'
+import type { ReplayEngine } from './serial-engine.ts'
 import type { Job } from './trace.ts'
 import type { Reach } from './lmcache-store.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'

@@ -2,15 +2,52 @@ import type { EngineSpec, PoolConfig } from '../../core/contract/contract.ts'
 import { profile as priorNamed } from '../../core/latency/profiles.ts'
 import { type Profile, profiles } from '../profiles.ts'
 import { chance } from './chance.ts'
-import type { JobListener, ReplayEngine } from './engines.ts'
-import { sustainedSpeed } from './load.ts'
-import { exact } from './oracles.ts'
+import { exact } from './routers.ts'
 import { type LmcacheOptions, LmcacheStore } from './lmcache-store.ts'
 import { run, type RunOptions, type RunResult } from './run.ts'
 import type { RouterKind } from './router.ts'
-import { SerialEngine, type SerialOptions } from './serial-engine.ts'
-import type { Trace } from './trace.ts'
+import { SerialEngine, type SerialOptions, type JobListener, type ReplayEngine } from './serial-engine.ts'
+import { type Trace, meanRate } from './trace.ts'
 import { type Outside, VllmEngine } from './vllm-engine.ts'
+
+/** So slow that requests rarely overlap. */
+const TRICKLE = 1 / 64
+/** The fleet is at its limit when mean TTFT is this many times that of an idle fleet. */
+const LIMIT_FACTOR = 4
+const HALVINGS = 5
+const FASTEST = 1e4
+
+/**
+ * Finds how many times faster than recorded the fleet can serve the trace: the speed at which mean TTFT is four times
+ * that of an idle fleet, within 4 %. Maximum throughput is less meaningful, because saturation also destroys the
+ * caches.
+ */
+export function sustainedSpeed(trace: Trace, options: RunOptions): number {
+  const ttftMs = (speed: number) => meanTtftMs(trace, { ...options, speed, clockMs: null })
+  const limitMs = LIMIT_FACTOR * ttftMs(TRICKLE)
+  let high = 1
+  if (ttftMs(high) <= limitMs) while (high < FASTEST && ttftMs(high * 2) <= limitMs) high *= 2
+  else while (high > TRICKLE && ttftMs(high / 2) > limitMs) high /= 2
+  // The limit is between one of these speeds and its double.
+  let low = ttftMs(high) <= limitMs ? high : high / 2
+  high = low * 2
+  for (let halving = 0; halving < HALVINGS; halving += 1) {
+    const middle = Math.sqrt(low * high)
+    if (ttftMs(middle) <= limitMs) low = middle
+    else high = middle
+  }
+  return low
+}
+
+function meanTtftMs(trace: Trace, options: RunOptions): number {
+  const { jobs } = run(trace, options)
+  return jobs.reduce((sum, { firstTokenAt, sentAt }) => sum + (firstTokenAt - sentAt), 0) / Math.max(1, jobs.length)
+}
+
+/** Requests per second at this speed. */
+export function rateAt(speed: number, trace: Trace): number {
+  return speed * meanRate(trace)
+}
 
 /** One engine of the simulated fleet. */
 export interface PlannedEngine {

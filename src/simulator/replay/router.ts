@@ -1,5 +1,5 @@
 import type { EngineSpec, PoolConfig } from '../../core/contract/contract.ts'
-import type { ReplayEngine } from './engines.ts'
+import type { ReplayEngine } from './serial-engine.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
 import type { Job } from './trace.ts'
 

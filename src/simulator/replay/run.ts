@@ -1,4 +1,4 @@
-import type { JobListener, ReplayEngine } from './engines.ts'
+import type { JobListener, ReplayEngine } from './serial-engine.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
 import type { ReplayRouter } from './router.ts'
 import { type Trace, Job } from './trace.ts'

@@ -2,7 +2,7 @@ import { EngineModel, type FetchedFrom } from '../engine-model.ts'
 import type { Profile } from '../profiles.ts'
 import type { Sequence, SequenceSpec } from '../sequence.ts'
 import { pairsOf, prefillMs } from '../step-cost.ts'
-import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
+import type { EngineGauges, JobListener, ReplayEngine } from './serial-engine.ts'
 import type { Job } from './trace.ts'
 
 /** LMCache as seen by one engine. */

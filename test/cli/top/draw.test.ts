@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Engine, View } from '../../../src/dashboard/wire.ts'
 import { type Frame, reportOf, screenOf, figuresOf, SORTS, sorted, type Selection } from '../../../src/cli/top/draw.ts'
 import { Pace } from '../../../src/cli/top/watch.ts'
-import { cellsOf, painted } from '../../../src/cli/top/plain-text.ts'
+import { cellsOf, painted } from '../../../src/cli/top/table.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 const wish: Selection = { sort: 'state', reversed: false, only: '' }

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cellsOf, cutTo, harmless, painted } from '../../../src/cli/top/plain-text.ts'
+import { cellsOf, cutTo, harmless, painted } from '../../../src/cli/top/table.ts'
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.string({ unit: 'grapheme' }),

@@ -19,8 +19,7 @@ import {
 import type { Choice } from '../../../src/core/pool/decide.ts'
 import { Decisions } from '../../../src/core/pool/decisions.ts'
 import { RankingPool } from '../../../src/core/routing/ranking.ts'
-import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
-import { SlidingCount } from '../../../src/core/pool/sliding-count.ts'
+import { RetryBudget, SlidingCount } from '../../../src/core/pool/retry-budget.ts'
 import type { Decision, Outcome } from '../../../src/core/contract/contract.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AffinityKeys } from '../../../src/core/routing/affinity.ts'
+import { AffinityKeys } from '../../../src/core/routing/clusters.ts'
 
 const SYSTEM = 6
 

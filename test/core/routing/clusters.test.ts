@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ClusterDigest, EngineDigest } from '../../../src/core/contract/contract.ts'
-import { type ClusterView, rankClusters } from '../../../src/core/routing/clusters.ts'
+import { type ClusterView, rankClusters, AffinityKeys } from '../../../src/core/routing/clusters.ts'
 import { fallbackPlacement } from '../../../src/core/routing/fallback.ts'
-import { AffinityKeys } from '../../../src/core/routing/affinity.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {

@@ -2,9 +2,8 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
-import { Ranking } from '../../../src/core/routing/ranking.ts'
+import { Ranking, softmax } from '../../../src/core/routing/ranking.ts'
 import { CostTable, sortWithinTolerance, sortPlaces } from '../../../src/core/routing/cost-table.ts'
-import { softmax } from '../../../src/core/routing/softmax.ts'
 import { asRanked } from './ranked-policy.ts'
 
 const share = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })

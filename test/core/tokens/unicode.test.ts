@@ -1,15 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  BEGIN,
-  charAt,
-  END,
-  LETTER,
-  NEWLINE,
-  NUMBER,
-  readClasses,
-  SPACE,
-  unicodeClasses,
-} from '../../../src/core/tokens/unicode.ts'
+import { BEGIN, charAt, END, LETTER, NEWLINE, NUMBER, readClasses, SPACE } from '../../../src/core/tokens/unicode.ts'
+import { unicodeClasses } from '../../../src/core/tokens/unicode-table.ts'
 
 const expected: readonly (readonly [number, RegExp])[] = [
   [LETTER, /\p{L}/u],

@@ -1,6 +1,6 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
 import { createClient } from '@redis/client'
-import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../../src/api/responses.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
 import { endedAs, type PoolConfig } from '../../../src/core/contract/contract.ts'
 import { memoryClusters } from '../../../src/platform/node/ports.ts'

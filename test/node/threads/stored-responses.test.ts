@@ -1,6 +1,6 @@
 /** Lookups of stored responses by several I/O threads, over lines whose messages the test delivers by hand. */
 import { describe, expect, it } from 'vitest'
-import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../../src/api/responses.ts'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { StoredResponseHost } from '../../../src/platform/node/threads/start.ts'
 const holding = { tenant: 't', cluster: 'c', pool: 'm', engine: 'e', model: 'm' }

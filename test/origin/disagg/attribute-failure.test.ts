@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/classify.ts'
-import { attributeFailure } from '../../../src/origin/disagg/attribute-failure.ts'
+import { attributeFailure } from '../../../src/origin/disagg/legs.ts'
 import { type EngineTarget, OriginError } from '../../../src/ports.ts'
 
 const target = (id: string): EngineTarget => ({ id, url: `http://${id}`, headers: [], binding: null })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/classify.ts'
 import { encodeStage } from '../../../src/origin/disagg/encode.ts'
-import { StageTimer } from '../../../src/origin/stage-timer.ts'
+import { StageTimer } from '../../../src/origin/timers.ts'
 import { type AbortSignalLike, OriginError, type OriginRequest } from '../../../src/ports.ts'
 
 /** One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request. */

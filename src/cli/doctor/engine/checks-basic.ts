@@ -187,10 +187,8 @@ export function checkModels(
   }
   const base = cards.filter(({ parent }) => parent === null)
   const adapters = cards.filter(({ parent }) => parent !== null)
-  found.ok(
-    'models',
-    `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`}`,
-  )
+  const adapterText = adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`
+  found.ok('models', `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapterText}`)
   if (version === null && tokens.ids === null) {
     found.note('kind', 'not vLLM: neither /version nor /tokenize', {
       costs: 'The gateway uses its metrics and responses. Cache, queue and tokens are the gateway’s own estimates.',

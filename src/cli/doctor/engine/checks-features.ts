@@ -171,7 +171,8 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
       costs: 'Its cached prefixes are estimated and corrected by responses, not known.',
       next:
         'vllm serve … --kv-events-config ' +
-        `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557","replay_endpoint":"tcp://127.0.0.1:5558"}'`,
+        `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557",` +
+        `"replay_endpoint":"tcp://127.0.0.1:5558"}'`,
     })
   }
   const missing = on.filter(({ replayEndpoint }) => replayEndpoint === null)
@@ -192,11 +193,10 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
 }
 
 export function checkTokenize({ tokens, switches }: EngineFacts, expected: Expected | null, found: Findings): void {
-  if (tokens.ids !== null)
-    return found.ok(
-      'tokenize',
-      `ids${tokens.strings ? ' and texts' : ''}${tokens.chat === null ? '; the sample chat was rejected' : ', of chats too'}`,
-    )
+  if (tokens.ids !== null) {
+    const chat = tokens.chat === null ? '; the sample chat was rejected' : ', of chats too'
+    return found.ok('tokenize', `ids${tokens.strings ? ' and texts' : ''}${chat}`)
+  }
   const needed = expected?.pool.tokenizer === null
   const remedy = {
     costs: 'Prompts are measured in bytes unless the pool has a vocabulary; LMCache lookups need token ids.',

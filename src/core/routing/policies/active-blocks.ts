@@ -1,7 +1,7 @@
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable } from '../cost-table.ts'
-import { softmax } from '../softmax.ts'
+import { softmax } from '../ranking.ts'
 
 const options = {
   overlapWeight: {

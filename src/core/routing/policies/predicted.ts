@@ -3,7 +3,7 @@ import { TIER_TOKEN_US } from '../../latency/profiles.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
-import { softmax } from '../softmax.ts'
+import { softmax } from '../ranking.ts'
 
 const options = {
   decodeWeight: {

@@ -1,5 +1,5 @@
 /** Chunked framing (RFC 9112, section 7.1): one parser for requests and answers, and the framing of our own chunks. */
-import { readHeadFields } from './header-fields.ts'
+import { readHeadFields } from './message-head.ts'
 
 export const CRLF = Buffer.from('\r\n')
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n')

@@ -3,7 +3,7 @@ import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
 import { writeCorked } from './response-writer.ts'
-import { parseResponseHead, type ResponseHead } from './response-head.ts'
+import { parseResponseHead, type ResponseHead } from './message-head.ts'
 
 /**
  * Sizes of the reused read buffer of a connection. It starts small, because thousands of streams wait at a time, and

@@ -12,7 +12,7 @@ import {
   type RelayOptions,
 } from '../../../ports.ts'
 import { Deadline, stalledMs } from '../deadline.ts'
-import type { ResponseHead } from './response-head.ts'
+import type { ResponseHead } from './message-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
 import { MalformedResponse, type Connection, type ConnectionUser } from './engine-connection.ts'

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net'
 import { Deadline } from '../deadline.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
-import { PLAIN_START, parseRequestHead, type Http1RequestHead } from './request-head.ts'
+import { PLAIN_START, parseRequestHead, type Http1RequestHead } from './message-head.ts'
 import { type ResponseConnection, SocketResponseWriter } from './response-writer.ts'
 import { Http1ServerRequest } from './server-request.ts'
 

@@ -4,7 +4,7 @@ import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
 import { ChunkedDecoder } from './chunked.ts'
-import type { Http1RequestHead } from './request-head.ts'
+import type { Http1RequestHead } from './message-head.ts'
 
 /** First memory of a body with a declared length: a declaration alone must cost no more. */
 const FIRST_BYTES = 256 * 1024

@@ -3,7 +3,7 @@
  * ledger took for a number and is none would stay in its sums, so every event is validated.
  */
 import type { Admission, Decision, EngineSignal, Placement, Resume } from '../../../core/contract/contract.ts'
-import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import type { BookingEvent } from '../../../core/contract/legs.ts'
 import type { CacheEvents, RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import { readAdmission } from '../../../core/contract/decode.ts'
 

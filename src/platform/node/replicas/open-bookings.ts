@@ -1,7 +1,6 @@
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { EarlyLegRole } from '../../../core/contract/legs.ts'
+import type { EarlyLegRole, BookingEvent } from '../../../core/contract/legs.ts'
 import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/contract/contract.ts'
-import type { BookingEvent } from '../../../core/contract/booking-events.ts'
 import { type Course, JUST_MADE, type PoolEvent, sent } from './messages.ts'
 
 /** Progress is published at most this often. */

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ResponseAffinity } from '../../../api/response-affinity.ts'
+import type { ResponseAffinity } from '../../../api/responses.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'

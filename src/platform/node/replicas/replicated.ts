@@ -10,7 +10,7 @@ import type {
   Usage,
   ReplicaDigest,
 } from '../../../core/contract/contract.ts'
-import type { KvEventDelta } from '../../../core/kv-events/delta.ts'
+import type { KvEventDelta } from '../../../core/kv-events/delta-log.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../../ports.ts'
 import type { Course } from './messages.ts'

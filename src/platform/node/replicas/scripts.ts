@@ -56,7 +56,9 @@ for at = 5, #ARGV, 3 do
   if operation == 's' or operation == 'h' then redis.call('HSET', KEYS[2], field, event)
   elseif operation == 'm' then redis.call('HSET', KEYS[2], field, '')
   elseif operation == 'x' then redis.call('HDEL', KEYS[2], field)
-  elseif operation == 'd' then redis.call('HDEL', KEYS[2], 'b' .. field, 'f' .. field, 'e' .. field, 'p' .. field, 'o' .. field) end
+  elseif operation == 'd' then
+    redis.call('HDEL', KEYS[2], 'b' .. field, 'f' .. field, 'e' .. field, 'p' .. field, 'o' .. field)
+  end
   if operation ~= 'h' and operation ~= 'x' then events[#events + 1] = event end
 end
 if #events == 0 then return tonumber(ARGV[4]) end

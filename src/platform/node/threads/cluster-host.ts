@@ -1,7 +1,7 @@
 /** Bookings of one I/O thread, in the thread that has the pool state. */
 import { type Admission, endedAs } from '../../../core/contract/contract.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import type { BookingEvent } from '../../../core/contract/legs.ts'
 import { applyToLease, type AdmitAnswer, type PoolMethod } from '../../../origin/cluster-client.ts'
 import type { Admitted, Cluster, Lease, Log } from '../../../ports.ts'
 import type { PoolMessage } from './rpc.ts'

@@ -6,7 +6,7 @@ import { machinePorts, type NodePorts } from '../ports.ts'
 import type { RpcChannel, ToMain, ToThread, TtftQuestion, PoolMessage } from './rpc.ts'
 import type { Admission, Resume } from '../../../core/contract/contract.ts'
 import type { LimitAnswer } from '../../../core/limits/key-limiter.ts'
-import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import type { BookingEvent } from '../../../core/contract/legs.ts'
 import {
   ClusterClient,
   type AdmitAnswer,

@@ -1,6 +1,6 @@
 import type { WorkerQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
-import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import type { BookingEvent } from '../../../core/contract/legs.ts'
 import type { Admission, Resume } from '../../../core/contract/contract.ts'
 import type { Reservation, Settlement } from '../../../core/limits/key-limiter.ts'
 import type { PoolMethod } from '../../../origin/cluster-client.ts'

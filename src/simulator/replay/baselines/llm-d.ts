@@ -1,7 +1,6 @@
-import type { EngineGauges } from '../engines.ts'
 import type { RouterKind } from '../router.ts'
-import { SlidingCount } from '../../../core/pool/sliding-count.ts'
-import { keyAt } from '../serial-engine.ts'
+import { SlidingCount } from '../../../core/pool/retry-budget.ts'
+import { keyAt, type EngineGauges } from '../serial-engine.ts'
 import type { Job } from '../trace.ts'
 
 /** Requests in flight by engine, as seen by a router that sees only its own traffic. */

@@ -1,11 +1,84 @@
 /** Checks of LMCache's coordinator: whether it knows instances and keys, and whether they match the engines. */
 import * as z from 'zod/mini'
-import { didYouMean } from '../../../config/problem.ts'
-import { addressText } from '../../../config/fields.ts'
-import { InstanceMap, type ListedInstance } from '../../../core/lmcache/instance-map.ts'
-import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from '../ask.ts'
-import { Findings, type Subject } from '../finding.ts'
-import { examineLmcacheServer, checkOpen, expectedPlaces, type LmcacheExpected } from './servers.ts'
+import { didYouMean } from '../../config/problem.ts'
+import { addressText } from '../../config/fields.ts'
+import { InstanceMap, type ListedInstance, hostOf, type EnginePlace } from '../../core/lmcache/registry.ts'
+import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from './ask.ts'
+import { Findings, type Subject, type Remedy } from './finding.ts'
+import { reachOf } from './reach.ts'
+import type { PoolSettings } from '../../config.ts'
+
+/* Checks of an LMCache server (`lmcache server`): open endpoints, and reports to the coordinator. */
+
+/* Configuration of the cache beside a pool's engines. */
+
+export interface LmcacheExpected {
+  readonly pool: PoolSettings
+  /** The model's name in LMCache's keys; null: neither configured nor reported by an engine. */
+  readonly model: string | null
+}
+
+export const expectedPlaces = ({ pool }: LmcacheExpected): EnginePlace[] =>
+  pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance }))
+
+/**
+ * LMCache has no authentication, so a public address needs other protection. Sent without the configured headers, like
+ * a stranger's request.
+ */
+export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
+  if (reachOf(url) !== 'public') return
+  const asked = await ask({ url, headers: {} }, question)
+  if (answered(asked) && asked.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
+}
+
+const config = z.object({
+  mp: z.nullish(z.object({ run_script_api_enabled: z.nullish(z.boolean()), instance_id: z.nullish(z.string()) })),
+  coordinator: z.nullish(z.object({ url: z.nullish(z.string()), event_reporting: z.nullish(z.boolean()) })),
+})
+
+export async function examineLmcacheServer(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
+  const found = new Findings()
+  const [health, told] = await Promise.all([
+    ask(place, { path: '/healthcheck', limitMs }),
+    ask(place, { path: '/config', limitMs }),
+  ])
+  if (!answered(health)) found.add('unreachable', 'reachable', health.message, { next: health.next })
+  else if (health.status !== 200)
+    found.problem('health', `/healthcheck returns ${health.status}`, { next: 'See its log.' })
+  else found.ok('health', `/healthcheck 200 in ${health.tookMs.toFixed(0)} ms`)
+  const read = config.safeParse(jsonOf(told))
+  if (read.success) judge(read.data, found)
+  else if (answered(health)) found.note('config', `/config is not readable (${inShort(told)})`)
+  if (answered(health))
+    await checkOpen(place, { path: '/healthcheck', limitMs }, found, {
+      costs: 'Anyone who reaches it can read and empty the cache.',
+      next: 'Restrict it to its engines and its coordinator.',
+    })
+  return { kind: 'lmcache server', name, url: place.url, is: 'LMCache server', findings: found.list }
+}
+
+function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): void {
+  if (mp?.run_script_api_enabled === true) {
+    found.problem('run_script', 'POST /run_script runs any Python code', {
+      costs: 'Anyone who reaches the port controls the host.',
+      next: 'Start it without --run-script-api-enabled.',
+    })
+  } else found.ok('run_script', 'off')
+  if (!coordinator?.url)
+    found.note('coordinator', 'does not report to a coordinator', {
+      costs: 'Its entries cannot be looked up.',
+      next: '--coordinator-url URL --coordinator-event-reporting',
+    })
+  else if (coordinator.event_reporting !== true)
+    found.warn('coordinator', `registers at ${withoutPath(coordinator.url)} but reports no events`, {
+      costs: 'Every lookup is empty.',
+      next: '--coordinator-event-reporting',
+    })
+  else found.ok('coordinator', `reports to ${withoutPath(coordinator.url)}`)
+}
+
+/** Removes the path, which contains the token if a gateway is the registry. */
+const withoutPath = (url: string): string => (URL.canParse(url) ? new URL(url).origin : 'its coordinator')
 
 /* LMCache's legacy controller has no health route without side effects, so a lookup is used. */
 
