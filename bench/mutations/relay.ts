@@ -11,6 +11,8 @@ const FORWARD = {
   node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/retry-storm.test.ts'],
 }
 
+const CONTINUATION = { node: ['test/node/contracts/continuation.test.ts'] }
+
 export const relay: readonly Mutation[] = [
   {
     name: 'output of streams never grows blocks',
@@ -221,5 +223,37 @@ export const relay: readonly Mutation[] = [
     replace: 'this.#reportAt = Infinity + this.#options.onEvents(',
     impact: 'active blocks stop growing after the first',
     tests: { built: ['test/node/contracts/output-load-worker.test.ts'] },
+  },
+  {
+    name: 'text that was held back is lost at a continuation',
+    file: 'src/origin/continuation/pending-text.ts',
+    find: 'return { text: text.slice(record.sentLength), dropped }',
+    replace: "return { text: '', dropped }",
+    impact: 'a continued stream with stop strings has a gap',
+    tests: CONTINUATION,
+  },
+  {
+    name: 'text of a continuation is not compared',
+    file: 'src/origin/continuation/pending-text.ts',
+    find: "if (!record.beginsWithSent(text)) return 'text_differs'",
+    replace: '',
+    impact: 'an engine that decodes other text continues the stream',
+    tests: CONTINUATION,
+  },
+  {
+    name: 'an engine that continues may send any text',
+    file: 'src/origin/continuation/checked-segment.ts',
+    find: 'return isTextOf(text, added, {',
+    replace: 'return true || isTextOf(text, added, {',
+    impact: 'the prompt of a client is sent as output (vllm#48853)',
+    tests: CONTINUATION,
+  },
+  {
+    name: 'finish reason abort is complete',
+    file: 'src/origin/continuation/segments.ts',
+    find: "new Set(['abort', 'error'])",
+    replace: 'new Set([])',
+    impact: 'streams of a paused engine end early, and look complete',
+    tests: CONTINUATION,
   },
 ]

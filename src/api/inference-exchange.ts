@@ -1,4 +1,5 @@
 import { isLimited, type Permit, reserve } from './key-limits.ts'
+import { continuable, type Continuable, type NotContinued } from '../core/continuation/features.ts'
 import type { StageTimes } from '../core/contract/contract.ts'
 import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
@@ -100,6 +101,8 @@ export class InferenceExchange implements Exchange {
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #watch: RequestLifecycle
+  /** null: streams of the pool are not continued. */
+  #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
   #madeFor: string | null = null
   #made: readonly Uint8Array[] = []
@@ -116,7 +119,7 @@ export class InferenceExchange implements Exchange {
     this.path = endpoint.path + incoming.query
     this.stream = endpoint.streams && fields.stream === true
     // Non-streaming responses are always read.
-    this.observe = !this.stream || chance < routes[0]!.pool.observeShare
+    this.observe = !this.stream || chance < routes[0]!.pool.observeShare || routes[0]!.pool.retry.midStream !== 'off'
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
     this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
@@ -168,6 +171,7 @@ export class InferenceExchange implements Exchange {
     if (endpoint.form) return renamed(body, name)
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
+    const continued = this.#continuationIn(pool)
     // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
@@ -175,10 +179,14 @@ export class InferenceExchange implements Exchange {
     // If engines have no priority queue, the client's priority is removed and none is added.
     const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =
-      handOver === null && !wished && !dropped
+      handOver === null && !wished && !dropped && !continued
         ? leg
         : {
-            set: { ...(wished ? { priority: String(wishes.priority) } : {}), ...leg?.set },
+            set: {
+              ...(wished ? { priority: String(wishes.priority) } : {}),
+              ...(continued ? { return_token_ids: 'true' } : {}),
+              ...leg?.set,
+            },
             remove: [
               ...(leg?.remove ?? []),
               ...(handOver === null ? [] : [handOver]),
@@ -195,6 +203,17 @@ export class InferenceExchange implements Exchange {
       this.#madeFor = name
     }
     return this.#made
+  }
+
+  continuation(): Continuable | NotContinued | null {
+    return this.#continuable
+  }
+
+  /** Decides whether the stream can be continued, while the body is there. true: the engine must send token ids. */
+  #continuationIn({ retry }: PoolRoute['pool']): boolean {
+    if (!this.stream || retry.midStream === 'off') return false
+    this.#continuable ??= continuable(this.path, this.json)
+    return typeof this.#continuable !== 'string'
   }
 
   /** Reserves the request in the limits of its key. Rejects with `rate_limited`. */

@@ -92,6 +92,7 @@ function accessLogFields(record: RequestRecord): Record<string, unknown> {
     notes,
     result,
     failedAttempts,
+    continuations,
     usage,
     predictedTtftMs,
     stages,
@@ -105,6 +106,7 @@ function accessLogFields(record: RequestRecord): Record<string, unknown> {
     ...(notes.length === 0 ? {} : { notes }),
     result,
     ...(failedAttempts.length === 0 ? {} : { failed_attempts: failedAttempts }),
+    ...(continuations === undefined ? {} : { continuations }),
     ...(usage === null
       ? {}
       : {

@@ -303,6 +303,12 @@ const session = strict({
 const retry = strict({
   share: describe('Retry budget, as a share of requests.', withDefault(number(0, 1), 0.2)),
   min_per_s: describe('Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
+  mid_stream: describe(
+    'What happens to a stream whose engine fails after the first byte. `off`: it ends with an error event. `ids`: ' +
+      'another engine continues it by its token ids (docs/continuation.md).',
+    withDefault(z.enum(['off', 'ids']), 'off'),
+  ),
+  mid_stream_max: describe('Most continuations of one stream.', withDefault(int(1, 10), 1)),
 })
 
 const circuit = strict({
@@ -375,7 +381,7 @@ export const poolShape = {
     'Lease of a booking. A booking that is not renewed for this long expires.',
     withDefault(milliseconds(1000), 60_000),
   ),
-  retry: describe('Budget for retries on another engine, before the first byte.', z.prefault(retry, {})),
+  retry: describe('Budget for retries on another engine, and continuation of streams.', z.prefault(retry, {})),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   slo: describe(
     'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +

@@ -2,8 +2,8 @@
 import type { AttemptFailure } from '../core/contract/contract.ts'
 import { failures } from '../failure.ts'
 import type { EngineTarget, OriginAnswer, Ports } from '../ports.ts'
-import type { Exchange } from './exchange.ts'
-import type { AcquiredPlacement } from './acquire.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
+import type { AcquiredPlacement, Digests } from './acquire.ts'
 import type { StageTimer } from './timers.ts'
 
 export interface AttemptContext {
@@ -13,7 +13,12 @@ export interface AttemptContext {
   readonly stages: StageTimer
   /** Earlier failed attempts of the same request. */
   readonly earlier: readonly AttemptFailed[]
+  readonly digests: Digests
+  readonly suspect?: Suspect | undefined
 }
+
+/** Called with each engine that failed an attempt, so that its health is checked soon. */
+export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
 
 /** A failure after which another engine may try. */
 export interface AttemptFailed {

@@ -1,6 +1,7 @@
 import type { Admission, StageTimes } from '../core/contract/contract.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
+import type { Continuable, NotContinued } from '../core/continuation/features.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
 /**
@@ -87,6 +88,11 @@ export interface Exchange {
   readonly lastComment?: boolean
   /** Filled in while the request runs: placement, attempts, stages, end. */
   readonly record: OpenRecord
+  /**
+   * What a continuation of the stream at another engine needs, or why it cannot be continued. Valid after `body` of the
+   * same route. Absent, null: streams are not continued.
+   */
+  continuation?(route: PoolRoute): Continuable | NotContinued | null
   /** Called exactly once, when `record` is complete: after the last byte, or before `forward` throws. */
   onEnd?(): void
 }

@@ -6,8 +6,8 @@ import type { EarlyLegRole } from '../core/contract/legs.ts'
 import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
 import type { OpenRecord } from '../core/reports/combine.ts'
 import { Failure, failures, type FailureReason } from '../failure.ts'
-import type { EngineTarget, Ports } from '../ports.ts'
-import type { AttemptFailed } from './classify.ts'
+import type { Ports } from '../ports.ts'
+import type { AttemptFailed, Suspect } from './classify.ts'
 import { runAttempt } from './attempt.ts'
 import { endExchange, type Exchange, type PoolRoute, abortReason } from './exchange.ts'
 import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './acquire.ts'
@@ -18,8 +18,6 @@ import { loopFailure } from './via.ts'
 const MAX_ATTEMPTS = 16
 /** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
 const RETRY_AFTER_MS = 1_000
-
-export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
 
 /**
  * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
@@ -133,7 +131,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       isLastWord = true
       continue
     }
-    const outcome = await runAttempt({ exchange, ports, placed, stages, earlier: [...failed] })
+    const outcome = await runAttempt({ exchange, ports, placed, stages, earlier: [...failed], digests, suspect })
     if (!('failure' in outcome)) return outcome
     retry.refused = null
     failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })

@@ -527,6 +527,17 @@ export const METRICS: readonly Metric[] = [
   {
     from: 'count',
     type: 'counter',
+    name: 'firstlight_stream_continuations_total',
+    help:
+      'Streams whose engine failed after the first byte: continued, finished without another engine, or the reason ' +
+      'why not. Pools with mid_stream only.',
+    count: 'continuations',
+    label: 'result',
+    panel: 'Health',
+  },
+  {
+    from: 'count',
+    type: 'counter',
     name: 'firstlight_notes_total',
     help:
       'Exceptional events of completed requests, as in x-firstlight-decision: failovers to other clusters, ' +

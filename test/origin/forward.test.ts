@@ -376,7 +376,7 @@ describe('a request that no engine can answer', () => {
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
     expect(
       await said(world, [
-        { cluster, pool: { ...pool, retry: { share: 0, minPerS: 0 } }, targets },
+        { cluster, pool: { ...pool, retry: { ...pool.retry, share: 0, minPerS: 0 } }, targets },
         world.route('c2', ['c2-a']),
       ]),
     ).toEqual([])

@@ -79,7 +79,11 @@ describe('the text of /metrics', () => {
       digests: [digest()],
       rollups: rollupsOf([
         record(),
-        record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] }),
+        record({
+          failedAttempts: ['busy'],
+          continuations: ['continued'],
+          notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'],
+        }),
       ]),
       gateway,
       regions,

@@ -37,6 +37,8 @@ export interface RequestRecord {
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
+  /** Results of continuing the stream at other engines: `continued`, `finished`, or a reason. Absent: it was not cut. */
+  readonly continuations?: readonly string[]
   /** Parallel responses, whose tokens are counted together. Absent: one. */
   readonly sequences?: number | undefined
   /** The request has nothing to encode, so no report of an encoder will come. */

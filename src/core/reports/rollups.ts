@@ -60,6 +60,7 @@ export class Rollups {
     count(group, `requests:${record.result}`)
     count(group, `status:${Math.floor(record.status / 100)}xx`)
     for (const failure of record.failedAttempts) count(group, `retries:${failure}`)
+    for (const result of record.continuations ?? []) count(group, `continuations:${result}`)
     for (const note of record.notes) count(group, `notes:${note}`)
     const times: Readonly<Record<string, number>> = record.stages
     for (const stage in times) time(group, stage, times[stage]!)

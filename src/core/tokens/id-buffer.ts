@@ -1,7 +1,12 @@
 /** A growing list of token ids in one typed array, reused from prompt to prompt. */
 export class IdBuffer {
-  #ids = new Uint32Array(16 * 1024)
+  #ids: Uint32Array
   length = 0
+
+  /** @param room ids before the array grows for the first time */
+  constructor(room = 16 * 1024) {
+    this.#ids = new Uint32Array(room)
+  }
 
   /** `length` ids, then unused space; valid until the next write. */
   get ids(): Uint32Array {

@@ -1,10 +1,18 @@
 /** Turns an engine's response into the client's: headers, first token, progress and end. */
-import { type AttemptFailure, type Outcome, PAYLOAD_VERSION, type Result } from '../../core/contract/contract.ts'
+import {
+  type AttemptFailure,
+  type Outcome,
+  PAYLOAD_VERSION,
+  type Result,
+  type Usage,
+} from '../../core/contract/contract.ts'
 import type { EngineTarget, OriginAnswer, RelayResult, RelayOptions } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
+import type { NotContinued } from '../../core/continuation/features.ts'
 import { errorEvent, withLastComment } from './sse.ts'
 import { relayTransformed, type AnswerTransform } from './transform.ts'
 import type { FinalLeg } from '../disagg/legs.ts'
+import { relayContinued, type RequestRelay } from '../continuation/continued-stream.ts'
 import { endExchange, abortReason } from '../exchange.ts'
 import { headerOf, headersForClient } from '../headers.ts'
 import { serverTiming } from '../timers.ts'
@@ -111,13 +119,15 @@ export interface RelayInput {
 const tokensPerEvent = new TokensPerEvent()
 
 /** One response on its way to the client, with its booking and its record. */
-export class AnswerRelay {
+export class AnswerRelay implements RequestRelay {
   readonly #attempt: AttemptContext
   readonly #answer: OriginAnswer
   readonly #dispatchedAt: number
   readonly #engine: EngineTarget
   readonly #notes: readonly string[]
   readonly #change: AnswerTransform | null
+  /** Why the stream cannot be continued; null: it can, or nothing would. */
+  #notContinued: NotContinued | null = null
   #begun = false
 
   constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
@@ -137,13 +147,45 @@ export class AnswerRelay {
     this.#recordPlacement()
     this.#attempt.exchange.begun?.(this.#written())
     const change = this.#answer.status >= 300 ? null : this.#change
+    const continued = this.#continued()
+    if (continued !== null)
+      return this.#commented() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
     if (this.#commented()) {
       // Without the client's socket, the platform returns a stream that can be extended.
-      const reply = { ...this.#reply(), scope: { ...this.#attempt.exchange.scope, client: null } }
+      const reply = { ...this.options(), scope: { ...this.#attempt.exchange.scope, client: null } }
       const passed = change === null ? this.#answer.pass(reply) : relayTransformed(this.#answer, reply, change)
       return withLastComment(passed, () => this.#attempt.stages.snapshot())
     }
-    return change === null ? this.#answer.pass(this.#reply()) : relayTransformed(this.#answer, this.#reply(), change)
+    return change === null ? this.#answer.pass(this.options()) : relayTransformed(this.#answer, this.options(), change)
+  }
+
+  /** Relays a stream that another engine can continue. null: it cannot be continued. */
+  #continued(): Response | null {
+    const { exchange, placed, digests, suspect } = this.#attempt
+    const { route } = placed
+    const request = exchange.continuation?.(route) ?? null
+    if (request === null || !this.#answer.sse || this.#answer.status >= 300) return null
+    const barrier = this.#barrier()
+    if (typeof request === 'string' || barrier !== null) {
+      this.#notContinued = typeof request === 'string' ? request : barrier
+      return null
+    }
+    return relayContinued({
+      attempt: this.#attempt,
+      request,
+      answer: this.#answer,
+      relay: this,
+      digests,
+      max: route.pool.retry.midStreamMax,
+      suspect: (engine) => suspect?.(route, engine),
+      relayOf: ({ attempt, answer, dispatchedAt }) =>
+        new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
+    })
+  }
+
+  #barrier(): NotContinued | null {
+    if (this.#engine.isGateway === true) return 'gateway'
+    return this.#change === null ? null : 'split_answer'
   }
 
   /** Failed attempts and earlier legs may still be writing the body. */
@@ -166,7 +208,7 @@ export class AnswerRelay {
     return DONE_ENDS.test(this.#attempt.exchange.path)
   }
 
-  #reply(): RelayOptions {
+  options(): RelayOptions {
     const { exchange, placed } = this.#attempt
     const { pool } = placed.route
     const output = this.#outputBlocks()
@@ -279,17 +321,25 @@ export class AnswerRelay {
   }
 
   #settled(end: RelayResult): void {
+    const ended = resultOf(end, this.#answer.status)
+    const result = ended === 'client_gone' ? abortReason(this.#attempt.exchange.scope) : ended
+    const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
+    if (end.end === 'engine_cut' && this.#notContinued !== null)
+      this.#attempt.exchange.record.continuations = [this.#notContinued]
+    this.release(end, usage)
+    this.finish(result, usage, this.#attempt.earlier)
+  }
+
+  release(end: RelayResult, usage: Usage | null): void {
     const { exchange, ports, placed, stages } = this.#attempt
     const { status } = this.#answer
-    const ended = resultOf(end, status)
-    const result = ended === 'client_gone' ? abortReason(exchange.scope) : ended
+    const result = resultOf(end, status)
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
-    const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
     if (result === 'complete' && this.#answer.sse && usage !== null)
       tokensPerEvent.learn(this.#engine, exchange.path, { tokens: usage.completionTokens, events: end.events })
     const outcome: Outcome = {
       version: PAYLOAD_VERSION,
-      result,
+      result: result === 'client_gone' ? abortReason(exchange.scope) : result,
       failure: end.failure,
       failedEngine,
       status,
@@ -300,17 +350,22 @@ export class AnswerRelay {
     }
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)
-    if (end.end === 'engine_cut') {
-      ports.log.warn('stream_cut', {
-        id: exchange.id,
-        cluster: placed.route.cluster.id,
-        engine: this.#engine.id,
-        failure: end.failure,
-        bytes: end.bytes,
-      })
-    }
-    const failedAttempts = this.#attempt.earlier.map(failureOf)
-    endExchange(exchange, { status, result, failedAttempts, stages: outcome.stages, usage }, ports.now())
+    if (end.end !== 'engine_cut') return
+    ports.log.warn('stream_cut', {
+      id: exchange.id,
+      cluster: placed.route.cluster.id,
+      engine: this.#engine.id,
+      failure: end.failure,
+      bytes: end.bytes,
+      ...(this.#notContinued === null ? {} : { not_continued: this.#notContinued }),
+    })
+  }
+
+  finish(result: Result, usage: Usage | null, failed: readonly AttemptFailed[]): void {
+    const { exchange, ports, stages } = this.#attempt
+    const failedAttempts = failed.map(failureOf)
+    const end = { status: this.#answer.status, result, failedAttempts, stages: stages.snapshot(), usage }
+    endExchange(exchange, end, ports.now())
   }
 }
 

@@ -29,20 +29,17 @@ const encoder = new TextEncoder()
 
 function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransform): ReadableStream<Uint8Array> {
   const reader = source.getReader()
-  const decoder = new TextDecoder()
-  let held = ''
+  const records = new SseRecords()
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       for (;;) {
         const { done, value } = await reader.read()
         if (done) {
-          if (held !== '') controller.enqueue(encoder.encode(held))
+          if (records.rest !== '') controller.enqueue(encoder.encode(records.rest))
           controller.close()
           return
         }
-        held += decoder.decode(value, { stream: true })
-        const { whole, rest } = cutRecords(held)
-        held = rest
+        const whole = records.take(value)
         if (whole.length === 0) continue
         controller.enqueue(encoder.encode(whole.map((record) => changedRecord(record, change)).join('')))
         return
@@ -52,21 +49,37 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
   })
 }
 
-/** Splits at empty lines. The rest after the last one is an incomplete record. */
-function cutRecords(text: string): { readonly whole: readonly string[]; readonly rest: string } {
-  const records = text.split(/(?<=\r?\n\r?\n)/)
-  const last = records.at(-1)!
-  return /\r?\n\r?\n$/.test(last) ? { whole: records, rest: '' } : { whole: records.slice(0, -1), rest: last }
+/** Splits a stream of server-sent events into records. A record ends in an empty line. */
+export class SseRecords {
+  readonly #decoder = new TextDecoder()
+  #rest = ''
+
+  /** The incomplete record at the end. */
+  get rest(): string {
+    return this.#rest
+  }
+
+  /** Returns the records that this chunk completes. */
+  take(chunk: Uint8Array): readonly string[] {
+    const records = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/(?<=\r?\n\r?\n)/)
+    const last = records.at(-1)!
+    this.#rest = /\r?\n\r?\n$/.test(last) ? '' : records.pop()!
+    return records
+  }
 }
+
+/** Payload of a record of one `data` line; null: a comment, or another event. */
+export function payloadOf(record: string): string | null {
+  const match = /^data: ?(.*)\r?\n\r?\n$/s.exec(record)
+  return match === null || match[1]!.includes('\n') ? null : match[1]!
+}
+
+export const dataRecord = (payload: string): string => `data: ${payload}\n\n`
 
 /** Comments and named events pass unchanged. */
 function changedRecord(record: string, change: AnswerTransform): string {
-  const match = /^data: ?(.*)\r?\n\r?\n$/s.exec(record)
-  if (match === null || match[1]!.includes('\n')) return record
-  return change
-    .event(match[1]!)
-    .map((payload) => `data: ${payload}\n\n`)
-    .join('')
+  const payload = payloadOf(record)
+  return payload === null ? record : change.event(payload).map(dataRecord).join('')
 }
 
 function changedWhole(source: ReadableStream<Uint8Array>, change: AnswerTransform): ReadableStream<Uint8Array> {

@@ -1,0 +1,84 @@
+/** What the gateway remembers of a stream that it may have to continue. */
+import { IdBuffer } from '../tokens/id-buffer.ts'
+
+/** Least length, UTF-16 units, of the end of the text that is kept. Longer stop strings keep more. */
+const KEPT_TEXT = 64
+const FNV_OFFSET = 0x811c9dc5
+const FNV_PRIME = 0x01000193
+
+/** Hash of a text that grows (FNV-1a over UTF-16 units), with its length. */
+class TextHash {
+  length = 0
+  #hash = FNV_OFFSET
+
+  get value(): number {
+    return this.#hash >>> 0
+  }
+
+  add(text: string): void {
+    let hash = this.#hash
+    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME)
+    this.#hash = hash
+    this.length += text.length
+  }
+}
+
+/**
+ * Token ids of the prompt and the output, and a hash of the text that was sent to the client. Four bytes for each
+ * token, and a few hundred for the rest: the text itself is not kept.
+ */
+export class OutputRecord {
+  /** Ids of the prompt as the first engine made them; null: not received. */
+  promptIds: Uint32Array | null = null
+  readonly #ids = new IdBuffer(64)
+  readonly #text = new TextHash()
+  readonly #keptText: number
+  #tail = ''
+
+  /** @param longestStop length of the longest stop string, UTF-16 units */
+  constructor(longestStop: number) {
+    this.#keptText = Math.max(KEPT_TEXT, longestStop)
+  }
+
+  /** Ids of the output, whose text may not be sent yet. */
+  get ids(): Uint32Array {
+    return this.#ids.ids.subarray(0, this.#ids.length)
+  }
+
+  get tokens(): number {
+    return this.#ids.length
+  }
+
+  /** UTF-16 units that were sent. */
+  get sentLength(): number {
+    return this.#text.length
+  }
+
+  /** End of the text that was sent. */
+  get tail(): string {
+    return this.#tail
+  }
+
+  addIds(ids: readonly number[]): void {
+    this.#ids.append(ids)
+  }
+
+  /** Drops the ids after the first `count`. */
+  keepIds(count: number): void {
+    this.#ids.length = Math.min(count, this.#ids.length)
+  }
+
+  addText(text: string): void {
+    if (text === '') return
+    this.#text.add(text)
+    this.#tail = (this.#tail + text).slice(-this.#keptText)
+  }
+
+  /** True if `text` begins with all text that was sent. */
+  beginsWithSent(text: string): boolean {
+    if (text.length < this.#text.length) return false
+    const begun = new TextHash()
+    begun.add(text.slice(0, this.#text.length))
+    return begun.value === this.#text.value
+  }
+}

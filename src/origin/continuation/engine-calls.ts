@@ -1,0 +1,51 @@
+/** Calls to an engine that a continuation needs besides the completion itself. */
+import { isJsonObject, type JsonObject } from '../../core/json.ts'
+import type { OriginRequest, Ports } from '../../ports.ts'
+import { OriginError } from '../../ports.ts'
+
+/** Limit of a response, bytes. */
+const RESPONSE_BYTES = 16 * 1024 * 1024
+/** Time limit of one call, ms. The client waits for it in the middle of its stream. */
+const CALL_MS = 2_000
+
+export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'alarms'> & {
+  readonly ports: Pick<Ports, 'origin'>
+  /** Name under which the engine serves the model. */
+  readonly model: string
+}
+
+/** Text of these ids, special tokens included. Rejects with an OriginError. */
+export async function detokenize(context: CallContext, ids: ArrayLike<number>): Promise<string> {
+  if (ids.length === 0) return ''
+  const { prompt } = await call(context, '/detokenize', { tokens: Array.from(ids) })
+  if (typeof prompt === 'string') return prompt
+  throw new OriginError('malformed', `engine ${context.target.id} answered /detokenize without a prompt`)
+}
+
+/** Longest context of the engine, tokens. Rejects with an OriginError. */
+export async function maxModelLen(context: CallContext): Promise<number> {
+  const { max_model_len: tokens } = await call(context, '/tokenize', { prompt: 'a' })
+  if (typeof tokens === 'number') return tokens
+  throw new OriginError('malformed', `engine ${context.target.id} answered /tokenize without max_model_len`)
+}
+
+async function call(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
+  const { ports, target, signal, alarms, model } = context
+  const answer = await ports.origin.send({
+    target,
+    method: 'POST',
+    path,
+    headers: ['content-type', 'application/json'],
+    body: [new TextEncoder().encode(JSON.stringify({ model, ...body }))],
+    connectMs: CALL_MS,
+    firstByteMs: CALL_MS,
+    signal,
+    alarms,
+  })
+  const bytes = await answer.read(RESPONSE_BYTES)
+  if (answer.status !== 200)
+    throw new OriginError('status_5xx', `engine ${target.id} answered ${path} with ${answer.status}`)
+  const json: unknown = JSON.parse(new TextDecoder().decode(bytes))
+  if (isJsonObject(json)) return json
+  throw new OriginError('malformed', `engine ${target.id} answered ${path} with no JSON object`)
+}

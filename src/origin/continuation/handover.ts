@@ -1,0 +1,249 @@
+/** Moves a stream to another engine: books it there, and asks for the rest of the output by token ids. */
+import { completionBody, needsModelLen, tokensLeft } from '../../core/continuation/completion-body.ts'
+import type { NotContinued } from '../../core/continuation/features.ts'
+import { StopWindow } from '../../core/continuation/stop-window.ts'
+import { endedAs, type AttemptFailure } from '../../core/contract/contract.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { chainBlocks } from '../../core/tokens/block-hash.ts'
+import { OriginError, type OriginAnswer } from '../../ports.ts'
+import { acquirePlacement, type AcquiredPlacement, type Digests } from '../acquire.ts'
+import { classifyStatus, type AttemptContext, type AttemptFailed } from '../classify.ts'
+import type { Exchange } from '../exchange.ts'
+import { StageTimer } from '../timers.ts'
+import type { CallContext } from './engine-calls.ts'
+import { maxModelLen } from './engine-calls.ts'
+import { pendingText } from './pending-text.ts'
+import type { StreamState } from './segments.ts'
+
+/** Engines that may be tried for one handover. */
+const MAX_ENGINES = 3
+
+export interface HandoverInput {
+  /** The attempt whose engine failed. */
+  readonly attempt: AttemptContext
+  readonly state: StreamState
+  readonly digests: Digests
+  /** Failed attempts of this request so far, the last one included. */
+  readonly failed: readonly AttemptFailed[]
+  /** Called with each engine that failed, so that its health is checked soon. */
+  suspect(engine: AttemptFailed['engine']): void
+}
+
+/** The stream at its next engine. */
+export interface Handover {
+  readonly kind: 'moved'
+  readonly attempt: AttemptContext
+  readonly answer: OriginAnswer
+  readonly dispatchedAt: number
+  readonly window: StopWindow
+  /** Text that the client gets first. */
+  readonly pending: string
+  /** Output tokens that the engine got as its prompt. */
+  readonly tokens: number
+  /** Ids that were dropped, because they ended inside a character. */
+  readonly dropped: number
+  readonly calls: CallContext
+}
+
+export type HandoverResult =
+  | Handover
+  /** The output is complete: a stop string in the text that was held back, or the limit of tokens. */
+  | { readonly kind: 'finished'; readonly text: string; readonly finish: string; readonly stop: string | null }
+  | { readonly kind: 'refused'; readonly reason: NotContinued; readonly failed: readonly AttemptFailed[] }
+
+/** Never rejects, except if the client disconnects. Releases every booking but that of the result. */
+export async function handOver(input: HandoverInput): Promise<HandoverResult> {
+  const failed = [...input.failed]
+  for (let engines = 0; engines < MAX_ENGINES; engines++) {
+    const exchange = continuing(input)
+    const placed = await place(input, exchange, failed)
+    if (typeof placed === 'string') return { kind: 'refused', reason: placed, failed }
+    const { ports } = input.attempt
+    const attempt = { ...input.attempt, exchange, placed, stages: new StageTimer({}), earlier: [...failed] }
+    try {
+      const result = await askFor(attempt, input.state)
+      if ('kind' in result) {
+        if (result.kind !== 'moved') release(attempt, null)
+        return result
+      }
+      release(attempt, result)
+      failed.push(result)
+    } catch (error) {
+      if (exchange.signal.aborted || !(error instanceof OriginError)) {
+        release(attempt, null)
+        throw error
+      }
+      ports.log.warn('continuation_failed', {
+        id: exchange.id,
+        cluster: placed.route.cluster.id,
+        engine: placed.engine.id,
+        failure: error.failure,
+        error,
+      })
+      const failure = { engine: placed.engine, failure: error.failure, status: null }
+      release(attempt, failure)
+      failed.push(failure)
+    }
+    input.suspect(placed.engine)
+  }
+  return { kind: 'refused', reason: 'engine_failed', failed }
+}
+
+async function place(
+  { attempt, digests }: HandoverInput,
+  exchange: Exchange,
+  failed: readonly AttemptFailed[],
+): Promise<AcquiredPlacement | NotContinued> {
+  const { route } = attempt.placed
+  const placed = await acquirePlacement(exchange, attempt.ports, digests, {
+    attempt: failed.length,
+    moved: false,
+    failedLegs: null,
+    avoid: new Map([[route.cluster.id, failed.map(({ engine }) => engine.id)]]),
+    stages: new StageTimer({}),
+  })
+  if (!('refused' in placed)) return placed
+  return placed.refused.reason === 'retry_budget' ? 'retry_budget' : 'no_engine'
+}
+
+/** The exchange as the request for the rest of the output: one engine, and the output so far as part of the prompt. */
+function continuing({ attempt: { exchange, placed, ports }, state: { record } }: HandoverInput): Exchange {
+  const { id, requestId, headers, configVersion, pinned, scope, signal } = exchange
+  return {
+    id,
+    requestId,
+    // Stages of this part begin here.
+    receivedAt: ports.now(),
+    headers,
+    configVersion,
+    pinned,
+    scope,
+    signal,
+    stages: {},
+    record: exchange.record,
+    method: 'POST',
+    path: '/v1/completions',
+    stream: true,
+    observe: true,
+    hideUsage: false,
+    heartbeatMs: exchange.heartbeatMs,
+    routes: [placed.route],
+    body: () => null,
+    admission: (route) => {
+      const { ttftDeadlineMs: _deadline, sequences: _sequences, ...base } = exchange.admission(route)
+      const { blockTokens } = route.pool
+      return {
+        ...base,
+        promptTokens: (record.promptIds?.length ?? base.promptTokens) + record.tokens,
+        blocks: isExact(base.tokenSource)
+          ? extended(base.blocks, record.promptIds!, record.ids, blockTokens)
+          : base.blocks,
+        expectedOutputTokens:
+          base.expectedOutputTokens === null ? null : Math.max(1, base.expectedOutputTokens - record.tokens),
+        hints: null,
+        chunks: null,
+        unsplittable: 'it continues a stream',
+        encodeItems: 0,
+      }
+    },
+  }
+}
+
+const isExact = (source: string): boolean => source !== 'bytes'
+
+/** Blocks of prompt and output: the chain goes on from the last full block of the prompt. */
+function extended(blocks: Uint32Array, promptIds: Uint32Array, ids: Uint32Array, blockTokens: number): Uint32Array {
+  const full = blocks.length >> 1
+  // Without a full block the chain's seed is needed, and so little is not worth it.
+  if (full === 0 || full !== Math.floor(promptIds.length / blockTokens)) return blocks
+  const words = Uint32Array.of(...promptIds.subarray(full * blockTokens), ...ids)
+  const state = { lo: blocks[blocks.length - 2]!, hi: blocks[blocks.length - 1]! }
+  const more = chainBlocks(state, words, [0, words.length], blockTokens)
+  const all = new Uint32Array(blocks.length + more.length)
+  all.set(blocks)
+  all.set(more, blocks.length)
+  return all
+}
+
+async function askFor(attempt: AttemptContext, state: StreamState): Promise<HandoverResult | AttemptFailed> {
+  const { exchange, ports, placed } = attempt
+  const { request, record } = state
+  const calls: CallContext = {
+    ports,
+    target: placed.engine,
+    signal: exchange.signal,
+    model: exchange.admission(placed.route).model,
+    alarms: exchange.scope.alarms ?? ports.alarms,
+  }
+  const before = record.tokens
+  const pending = await pendingText(record, calls)
+  if (typeof pending === 'string') return { kind: 'refused', reason: pending, failed: attempt.earlier }
+  const window = stopWindow(state)
+  const found = window.addPending(pending.text)
+  if (typeof found !== 'string') return { kind: 'finished', text: found.text, finish: 'stop', stop: found.stop }
+  const input = {
+    request,
+    model: calls.model,
+    promptIds: record.promptIds!,
+    outputIds: record.ids,
+    maxModelLen: needsModelLen(request) ? await maxModelLen(calls) : 0,
+  }
+  if (tokensLeft(input) <= 0) return { kind: 'finished', text: found + restOf(window), finish: 'length', stop: null }
+  const dispatchedAt = ports.now()
+  const answer = await send(attempt, calls, completionBody(input))
+  if ('failure' in answer) return answer
+  const dropped = before - record.tokens
+  return { kind: 'moved', attempt, answer, dispatchedAt, window, pending: found, tokens: record.tokens, dropped, calls }
+}
+
+/** Sends the request. Returns the answer if it is a stream. Rejects with an OriginError. */
+async function send(
+  { exchange, ports, placed }: AttemptContext,
+  { target, signal, alarms }: CallContext,
+  body: JsonObject,
+): Promise<OriginAnswer | AttemptFailed> {
+  const { connectMs, firstByteMs } = placed.route.pool.limits
+  const answer = await ports.origin.send({
+    target,
+    method: 'POST',
+    path: '/v1/completions',
+    headers: exchange.headers,
+    body: [new TextEncoder().encode(JSON.stringify(body))],
+    connectMs,
+    firstByteMs,
+    signal,
+    alarms,
+  })
+  if (answer.status === 200 && answer.sse) return answer
+  const refused = await classifyStatus(answer, target)
+  if (refused !== null) return refused
+  answer.discard()
+  // An engine that rejects the request is healthy; another one may have the adapter or the room.
+  return { engine: target, failure: 'busy', status: answer.status }
+}
+
+/** Text that is held back; no stop string is complete in it. */
+const restOf = (window: StopWindow): string => {
+  const rest = window.end(null)
+  return typeof rest === 'string' ? rest : rest.text
+}
+
+/** Before `min_tokens` an engine ignores stop strings. */
+function stopWindow({ request, record }: StreamState): StopWindow {
+  const { min_tokens: least, include_stop_str_in_output: includes } = request.sampling
+  const isEarly = typeof least === 'number' && record.tokens < least
+  return new StopWindow(isEarly ? [] : request.stops, includes === true, record.tail)
+}
+
+function release({ exchange, placed, stages }: AttemptContext, failed: AttemptFailed | null): void {
+  const isExcused = failed === null || failed.failure === 'gateway_limit'
+  const failure: AttemptFailure | null = isExcused ? null : failed.failure
+  const released = placed.booking.release({
+    ...endedAs(isExcused ? 'abandoned' : 'engine_failed'),
+    failure,
+    failedEngine: isExcused ? null : placed.engine.id,
+    status: failed?.status ?? null,
+    stages: stages.snapshot(),
+  })
+  if (released !== null) exchange.scope.background(released)
+}

@@ -1,0 +1,266 @@
+/** Reads the events of the engines that make one stream, and writes those of the client. */
+import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
+import type { OutputRecord } from '../../core/continuation/output-record.ts'
+import type { StopFound, StopWindow } from '../../core/continuation/stop-window.ts'
+import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { dataRecord, payloadOf } from '../relay/transform.ts'
+import { usageOf } from '../relay/usage.ts'
+import {
+  headOf,
+  outputChunk,
+  readChunk,
+  usageChunk,
+  withoutIds,
+  type Chunk,
+  type OutputChunk,
+  type ResponseHead,
+} from './chunks.ts'
+
+/** State of a stream over all engines that contribute to it. */
+export interface StreamState {
+  readonly request: Continuable
+  readonly record: OutputRecord
+  head: ResponseHead | null
+  /** Why it cannot be continued from here; null: it can. */
+  barrier: NotContinued | null
+  /** The client has the finish reason. */
+  finished: boolean
+  /** The client has `[DONE]`. */
+  done: boolean
+  /** Usage of the whole output; null: not known yet. */
+  usage: Usage | null
+  /** Prompt tokens by the first engine's usage or ids; null: unknown. */
+  promptTokens: number | null
+}
+
+export const newState = (request: Continuable, record: OutputRecord): StreamState => ({
+  request,
+  record,
+  head: null,
+  barrier: null,
+  finished: false,
+  done: false,
+  usage: null,
+  promptTokens: null,
+})
+
+/** The events of one engine. */
+export interface Segment {
+  /** Failure that an event reported; null: none. Later events are ignored. */
+  readonly failure: AttemptFailure | null
+  /** Usage that the engine reported for its own request. */
+  readonly usage: Usage | null
+  /** Returns the records for the client. */
+  take(record: string): string | Promise<string>
+}
+
+const DONE = '[DONE]'
+/** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
+const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
+
+/** The first engine's events: they pass unchanged except for what the gateway requested itself. */
+export class FirstSegment implements Segment {
+  failure: AttemptFailure | null = null
+  usage: Usage | null = null
+  readonly #state: StreamState
+
+  constructor(state: StreamState) {
+    this.#state = state
+  }
+
+  take(record: string): string {
+    if (this.failure !== null) return ''
+    const payload = payloadOf(record)
+    if (payload === null) return record
+    if (payload.trim() === DONE) return this.#done(record)
+    const chunk = readChunk(payload)
+    if (chunk === null) return record
+    if (chunk.isError) return this.#error(record)
+    if (chunk.isUsage) return this.#usageRecord(chunk, record)
+    return this.#output(chunk, payload)
+  }
+
+  /** A stream that ends without a finish reason is not complete, whatever its last event is. */
+  #done(record: string): string {
+    if (!this.#state.finished) {
+      this.failure = 'reset'
+      return ''
+    }
+    this.#state.done = true
+    return record
+  }
+
+  #error(record: string): string {
+    // After the finish reason there is nothing to continue.
+    if (this.#state.finished) return record
+    this.failure = 'status_5xx'
+    return ''
+  }
+
+  #usageRecord({ json }: Chunk, record: string): string {
+    this.usage = this.#state.usage = usageOf(json['usage'] as JsonObject)
+    return this.#state.request.showsUsage ? record : ''
+  }
+
+  #output(chunk: Chunk, payload: string): string {
+    const state = this.#state
+    const { record, request } = state
+    state.head ??= headOf(chunk.json)
+    note(state, chunk)
+    record.addIds(chunk.ids ?? [])
+    record.addText(chunk.text)
+    if (chunk.finish !== null && ABORTED.has(chunk.finish)) return this.#aborted(chunk)
+    if (chunk.finish !== null) state.finished = true
+    if (request.showsIds) return dataRecord(payload)
+    return chunk.isEmpty && chunk.finish === null ? '' : dataRecord(withoutIds(payload))
+  }
+
+  /** Text of the chunk goes to the client, its finish reason does not. */
+  #aborted({ text, ids }: Chunk): string {
+    this.failure = 'reset'
+    const { head, request } = this.#state
+    if (text === '') return ''
+    const shown = request.showsIds ? ids : null
+    return dataRecord(outputChunk(head!, request.api, { text, finish: null, stopReason: null, ids: shown }))
+  }
+}
+
+/** Notes what forbids a continuation by ids from here on. */
+function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk): void {
+  const { record, request } = state
+  if (promptIds !== null && record.promptIds === null) {
+    record.promptIds = Uint32Array.from(promptIds)
+    state.promptTokens ??= promptIds.length
+  }
+  if (ids === null && text !== '' && finish === null) state.barrier ??= 'no_token_ids'
+  if (opens === 'tools') state.barrier = 'tools'
+  else if (opens === 'reasoning') state.barrier ??= 'reasoning'
+  // A parser has closed the reasoning; without tools the rest is plain text.
+  else if (text !== '' && state.barrier === 'reasoning' && !request.hasTools) state.barrier = null
+}
+
+/** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */
+export class ContinuedSegment implements Segment {
+  failure: AttemptFailure | null = null
+  usage: Usage | null = null
+  readonly #state: StreamState
+  readonly #window: StopWindow
+  /** Output tokens before this engine. */
+  readonly #before: number
+
+  constructor(state: StreamState, window: StopWindow) {
+    this.#state = state
+    this.#window = window
+    this.#before = state.record.tokens
+  }
+
+  take(record: string): string {
+    if (this.failure !== null) return ''
+    const payload = payloadOf(record)
+    // Comments pass: they are heartbeats.
+    if (payload === null) return record.startsWith(':') ? record : ''
+    if (payload.trim() === DONE) return this.#done()
+    const chunk = readChunk(payload)
+    if (chunk === null || chunk.isError) {
+      if (this.#state.finished) return ''
+      this.failure = chunk === null ? 'malformed' : 'status_5xx'
+      return ''
+    }
+    return chunk.isUsage ? this.#usageRecord(chunk) : this.#output(chunk)
+  }
+
+  #done(): string {
+    const { finished } = this.#state
+    if (!finished) {
+      this.failure = 'reset'
+      return ''
+    }
+    this.#state.done = true
+    return dataRecord(DONE)
+  }
+
+  #output(chunk: Chunk): string {
+    const state = this.#state
+    if (state.finished) return ''
+    state.record.addIds(chunk.ids ?? [])
+    const choice = (chunk.json['choices'] as readonly JsonObject[])[0]!
+    const found = this.#window.add(chunk.text)
+    if (chunk.finish === null || typeof found !== 'string') return this.send(found, chunk.ids)
+    if (ABORTED.has(chunk.finish)) {
+      this.failure = 'reset'
+      return this.send(found, chunk.ids)
+    }
+    const { stop_reason: stopReason } = choice
+    const rest = this.#window.end(typeof stopReason === 'string' ? stopReason : null)
+    if (typeof rest !== 'string')
+      return this.#finish(found + rest.text, chunk.ids, { finish: 'stop', stopReason: rest.stop })
+    return this.#finish(found + rest, chunk.ids, { finish: chunk.finish, stopReason })
+  }
+
+  /** Writes text, or the end at a stop string. */
+  send(found: StopFound | string, ids: readonly number[] | null = null): string {
+    if (typeof found !== 'string') return this.#finish(found.text, ids, { finish: 'stop', stopReason: found.stop })
+    if (found === '') return ''
+    this.#state.record.addText(found)
+    return this.#write({ text: found, finish: null, stopReason: null, ids })
+  }
+
+  #finish(text: string, ids: readonly number[] | null, end: { finish: string; stopReason: unknown }): string {
+    this.#state.finished = true
+    this.#state.record.addText(text)
+    return this.#write({ text, ...end, ids })
+  }
+
+  #write(chunk: OutputChunk): string {
+    const { head, request } = this.#state
+    const ids = request.showsIds ? chunk.ids : null
+    return dataRecord(outputChunk(head!, request.api, { ...chunk, ids }))
+  }
+
+  /** The usage of the whole: the first prompt, and the output of all engines. */
+  #usageRecord({ json }: Chunk): string {
+    const state = this.#state
+    const own = json['usage'] as JsonObject
+    this.usage = usageOf(own)
+    const whole = wholeUsage(state, this.#before + (this.usage?.completionTokens ?? 0))
+    state.usage = whole
+    if (!state.request.showsUsage) return ''
+    const { system_fingerprint: fingerprint } = json
+    return dataRecord(
+      usageChunk(state.head!, onWire(whole), fingerprint === undefined ? {} : { system_fingerprint: fingerprint }),
+    )
+  }
+}
+
+function wholeUsage({ promptTokens, record }: StreamState, completionTokens: number): Usage {
+  return { promptTokens: promptTokens ?? record.promptIds?.length ?? 0, completionTokens, cachedTokens: null }
+}
+
+const onWire = ({ promptTokens, completionTokens }: Usage): JsonObject => ({
+  prompt_tokens: promptTokens,
+  total_tokens: promptTokens + completionTokens,
+  completion_tokens: completionTokens,
+  prompt_tokens_details: null,
+})
+
+/** Records that end a stream whose engine is gone after the finish reason: usage, if requested, and `[DONE]`. */
+export function closingRecords(state: StreamState): string {
+  const { request, record, head } = state
+  let text = ''
+  if (state.usage === null) {
+    state.usage = wholeUsage(state, record.tokens)
+    if (request.showsUsage) text += dataRecord(usageChunk(head!, onWire(state.usage), {}))
+  }
+  state.done = true
+  return text + dataRecord(DONE)
+}
+
+/** Ends a stream whose output is complete without another engine: a stop string, or the limit of tokens. */
+export function finishRecords(state: StreamState, end: { text: string; finish: string; stop: string | null }): string {
+  const { request, head } = state
+  state.finished = true
+  state.record.addText(end.text)
+  const chunk = { text: end.text, finish: end.finish, stopReason: end.stop, ids: null }
+  return dataRecord(outputChunk(head!, request.api, chunk)) + closingRecords(state)
+}

@@ -1,0 +1,206 @@
+/** An engine whose tokens are bytes: a scripted vLLM, to the byte, in what matters to a continuation. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Script {
+  /** What happens after `after` tokens of the next stream. Absent: nothing. */
+  readonly fault?: 'reset' | 'end' | 'error_event' | 'abort' | 'silence' | 'lost_done'
+  readonly after?: number
+  /** As vLLM: if the prompt ends inside a character, the first text is the whole decoded prompt. */
+  readonly leaks?: boolean
+  /** The first text is not that of the first ids. */
+  readonly lies?: boolean
+  /** Tokens of one chunk. */
+  readonly merge?: number
+}
+
+const OFFSET = 1000
+const encode = (text: string): number[] => Array.from(new TextEncoder().encode(text), (byte) => byte + OFFSET)
+const decode = (ids: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(ids, (id) => id - OFFSET))
+
+type Json = Readonly<Record<string, unknown>>
+
+export class ByteEngine {
+  readonly #prompt: readonly number[]
+  readonly #output: readonly number[]
+  readonly #server = http.createServer((request, response) => void this.#serve(request, response))
+  #script: Script = {}
+  /** Bodies of requests to `/v1/completions` and chats, oldest first. */
+  readonly bodies: Json[] = []
+  url = ''
+
+  constructor(prompt: string, output: string) {
+    this.#prompt = encode(prompt)
+    this.#output = encode(output)
+  }
+
+  async open(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  /** Sets the script of the next stream; later ones have no faults. */
+  next(script: Script): void {
+    this.#script = script
+  }
+
+  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    let text = ''
+    for await (const chunk of request) text += String(chunk)
+    if (request.method !== 'POST') return void response.end('{}')
+    const body = JSON.parse(text === '' ? '{}' : text) as Json
+    const path = request.url!.split('?', 1)[0]!
+    if (path === '/tokenize') return json(response, { tokens: encode('a'), count: 1, max_model_len: 4096 })
+    if (path === '/detokenize') return json(response, { prompt: decode(body['tokens'] as number[]) })
+    this.bodies.push(body)
+    const script = this.#script
+    this.#script = {}
+    this.#stream({ body, script, response, isChat: path === '/v1/chat/completions' })
+  }
+
+  #stream({ body, script, response, isChat }: Stream): void {
+    const given = Array.isArray(body['prompt']) ? (body['prompt'] as number[]) : this.#prompt
+    const from = given.length - this.#prompt.length
+    const limit = (body['max_completion_tokens'] ?? body['max_tokens'] ?? Infinity) as number
+    const tokens = this.#output.slice(from, from + limit)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const writer = new ChunkWriter(response, { body, isChat, prompt: given, script })
+    const { fault, after = 0, merge = 1 } = script
+    const end = fault === undefined || fault === 'lost_done' ? tokens.length : Math.min(after, tokens.length)
+    for (let at = 0; at < end && !writer.stopped; at += merge) {
+      const last = at + merge >= tokens.length
+      const reason = from + tokens.length < this.#output.length ? 'length' : 'stop'
+      writer.tokens(tokens.slice(at, Math.min(at + merge, end)), last ? reason : null)
+    }
+    if (fault === undefined || writer.stopped) return writer.end()
+    this.#fail(fault, response, writer)
+  }
+
+  #fail(fault: NonNullable<Script['fault']>, response: http.ServerResponse, writer: ChunkWriter): void {
+    if (fault === 'silence') return
+    if (fault === 'error_event') {
+      const error = { message: 'EngineCore encountered an issue.', type: 'InternalServerError', param: null, code: 500 }
+      response.end(`data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`)
+    } else if (fault === 'abort') {
+      writer.tokens([], 'abort')
+      writer.end()
+    } else if (fault === 'end') response.end()
+    // What was written must arrive first.
+    else setTimeout(() => response.socket?.resetAndDestroy(), 30)
+  }
+}
+
+interface Stream {
+  readonly body: Json
+  readonly script: Script
+  readonly response: http.ServerResponse
+  readonly isChat: boolean
+}
+
+function json(response: http.ServerResponse, value: unknown): void {
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify(value))
+}
+
+/** Writes chunks as vLLM does: text of whole characters, less what a stop string may take back. */
+class ChunkWriter {
+  readonly #response: http.ServerResponse
+  readonly #body: Json
+  readonly #isChat: boolean
+  readonly #prompt: readonly number[]
+  readonly #script: Script
+  readonly #stops: readonly string[]
+  #ids: number[] = []
+  #sent = 0
+  #count = 0
+  stopped = false
+
+  constructor(
+    response: http.ServerResponse,
+    { body, isChat, prompt, script }: { body: Json; isChat: boolean; prompt: readonly number[]; script: Script },
+  ) {
+    this.#response = response
+    this.#body = body
+    this.#isChat = isChat
+    this.#prompt = prompt
+    this.#script = script
+    const stop = body['stop'] ?? []
+    this.#stops = typeof stop === 'string' ? [stop] : (stop as string[])
+    if (isChat) this.#write({ delta: { role: 'assistant', content: '' }, finish_reason: null }, this.#idsOf(prompt))
+  }
+
+  tokens(ids: readonly number[], finish: string | null): void {
+    this.#ids.push(...ids)
+    let whole = this.#text()
+    const found = this.#stops.map((stop) => ({ stop, at: whole.indexOf(stop) })).find(({ at }) => at >= 0)
+    if (found !== undefined) {
+      this.stopped = true
+      whole = whole.slice(0, found.at)
+    }
+    const held = this.stopped || finish !== null ? 0 : Math.max(0, ...this.#stops.map(({ length }) => length - 1))
+    const end = Math.max(this.#sent, whole.length - held)
+    const text = this.#script.lies === true && this.#count === 0 ? 'WRONG' : whole.slice(this.#sent, end)
+    this.#sent = end
+    const reason = this.stopped ? 'stop' : finish
+    const choice = {
+      ...(this.#isChat ? { delta: text === '' && reason === null ? {} : { content: text } } : { text }),
+      finish_reason: reason,
+      stop_reason: found?.stop ?? null,
+      token_ids: this.#body['return_token_ids'] === true ? ids : null,
+      ...(this.#isChat ? {} : { prompt_token_ids: this.#count === 0 ? this.#idsOf(this.#prompt) : null }),
+    }
+    this.#count++
+    // Without ids, vLLM sends no chunk without text.
+    if (text !== '' || reason !== null || choice.token_ids !== null) this.#write(choice)
+  }
+
+  end(): void {
+    const completion = this.#ids.length
+    const usage = {
+      prompt_tokens: this.#prompt.length,
+      completion_tokens: completion,
+      total_tokens: this.#prompt.length + completion,
+    }
+    if (this.#script.fault === 'lost_done') return void setTimeout(() => this.#response.socket?.resetAndDestroy(), 30)
+    if ((this.#body['stream_options'] as Json | undefined)?.['include_usage'] === true)
+      this.#response.write(`data: ${JSON.stringify({ ...this.#head(), choices: [], usage })}\n\n`)
+    this.#response.end('data: [DONE]\n\n')
+  }
+
+  #idsOf(ids: readonly number[]): readonly number[] | null {
+    return this.#body['return_token_ids'] === true ? ids : null
+  }
+
+  /** Whole characters of the output so far. */
+  #text(): string {
+    const text = decode(this.#ids.length === 0 ? [] : [...this.#begun(), ...this.#ids])
+    return (this.#leaks() ? decode(this.#prompt) + text : text).replace(/\ufffd+$/, '')
+  }
+
+  /** The bytes of the prompt that begin the first character of the output. */
+  #begun(): readonly number[] {
+    let from = this.#prompt.length
+    while (from > 0 && decode(this.#prompt.slice(from - 1)).endsWith('\ufffd') && this.#prompt.length - from < 3) from--
+    return decode(this.#prompt).endsWith('\ufffd') ? this.#prompt.slice(from) : []
+  }
+
+  #leaks(): boolean {
+    return this.#script.leaks === true || decode(this.#prompt).endsWith('\ufffd')
+  }
+
+  #head(): Json {
+    const object = this.#isChat ? 'chat.completion.chunk' : 'text_completion'
+    return { id: this.#isChat ? 'chatcmpl-1' : 'cmpl-1', object, created: 1795403494, model: this.#body['model'] }
+  }
+
+  #write(choice: Json, promptIds?: readonly number[] | null): void {
+    const more = promptIds === undefined ? {} : { prompt_token_ids: promptIds, prompt_text: null }
+    const chunk = { ...this.#head(), choices: [{ index: 0, ...choice, logprobs: null }], ...more }
+    this.#response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+  }
+}

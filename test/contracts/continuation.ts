@@ -1,0 +1,407 @@
+/** Streams whose engine fails in the middle, on any runtime: the client's text is that of an uncut stream. */
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import type { FaultRule } from '../../src/simulator/faults.ts'
+import { ownPorts } from '../own-ports.ts'
+import { ByteEngine, type Script } from './byte-engine.ts'
+import { ADMIN } from './disagg-fixture.ts'
+
+type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
+type Json = Readonly<Record<string, unknown>>
+
+interface Streamed {
+  readonly status: number
+  readonly text: string
+  readonly finish: readonly string[]
+  readonly payloads: readonly string[]
+  readonly usage: Json | null
+  readonly error: Json | null
+  /** The connection ended without an error. */
+  readonly isClean: boolean
+}
+
+const MODEL = 'base'
+const PATIENT = { timeout: 4_000 }
+const chat = (more: Json = {}): Json => ({
+  messages: [{ role: 'user', content: 'Tell me of the sea, and of the ships that sail it in the morning.' }],
+  ...more,
+})
+const completion = (more: Json = {}): Json => ({ prompt: 'Once upon a time there was a ship', ...more })
+
+/** A session of each engine, found once: `policy: session` keeps it there. */
+class Bench {
+  readonly fleet: RunningFleet
+  readonly gateway: Awaited<ReturnType<Start>>
+  session = ''
+
+  constructor(fleet: RunningFleet, gateway: Awaited<ReturnType<Start>>) {
+    this.fleet = fleet
+    this.gateway = gateway
+  }
+
+  static async open(start: Start, retry: Json): Promise<Bench> {
+    const fleet = await startFleet({
+      model: MODEL,
+      profile: 'test',
+      keepRequests: 64,
+      engines: [{ id: 'e0' }, { id: 'e1' }, { id: 'uncut' }],
+      port: ownPorts(5),
+    })
+    const engines = ['e0', 'e1'].map((id, at) => ({ id, url: fleet.urls[at]! }))
+    const gateway = await start({
+      open: true,
+      admin: { secret: ADMIN },
+      log: { level: 'silent' },
+      limits: { heartbeat_ms: 0 },
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: MODEL,
+              policy: 'session',
+              retry: { share: 1, min_per_s: 1000, ...retry },
+              circuit: { failures: 1000 },
+              limits: { idle_ms: 1500 },
+              engines,
+            },
+          ],
+        },
+      ],
+    })
+    const bench = new Bench(fleet, gateway)
+    for (let at = 0; bench.session === ''; at++) {
+      const response = await bench.post('/v1/completions', completion({ max_tokens: 1 }), { session: `s${at}` })
+      await response.arrayBuffer()
+      if (response.headers.get('x-firstlight-engine') === 'e0') bench.session = `s${at}`
+    }
+    return bench
+  }
+
+  post(path: string, body: Json, { session = this.session, url = this.gateway.url } = {}): Promise<Response> {
+    return fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-session-id': session },
+      body: JSON.stringify({ model: MODEL, ...body }),
+    })
+  }
+
+  stream = async (path: string, body: Json): Promise<Streamed> => read(await this.post(path, { ...body, stream: true }))
+
+  /** The same request at an engine without faults and without a gateway. */
+  uncut = async (path: string, body: Json): Promise<Streamed> =>
+    read(await this.post(path, { ...body, stream: true }, { url: this.fleet.urls[2]! }))
+
+  fault(id: string, rule: FaultRule | null): void {
+    this.fleet.engine(id).setFault(rule)
+  }
+
+  async booked(): Promise<number> {
+    const response = await fetch(`${this.gateway.url}/v1/firstlight/fleet`, {
+      headers: { authorization: `Bearer ${ADMIN}` },
+    })
+    const { pools } = (await response.json()) as { pools: { engines: { requests: number }[] }[] }
+    return pools.flatMap(({ engines }) => engines).reduce((sum, { requests: active }) => sum + active, 0)
+  }
+
+  async close(): Promise<void> {
+    await this.gateway.close()
+    await this.fleet.close()
+  }
+}
+
+async function read(response: Response): Promise<Streamed> {
+  let raw = ''
+  let isClean = true
+  try {
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body!) raw += decoder.decode(chunk as Uint8Array, { stream: true })
+  } catch {
+    isClean = false
+  }
+  const payloads = [...raw.matchAll(/^data: (.*)$/gm)].map((match) => match[1]!)
+  const chunks = payloads.filter((one) => one !== '[DONE]').map((one) => JSON.parse(one) as Chunk)
+  return {
+    status: response.status,
+    text: chunks.map(({ choices }) => choices?.[0]?.delta?.content ?? choices?.[0]?.text ?? '').join(''),
+    finish: chunks.flatMap(({ choices }) => choices?.[0]?.finish_reason ?? []),
+    payloads,
+    usage: chunks.find(({ usage }) => usage !== undefined && usage !== null)?.usage ?? null,
+    error: chunks.find(({ error }) => error !== undefined)?.error ?? null,
+    isClean,
+  }
+}
+
+interface Chunk {
+  readonly id?: string
+  readonly created?: number
+  readonly choices?: readonly {
+    readonly delta?: { readonly content?: string }
+    readonly text?: string
+    readonly finish_reason?: string | null
+  }[]
+  readonly usage?: Json | null
+  readonly error?: Json
+}
+
+const faults: Readonly<Record<string, (after: number) => FaultRule>> = {
+  'a reset connection': (after) => ({ kind: 'reset', after, count: 1 }),
+  'a clean end without [DONE]': (after) => ({ kind: 'cut', after, count: 1 }),
+}
+
+const endpoints: Readonly<Record<string, (more?: Json) => Json>> = {
+  '/v1/chat/completions': chat,
+  '/v1/completions': completion,
+}
+
+export function continuationContract(name: string, start: Start): void {
+  describe(`a stream that is cut on ${name}`, () => {
+    let bench: Bench
+    beforeAll(async () => {
+      bench = await Bench.open(start, { mid_stream: 'ids' })
+    }, 60_000)
+    afterAll(() => bench.close())
+    afterEach(async () => {
+      bench.fault('e0', null)
+      bench.fault('e1', null)
+      await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
+    })
+
+    for (const [path, body] of Object.entries(endpoints)) {
+      for (const [fault, rule] of Object.entries(faults)) {
+        it.each([1, 2, 7, 19, 20])(`continues ${path} after ${fault} behind %i records`, async (after) => {
+          const request = body({ max_tokens: 20, stream_options: { include_usage: true } })
+          bench.fault('e0', rule(after))
+          const [cut, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          expect(cut.error).toBeNull()
+          expect(cut).toMatchObject({ text: whole.text, finish: whole.finish, isClean: true })
+          expect(cut.usage).toMatchObject({
+            prompt_tokens: whole.usage!['prompt_tokens'],
+            completion_tokens: 20,
+            total_tokens: whole.usage!['total_tokens'],
+          })
+          expect(cut.payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+          const chunks = cut.payloads.slice(0, -1).map((one) => JSON.parse(one) as Chunk)
+          expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1)
+          expect(cut.payloads.join('\n')).not.toMatch(/token_ids":\[/)
+        })
+      }
+    }
+
+    it('sends what an uncut stream has if nothing fails', async () => {
+      const request = chat({ max_tokens: 8 })
+      const [passed, whole] = [
+        await bench.stream('/v1/chat/completions', request),
+        await bench.uncut('/v1/chat/completions', request),
+      ]
+      // The gateway asks for the usage record, so the fingerprint is in it instead of in the last chunk.
+      const shape = ({ payloads }: Streamed) =>
+        payloads.map((one) => one.replace(/"id":"[^"]*"|"created":\d+|,"system_fingerprint":"[^"]*"/g, ''))
+      expect(shape(passed)).toEqual(shape(whole))
+    })
+
+    it('passes token ids if the client asked for them', async () => {
+      const request = completion({ max_tokens: 6, return_token_ids: true })
+      bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+      const ids = ({ payloads }: Streamed) => payloads.flatMap((one) => /"token_ids":(\[[\d,]+\])/.exec(one)?.[1] ?? [])
+      const cut = await bench.stream('/v1/completions', request)
+      expect(ids(cut)).toEqual(ids(await bench.uncut('/v1/completions', request)))
+    })
+
+    it('ends a stream of a silent engine after idle_ms, and continues it', async () => {
+      const request = chat({ max_tokens: 12 })
+      bench.fault('e0', { kind: 'hang', where: 'middle', after: 5, count: 1 })
+      const cut = await bench.stream('/v1/chat/completions', request)
+      expect(cut).toMatchObject({ text: (await bench.uncut('/v1/chat/completions', request)).text, isClean: true })
+    })
+
+    it('finds a stop string across the cut', async () => {
+      const { text } = await bench.uncut('/v1/completions', completion({ max_tokens: 30 }))
+      for (let at = 8; at < 40; at += 3) {
+        const request = completion({ max_tokens: 30, stop: [text.slice(at, at + 9)] })
+        bench.fault('e0', { kind: 'reset', after: Math.ceil(at / 4), count: 1 })
+        const cut = await bench.stream('/v1/completions', request)
+        const whole = await bench.uncut('/v1/completions', request)
+        expect(cut).toMatchObject({ text: whole.text, finish: ['stop'], error: null })
+      }
+    })
+
+    it('continues no stream whose output has a grammar, and says so', async () => {
+      bench.fault('e0', { kind: 'reset', after: 2, count: 1 })
+      const cut = await bench.stream(
+        '/v1/chat/completions',
+        chat({ max_tokens: 20, response_format: { type: 'json_object' } }),
+      )
+      expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(cut.isClean).toBe(false)
+    })
+
+    it('ends with the error event if the other engine fails, too', async () => {
+      bench.fault('e0', { kind: 'reset', after: 4, count: 1 })
+      bench.fault('e1', { kind: 'status', status: 500 })
+      const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
+      expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(cut.text).toBe(
+        (await bench.uncut('/v1/completions', completion({ max_tokens: 20 }))).text.slice(0, cut.text.length),
+      )
+    })
+
+    it('releases both bookings when the client leaves during the continuation', async () => {
+      bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+      bench.fault('e1', { kind: 'hang', where: 'body' })
+      const response = await bench.post('/v1/completions', completion({ max_tokens: 20, stream: true }))
+      const reader = response.body!.getReader()
+      await reader.read()
+      await reader.cancel()
+    })
+  })
+
+  describe(`a stream that is cut on ${name} without mid_stream`, () => {
+    it('ends with an error event', async () => {
+      const bench = await Bench.open(start, {})
+      try {
+        bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+        const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
+        expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+      } finally {
+        await bench.close()
+      }
+    }, 60_000)
+  })
+
+  describe(`a stream whose tokens are bytes, cut on ${name}`, () => {
+    const SECRET = 'SECRET SYSTEM PROMPT'
+    const MESSAGES = [{ role: 'user', content: SECRET }]
+    const OUTPUT = 'Größe 乗り物 🚢 sails. Then, at dawn, 海 and 😀 meet; END of it all'
+    const engines = [0, 1, 2].map(() => new ByteEngine(SECRET, OUTPUT))
+    let gateway: Awaited<ReturnType<Start>>
+    let session = ''
+
+    beforeAll(async () => {
+      await Promise.all(engines.map((engine) => engine.open()))
+      gateway = await start({
+        open: true,
+        admin: { secret: ADMIN },
+        log: { level: 'silent' },
+        limits: { heartbeat_ms: 0 },
+        clusters: [
+          {
+            id: 'c',
+            pools: [
+              {
+                model: MODEL,
+                policy: 'session',
+                retry: { share: 1, min_per_s: 1000, mid_stream: 'ids', mid_stream_max: 2 },
+                circuit: { failures: 1000 },
+                limits: { idle_ms: 1000 },
+                engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
+              },
+            ],
+          },
+        ],
+      })
+      for (let at = 0; session === ''; at++) {
+        const response = await send('/v1/completions', {}, `s${at}`)
+        await response.arrayBuffer()
+        if (response.headers.get('x-firstlight-engine') === 'e0') session = `s${at}`
+      }
+    }, 60_000)
+    afterAll(async () => {
+      await gateway.close()
+      for (const engine of engines) engine.close()
+    })
+    afterEach(() => {
+      for (const engine of engines) engine.next({})
+    })
+
+    const send = (path: string, more: Json, from = session): Promise<Response> =>
+      fetch(gateway.url + path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-session-id': from },
+        body: JSON.stringify({
+          model: MODEL,
+          prompt: SECRET,
+          messages: MESSAGES,
+          stream: true,
+          max_tokens: 500,
+          ...more,
+        }),
+      })
+    const cut = async (script: Script, more: Json = {}, path = '/v1/chat/completions'): Promise<Streamed> => {
+      engines[0]!.next(script)
+      return read(await send(path, more))
+    }
+    /** Requests to the engines that continue. */
+    const asked = (): number => engines.slice(1).reduce((sum, { bodies }) => sum + bodies.length, 0)
+    const bytes = new TextEncoder().encode(OUTPUT).length
+
+    it.each(['/v1/chat/completions', '/v1/completions'])(
+      'has every character once, wherever %s is cut, and nothing of the prompt',
+      async (path) => {
+        const cuts = Array.from({ length: bytes }, (_, at) => at + 1)
+        for (const after of cuts) {
+          const { text, error, finish } = await cut({ fault: 'reset', after }, {}, path)
+          expect({ after, text, error, finish }).toEqual({ after, text: OUTPUT, error: null, finish: ['stop'] })
+        }
+      },
+      60_000,
+    )
+
+    it.each(['error_event', 'abort', 'end', 'silence'] as const)('continues after %s', async (fault) => {
+      const { text, finish, error, payloads } = await cut({ fault, after: 20 })
+      expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
+      expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+    })
+
+    it('needs no other engine after the finish reason', async () => {
+      const before = asked()
+      const { text, usage, payloads } = await cut({ fault: 'lost_done' }, { stream_options: { include_usage: true } })
+      expect(text).toBe(OUTPUT)
+      expect(usage).toMatchObject({ completion_tokens: bytes })
+      expect(payloads.at(-1)).toBe('[DONE]')
+      expect(asked()).toBe(before)
+    })
+
+    it('sends text once that a stop string had held back', async () => {
+      for (const stop of ['; END of', 'Then, at dawn', 'never said, and quite long'])
+        for (let after = 1; after < bytes; after += 5) {
+          const { text, error } = await cut({ fault: 'reset', after }, { stop: [stop] })
+          expect({ after, error, text }).toEqual({ after, error: null, text: OUTPUT.split(stop)[0]! })
+        }
+    }, 60_000)
+
+    it('continues chunks of several tokens', async () => {
+      for (const merge of [2, 3, 5]) expect((await cut({ fault: 'reset', after: 23, merge })).text).toBe(OUTPUT)
+    })
+
+    it('ends at max_tokens without another request', async () => {
+      const before = asked()
+      const { text, finish } = await cut({ fault: 'end', after: 30 }, { max_tokens: 31 })
+      expect(finish).toEqual(['length'])
+      expect(asked() - before).toBeLessThanOrEqual(1)
+      expect(OUTPUT.startsWith(text)).toBe(true)
+    })
+
+    it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
+      for (const engine of engines.slice(1)) engine.next({ [how]: true })
+      const { text, error, isClean } = await cut({ fault: 'reset', after: 20 })
+      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(isClean).toBe(false)
+      expect(text).not.toContain(SECRET)
+      expect(OUTPUT.startsWith(text)).toBe(true)
+    })
+
+    it('continues a continuation, as often as it may', async () => {
+      const failing = { fault: 'reset', after: 9 } as const
+      const before = engines.map(({ bodies }) => bodies.length)
+      await cut({ fault: 'reset', after: 12 })
+      const second = engines.findIndex(({ bodies }, at) => at > 0 && bodies.length > before[at]!)
+      engines[second]!.next(failing)
+      expect(await cut({ fault: 'reset', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
+      for (const engine of engines) engine.next(failing)
+      const { error, text } = await cut({ fault: 'reset', after: 12 })
+      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(OUTPUT.startsWith(text)).toBe(true)
+    })
+  })
+}

@@ -1,0 +1,6 @@
+import { continuationContract } from '../../contracts/continuation.ts'
+import { startBuiltWorker } from '../../origin/built-worker.ts'
+
+continuationContract('the built Worker', (document) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+)
