@@ -149,7 +149,10 @@ function requestView({ record, model, tenant }: RecentRequest) {
   return { id, requestId, receivedAt, path, model, tenant, status: hasEnded(record) ? status : null }
 }
 
-/** Drains or undrains an engine. Running requests continue. */
+/**
+ * Drains or undrains an engine. Running requests continue; with `deadline_s`, streams that can be continued leave the
+ * engine after that many seconds.
+ */
 export async function setDraining(
   context: GatewayContext,
   incoming: RequestContext,
@@ -158,7 +161,9 @@ export async function setDraining(
 ): Promise<Response> {
   await admitAdmin(context, incoming)
   const engine = idParam(id, 'engine')
-  const wanted = new URLSearchParams(incoming.query).get('cluster')
+  const query = new URLSearchParams(incoming.query)
+  const wanted = query.get('cluster')
+  const moveAt = draining ? moveTime(query.get('deadline_s'), context.ports.now()) : null
   const routes = context.catalog.routes.filter(
     ({ cluster, targets }) => targets.has(engine) && (wanted === null || cluster.id === wanted),
   )
@@ -178,9 +183,26 @@ export async function setDraining(
   }
   await Promise.all(
     routes.map(({ cluster, pool }) =>
-      context.ports.cluster(cluster.id, pool.model).observe([{ kind: 'drain', engine, draining }]),
+      context.ports
+        .cluster(cluster.id, pool.model)
+        .observe([{ kind: 'drain', engine, draining, ...(moveAt === null ? {} : { moveAt }) }]),
     ),
   )
-  context.ports.log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: clusters[0], engine })
-  return answerJson(incoming, { cluster: clusters[0], engine, draining })
+  const facts = { cluster: clusters[0], engine }
+  context.ports.log.info(draining ? 'engine_draining' : 'engine_undrained', facts)
+  return answerJson(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
+}
+
+/** Longest deadline of a drain, seconds. */
+const MOST_DEADLINE_S = 86_400
+
+function moveTime(deadlineS: string | null, now: number): number | null {
+  if (deadlineS === null) return null
+  const seconds = Number(deadlineS)
+  if (deadlineS.trim() !== '' && seconds >= 0 && seconds <= MOST_DEADLINE_S) return now + seconds * 1000
+  throw new Failure(
+    'bad_value',
+    `deadline_s is '${deadlineS.slice(0, 100)}'. It must be a number of seconds from 0 to ${MOST_DEADLINE_S}.`,
+    { param: 'deadline_s' },
+  )
 }

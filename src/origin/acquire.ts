@@ -2,7 +2,7 @@
 import { type EarlyLegRole, partsOf } from '../core/contract/legs.ts'
 import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
-import type { Admitted, Timers, EngineTarget, Ports } from '../ports.ts'
+import type { Admitted, Timers, EngineTarget, Ports, RequestScope } from '../ports.ts'
 import { LeaseKeeper, type BookingParts } from './lease-keeper.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
@@ -16,6 +16,8 @@ export interface Digests {
   order(exchange: Exchange): readonly PoolRoute[]
   /** Last digest of a cluster's pool. null: none. */
   latest(route: PoolRoute): ClusterDigest | null
+  /** As `latest`. Requests a newer one in the background if it is old. */
+  current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): ClusterDigest | null
   /** Records a prompt that was sent there, for later choices. null: no estimate exists. */
   sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
   /** Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left. */

@@ -93,6 +93,11 @@ export class DigestCache implements Digests {
     return this.#entries.get(nameOf(route))?.digest ?? null
   }
 
+  current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): ClusterDigest | null {
+    this.#refresh(route, scope, false)
+    return this.latest(route)
+  }
+
   fallback(admission: Admission, route: PoolRoute): Placement | null {
     this.failed(route)
     return fallbackPlacement(admission, route.pool.engines, this.latest(route))

@@ -1,5 +1,5 @@
 /** Streams whose engine fails in the middle, on any runtime: the client's text is that of an uncut stream. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import type { FaultRule } from '../../src/simulator/faults.ts'
 import { ownPorts } from '../own-ports.ts'
@@ -21,12 +21,17 @@ interface Streamed {
 }
 
 const MODEL = 'base'
-const PATIENT = { timeout: 4_000 }
+const PATIENT = { timeout: 10_000 }
 const chat = (more: Json = {}): Json => ({
   messages: [{ role: 'user', content: 'Tell me of the sea, and of the ships that sail it in the morning.' }],
   ...more,
 })
 const completion = (more: Json = {}): Json => ({ prompt: 'Once upon a time there was a ship', ...more })
+
+interface EngineView {
+  readonly requests: number
+  readonly available: boolean
+}
 
 /** A session of each engine, found once: `policy: session` keeps it there. */
 class Bench {
@@ -96,12 +101,26 @@ class Bench {
     this.fleet.engine(id).setFault(rule)
   }
 
+  async admin(method: string, path: string): Promise<Json> {
+    const headers = { authorization: `Bearer ${ADMIN}` }
+    return (await (await fetch(this.gateway.url + path, { method, headers })).json()) as Json
+  }
+
+  async engines(): Promise<readonly EngineView[]> {
+    const { pools } = (await this.admin('GET', '/v1/firstlight/fleet')) as { pools: { engines: EngineView[] }[] }
+    return pools.flatMap(({ engines }) => engines)
+  }
+
   async booked(): Promise<number> {
-    const response = await fetch(`${this.gateway.url}/v1/firstlight/fleet`, {
-      headers: { authorization: `Bearer ${ADMIN}` },
-    })
-    const { pools } = (await response.json()) as { pools: { engines: { requests: number }[] }[] }
-    return pools.flatMap(({ engines }) => engines).reduce((sum, { requests: active }) => sum + active, 0)
+    return (await this.engines()).reduce((sum, { requests }) => sum + requests, 0)
+  }
+
+  /** Resolves when every engine may be chosen: a fault of an earlier test may have failed a health check. */
+  async ready(): Promise<void> {
+    await vi.waitFor(async () => {
+      const engines = await this.engines()
+      expect(engines.filter(({ available }) => !available)).toEqual([])
+    }, PATIENT)
   }
 
   async close(): Promise<void> {
@@ -161,6 +180,7 @@ export function continuationContract(name: string, start: Start): void {
       bench = await Bench.open(start, { mid_stream: 'ids' })
     }, 60_000)
     afterAll(() => bench.close())
+    beforeEach(() => bench.ready())
     afterEach(async () => {
       bench.fault('e0', null)
       bench.fault('e1', null)
@@ -244,6 +264,26 @@ export function continuationContract(name: string, start: Start): void {
       expect(cut.text).toBe(
         (await bench.uncut('/v1/completions', completion({ max_tokens: 20 }))).text.slice(0, cut.text.length),
       )
+    })
+
+    it('moves streams off an engine whose drain has a deadline, without failed attempts', async () => {
+      bench.fault('e0', { kind: 'slow', factor: 40 })
+      const before = bench.fleet.engine('e1').log.inference
+      const body = completion({ max_tokens: 300 })
+      const whole = await bench.uncut('/v1/completions', body)
+      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', body))
+      await vi.waitFor(async () => expect(await bench.booked()).toBe(3), PATIENT)
+      const drained = await bench.admin('POST', '/v1/firstlight/engines/e0/drain?deadline_s=0')
+      expect(drained).toMatchObject({ engine: 'e0', draining: true, move_at: expect.any(Number) })
+      for (const { text, error, finish } of await Promise.all(streams))
+        expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
+      expect(bench.fleet.engine('e1').log.inference - before).toBeGreaterThanOrEqual(3)
+      await bench.admin('POST', '/v1/firstlight/engines/e0/undrain')
+    }, 30_000)
+
+    it('rejects a drain deadline that is no number of seconds', async () => {
+      const answer = await bench.admin('POST', '/v1/firstlight/engines/e0/drain?deadline_s=soon')
+      expect(answer).toMatchObject({ error: { param: 'deadline_s' } })
     })
 
     it('releases both bookings when the client leaves during the continuation', async () => {

@@ -119,6 +119,7 @@ export class World {
   readonly digests: Digests = {
     order: ({ routes }) => routes,
     latest: () => null,
+    current: () => null,
     sent: () => null,
     fallback: (admission, route) => placement([...route.targets.keys()].filter((id) => !admission.avoid.includes(id))),
   }

@@ -400,7 +400,8 @@ export type EngineSignal =
       /** Metrics; null: the engine runs but its metrics could not be read. */
       readonly stats: EngineStats | null
     }
-  | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean }
+  /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
+  | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
   /**
    * The failure of this booking (`bookingKey`) is the request's fault, since several engines failed it. `doubtful`: no
    * other engine could be asked.
@@ -430,6 +431,8 @@ export interface EngineDigest {
   readonly available: boolean
   readonly healthy: boolean
   readonly draining: boolean
+  /** Time at which streams leave the draining engine, ms since the epoch. Absent: they do not. */
+  readonly moveAt?: number
   readonly asleep: boolean
   readonly circuit: CircuitState
   /** Requests booked and not released. */

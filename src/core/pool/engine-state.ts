@@ -20,6 +20,8 @@ export class EngineState implements EngineRef {
   healthy = true
   asleep = false
   draining = false
+  /** Time at which streams leave the draining engine, ms since the epoch; undefined: never. */
+  moveAt: number | undefined = undefined
   /** Removed from the configuration; kept until its last booking ends. */
   removed = false
   stats: { readonly value: EngineStats; readonly at: number } | null = null

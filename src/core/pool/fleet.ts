@@ -71,6 +71,7 @@ export class Fleet {
     switch (signal.kind) {
       case 'drain':
         engine.draining = signal.draining
+        engine.moveAt = signal.draining ? signal.moveAt : undefined
         return
       case 'excused':
         engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
@@ -189,13 +190,14 @@ export class Fleet {
   snapshot(): EngineSnapshot[] {
     return this.engines
       .all()
-      .map(({ spec, removed, circuit, healthy, asleep, draining, ttftMs, requestsTotal, failuresTotal }) => ({
+      .map(({ spec, removed, circuit, healthy, asleep, draining, moveAt, ttftMs, requestsTotal, failuresTotal }) => ({
         spec,
         removed,
         circuit,
         healthy,
         asleep,
         draining,
+        ...(moveAt === undefined ? {} : { moveAt }),
         ttftMs,
         requestsTotal,
         failuresTotal,

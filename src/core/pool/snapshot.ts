@@ -21,6 +21,7 @@ export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts
     available: unavailability(engine, kept.requests, now) === null,
     healthy: engine.healthy,
     draining: engine.isLeaving,
+    ...(engine.moveAt === undefined ? {} : { moveAt: engine.moveAt }),
     asleep: engine.asleep,
     circuit: engine.circuit.state,
     ttftMs: engine.ttftMs,
@@ -61,6 +62,8 @@ export interface EngineSnapshot {
   readonly healthy: boolean
   readonly asleep: boolean
   readonly draining: boolean
+  /** As in EngineDigest. */
+  readonly moveAt?: number
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number

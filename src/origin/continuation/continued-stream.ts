@@ -52,6 +52,7 @@ export interface ContinuedParts {
 interface Part {
   readonly attempt: AttemptContext
   readonly reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly records: SseRecords
   readonly segment: Segment
   readonly relay: SegmentRelay
   /** null: it runs. */
@@ -59,6 +60,8 @@ interface Part {
 }
 
 const encoder = new TextEncoder()
+/** Interval at which a stream looks whether its engine drains, ms. */
+const LOOK_EVERY_MS = 1_000
 const NOTHING = new Uint8Array(0)
 
 /** Relays a response whose stream may be continued. */
@@ -76,6 +79,10 @@ class ContinuedStream {
   readonly #failed: AttemptFailed[]
   #part: Part
   #continued = 0
+  /** When it was last looked whether the engine drains. */
+  #lookedAt = 0
+  /** Bookings of this request so far. */
+  #booked: number
   #isOver = false
   #isGone = false
 
@@ -85,6 +92,7 @@ class ContinuedStream {
     const longest = Math.max(0, ...parts.request.stops.map(({ length }) => length))
     this.#state = newState(parts.request, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
+    this.#booked = parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
     const pieces = this.#pieces()
@@ -96,6 +104,8 @@ class ContinuedStream {
             if (done === true) controller.close()
             else controller.enqueue(value)
           } catch {
+            if (parts.attempt.exchange.signal.aborted) this.#clientGone()
+            this.#end('engine_failed')
             controller.error(cutError())
           }
         },
@@ -115,30 +125,41 @@ class ContinuedStream {
         yield encoder.encode(closingRecords(this.#state))
         return this.#complete()
       }
-      const moved = yield* this.#moved(failure)
+      const moved = yield* failure === 'drained' ? this.#left() : this.#moved(failure)
       if (!moved) return
     }
   }
 
   /** Passes one engine's events. Returns its failure; null: the stream is complete. */
-  async *#relayPart(): AsyncGenerator<Uint8Array, AttemptFailure | null> {
+  async *#relayPart(): AsyncGenerator<Uint8Array, AttemptFailure | 'drained' | null> {
     const part = this.#part
-    const records = new SseRecords()
     for (;;) {
       const chunk = await this.#read(part)
       if (chunk === null) break
       let text = ''
-      for (const record of records.take(chunk)) {
+      for (const record of part.records.take(chunk)) {
         const taken = part.segment.take(record)
         text += typeof taken === 'string' ? taken : await taken
       }
       if (text !== '') yield encoder.encode(text)
       if (part.segment.failure !== null) break
+      if (this.#mustLeave(part)) return 'drained'
     }
     const { failure } = part.segment
     if (failure !== null) void part.reader.cancel().catch(() => {})
     if (part.end?.end === 'client_gone' && failure === null) this.#clientGone()
     return failure ?? part.end?.failure ?? (this.#state.done ? null : 'reset')
+  }
+
+  /** True if the engine drains and its deadline has passed. Looks once a second, while nothing forbids to continue. */
+  #mustLeave({ attempt }: Part): boolean {
+    const { placed, exchange, ports } = attempt
+    const now = ports.now()
+    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#barrier() !== null) return false
+    this.#lookedAt = now
+    const digest = this.#parts.digests.current(placed.route, exchange.scope)
+    const moveAt = digest?.engines.find(({ id }) => id === placed.engine.id)?.moveAt
+    return moveAt !== undefined && moveAt <= now
   }
 
   /** Next bytes; null: the end, clean or not. */
@@ -172,6 +193,21 @@ class ContinuedStream {
     return true
   }
 
+  /** Moves the stream off an engine that drains. It stays there if no other engine takes it. */
+  async *#left(): AsyncGenerator<Uint8Array, boolean> {
+    const part = this.#part
+    const result = yield* this.#withHeartbeats(this.#handOver(true))
+    if (this.#isGone) throw abandoned(result)
+    if (result.kind !== 'moved') {
+      this.#lookedAt = Infinity
+      return true
+    }
+    void part.reader.cancel().catch(() => {})
+    part.relay.release({ ...goneEnd, end: 'lapsed' }, null)
+    yield* this.#begin(result)
+    return true
+  }
+
   /** Ends the booking of the engine that failed. */
   #fail(failure: AttemptFailure): void {
     const part = this.#part
@@ -189,15 +225,19 @@ class ContinuedStream {
     return record.promptIds === null ? 'no_token_ids' : null
   }
 
-  #handOver(): Promise<HandoverResult> {
+  async #handOver(drains = false): Promise<HandoverResult> {
     const { digests, suspect } = this.#parts
-    return handOver({ attempt: this.#part.attempt, state: this.#state, digests, failed: this.#failed, suspect })
+    const { attempt } = this.#part
+    const input = { attempt, state: this.#state, digests, drains, booked: this.#booked, failed: this.#failed, suspect }
+    const result = await handOver(input)
+    this.#booked += result.booked
+    return result
   }
 
   /** Starts to pass the events of the next engine. */
   async *#begin(handover: Handover): AsyncGenerator<Uint8Array, void> {
     const { attempt, answer, window, pending, tokens, dropped } = handover
-    const { id } = attempt.exchange
+    const from = this.#part.attempt.placed.engine.id
     this.#continued++
     const segment = new ContinuedSegment(this.#state, window)
     const relay = this.#parts.relayOf(handover)
@@ -205,9 +245,9 @@ class ContinuedStream {
     this.#part = openPart({ attempt, answer, relay, segment: checked }, relay.options())
     this.#note('continued')
     attempt.ports.log.info('stream_continued', {
-      id,
+      id: attempt.exchange.id,
       cluster: attempt.placed.route.cluster.id,
-      from: this.#failed.at(-1)?.engine.id,
+      from,
       engine: attempt.placed.engine.id,
       output_tokens: tokens,
       ...(dropped === 0 ? {} : { dropped_tokens: dropped }),
@@ -287,7 +327,7 @@ function openPart({ answer, ...part }: PartInput, options: RelayOptions): Part {
     cutEvent: () => NOTHING,
     settled: (end) => void (opened.end = end),
   })
-  return Object.assign(opened, { reader: passed.body!.getReader() })
+  return Object.assign(opened, { reader: passed.body!.getReader(), records: new SseRecords() })
 }
 
 /** The client left during the handover. */

@@ -23,6 +23,10 @@ export interface HandoverInput {
   readonly attempt: AttemptContext
   readonly state: StreamState
   readonly digests: Digests
+  /** The engine drains, and has not failed: no retry budget is needed. */
+  readonly drains: boolean
+  /** Bookings of this request so far. */
+  readonly booked: number
   /** Failed attempts of this request so far, the last one included. */
   readonly failed: readonly AttemptFailed[]
   /** Called with each engine that failed, so that its health is checked soon. */
@@ -45,7 +49,10 @@ export interface Handover {
   readonly calls: CallContext
 }
 
-export type HandoverResult =
+/** `booked`: bookings that were made. */
+export type HandoverResult = HandoverEnd & { readonly booked: number }
+
+type HandoverEnd =
   | Handover
   /** The output is complete: a stop string in the text that was held back, or the limit of tokens. */
   | { readonly kind: 'finished'; readonly text: string; readonly finish: string; readonly stop: string | null }
@@ -54,52 +61,55 @@ export type HandoverResult =
 /** Never rejects, except if the client disconnects. Releases every booking but that of the result. */
 export async function handOver(input: HandoverInput): Promise<HandoverResult> {
   const failed = [...input.failed]
-  for (let engines = 0; engines < MAX_ENGINES; engines++) {
+  let booked = 0
+  while (booked < MAX_ENGINES) {
     const exchange = continuing(input)
-    const placed = await place(input, exchange, failed)
-    if (typeof placed === 'string') return { kind: 'refused', reason: placed, failed }
+    const placed = await place(input, exchange, { failed, attempt: input.booked + booked })
+    if (typeof placed === 'string') return { kind: 'refused', reason: placed, failed, booked }
+    booked++
     const { ports } = input.attempt
     const attempt = { ...input.attempt, exchange, placed, stages: new StageTimer({}), earlier: [...failed] }
     try {
       const result = await askFor(attempt, input.state)
       if ('kind' in result) {
         if (result.kind !== 'moved') release(attempt, null)
-        return result
+        return { ...result, booked }
       }
       release(attempt, result)
       failed.push(result)
     } catch (error) {
-      if (exchange.signal.aborted || !(error instanceof OriginError)) {
+      if (exchange.signal.aborted) {
         release(attempt, null)
         throw error
       }
+      const reason = error instanceof OriginError ? error.failure : 'malformed'
       ports.log.warn('continuation_failed', {
         id: exchange.id,
         cluster: placed.route.cluster.id,
         engine: placed.engine.id,
-        failure: error.failure,
+        failure: reason,
         error,
       })
-      const failure = { engine: placed.engine, failure: error.failure, status: null }
+      const failure = { engine: placed.engine, failure: reason, status: null } as const
       release(attempt, failure)
       failed.push(failure)
     }
     input.suspect(placed.engine)
   }
-  return { kind: 'refused', reason: 'engine_failed', failed }
+  return { kind: 'refused', reason: 'engine_failed', failed, booked }
 }
 
 async function place(
-  { attempt, digests }: HandoverInput,
+  { attempt: { ports, placed: last }, digests, drains }: HandoverInput,
   exchange: Exchange,
-  failed: readonly AttemptFailed[],
+  past: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
-  const { route } = attempt.placed
-  const placed = await acquirePlacement(exchange, attempt.ports, digests, {
-    attempt: failed.length,
-    moved: false,
+  const avoid = [...past.failed.map(({ engine }) => engine.id), last.engine.id]
+  const placed = await acquirePlacement(exchange, ports, digests, {
+    attempt: past.attempt,
+    moved: drains,
     failedLegs: null,
-    avoid: new Map([[route.cluster.id, failed.map(({ engine }) => engine.id)]]),
+    avoid: new Map([[last.route.cluster.id, avoid]]),
     stages: new StageTimer({}),
   })
   if (!('refused' in placed)) return placed
@@ -165,7 +175,7 @@ function extended(blocks: Uint32Array, promptIds: Uint32Array, ids: Uint32Array,
   return all
 }
 
-async function askFor(attempt: AttemptContext, state: StreamState): Promise<HandoverResult | AttemptFailed> {
+async function askFor(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
   const { exchange, ports, placed } = attempt
   const { request, record } = state
   const calls: CallContext = {

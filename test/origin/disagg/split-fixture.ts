@@ -87,6 +87,7 @@ export class SplitWorld {
     const digests = {
       order: ({ routes }: Exchange) => routes,
       latest: () => null,
+      current: () => null,
       sent: () => null,
       fallback: () => null,
     }
