@@ -18,6 +18,7 @@ import { bridge } from './commands/bridge.ts'
 import { calibrate } from './commands/calibrate.ts'
 import { check } from './commands/check.ts'
 import { completionCommand } from './commands/completion.ts'
+import { convert } from './commands/convert.ts'
 import { demo } from './commands/demo.ts'
 import { doctor } from './commands/doctor.ts'
 import { fleet } from './commands/fleet.ts'
@@ -43,6 +44,7 @@ export const commands: readonly Command[] = [
   bridge,
   vocab,
   key,
+  convert,
   completionCommand(() => commands),
 ]
 

@@ -67,8 +67,10 @@ describe('the pages', () => {
   it('show no flag that its command does not have', () => {
     const wrong = pages.flatMap((page) =>
       [...read(page).matchAll(/firstlight ([a-z]+)((?: [^\n`#|]*)?)/g)].flatMap(([, name, rest]) => {
+        // Words after ` -- ` are not flags of the command.
         const flags = commands.find((command) => command.name === name)?.flags
-        const shown = flags === undefined ? [] : [...rest!.matchAll(/--([a-z][a-z-]*)/g)].map(([, flag]) => flag!)
+        const shown =
+          flags === undefined ? [] : [...rest!.split(' -- ')[0]!.matchAll(/--([a-z][a-z-]*)/g)].map(([, flag]) => flag!)
         return shown
           .filter((flag) => flag !== 'help' && flags?.[flag] === undefined)
           .map((flag) => `${named(page)}: ${name} --${flag}`)

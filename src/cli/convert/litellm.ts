@@ -1,0 +1,182 @@
+/** Conversion of LiteLLM's proxy configuration (`config.yaml`). */
+import { Draft, baseUrlOf, compact, idOf, uniqueIds, type Source } from './draft.ts'
+import { documentsOf, items, text, tree, type Tree } from './shell.ts'
+
+/** Prefixes of `litellm_params.model` whose servers have OpenAI's API. */
+const OPENAI_API = [
+  'openai',
+  'hosted_vllm',
+  'vllm',
+  'text-completion-openai',
+  'lm_studio',
+  'llamafile',
+  'custom_openai',
+]
+
+export function fromLitellm({ words, text: content }: Source): Draft | null {
+  const [document] = words === null ? documentsOf(content) : []
+  if (document === undefined || !Array.isArray(document['model_list'])) return null
+  const draft = new Draft()
+  general(draft, tree(document['general_settings']))
+  draft.listen('0.0.0.0', '4000', { host: '0.0.0.0', port: 4000 })
+  const shared = routing(draft, tree(document['router_settings']), tree(document['litellm_settings']))
+  deployments(draft, document, shared)
+  const known = new Set(['model_list', 'router_settings', 'litellm_settings', 'general_settings'])
+  for (const key of Object.keys(document)) {
+    if (known.has(key)) continue
+    const why = key === 'environment_variables' ? 'set them in the environment of the gateway.' : 'not supported.'
+    draft.dropped(key, why)
+  }
+  return draft
+}
+
+interface Pool {
+  readonly names: Set<string>
+  readonly engines: Tree[]
+}
+
+function deployments(draft: Draft, document: Tree, shared: Tree): void {
+  const pools = new Map<string, Pool>()
+  const unique = uniqueIds()
+  const groups = new Map<string, string>()
+  for (const entry of items(document['model_list']).map(tree)) {
+    const group = text(entry['model_name']) ?? ''
+    const params = tree(entry['litellm_params'])
+    const target = text(params['model']) ?? ''
+    const url = addressOf(draft, target, params)
+    if (url === null) continue
+    const model = target.slice(target.indexOf('/') + 1)
+    const pool = pools.get(model) ?? { names: new Set<string>(), engines: [] }
+    pools.set(model, pool)
+    pool.engines.push(engineOf(draft, { entry, params, url, id: unique(group) }))
+    if ((groups.get(group) ?? model) === model) pool.names.add(group)
+    else draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${groups.get(group)}.`)
+    groups.set(group, groups.get(group) ?? model)
+  }
+  for (const [alias, group] of Object.entries(tree(tree(document['router_settings'])['model_group_alias']))) {
+    const model = groups.get(text(group) ?? text(tree(group)['model']) ?? '')
+    if (model !== undefined) pools.get(model)!.names.add(alias)
+  }
+  for (const [model, { names, engines }] of pools)
+    draft.pools.push(compact({ model, aliases: [...names].filter((name) => name !== model), ...shared, engines }))
+  if (pools.size === 0) draft.todo('model_list', 'no deployment is a server with OpenAI’s API. Add engines.')
+}
+
+/** Base URL of a deployment, or null with a note if it is no server with OpenAI's API. */
+function addressOf(draft: Draft, target: string, params: Tree): string | null {
+  const [provider] = target.includes('/') ? target.split('/') : ['openai']
+  const base = text(params['api_base']) ?? text(params['base_url'])
+  const item = `model ${target}`
+  if (target.endsWith('*')) draft.dropped(item, 'wildcards are not supported. Name each model.')
+  else if (!OPENAI_API.includes(provider!))
+    draft.dropped(item, `not supported: requests are not translated to the API of ${provider}.`)
+  else if (base === null)
+    draft.dropped(item, 'not supported: a provider’s cloud is no engine; it has no health and metrics.')
+  else if (base.startsWith('os.environ/')) {
+    draft.todo(item, `replace the URL by the value of ${base.slice('os.environ/'.length)}.`)
+    return `http://${idOf(base.slice('os.environ/'.length)).toLowerCase().replaceAll('_', '-')}:8000`
+  } else return baseUrlOf(base)
+  return null
+}
+
+interface Deployment {
+  readonly entry: Tree
+  readonly params: Tree
+  readonly url: string
+  readonly id: string
+}
+
+const LIMITS = ['rpm', 'tpm']
+const PARAMS = new Set(['model', 'api_base', 'base_url', 'api_key', 'weight', 'max_parallel_requests', ...LIMITS])
+
+function engineOf(draft: Draft, { entry, params, url, id }: Deployment): Tree {
+  const written = text(params['api_key'])
+  const key = secretOf(draft, `api_key of ${id}`, written, `${id.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_KEY`)
+  for (const limit of LIMITS)
+    if (params[limit] !== undefined || entry[limit] !== undefined)
+      draft.dropped(`${limit} of ${id}`, 'limits are per client key (keys[].limits) or by load (max_in_flight).')
+  const others = Object.keys(params).filter((name) => !PARAMS.has(name))
+  if (others.length > 0) draft.dropped(`litellm_params of ${id}: ${others.join(', ')}`, 'requests are not changed.')
+  const inFlight = params['max_parallel_requests']
+  return compact({ id, url, weight: params['weight'], max_in_flight: inFlight, key })
+}
+
+/** A secret as the name of a variable. Literal secrets are not copied into the document. */
+function secretOf(draft: Draft, item: string, written: string | null, variable: string): Tree | null {
+  if (written === null || written === '' || /^(none|empty)$/i.test(written)) return null
+  if (written.startsWith('os.environ/')) return { env: written.slice('os.environ/'.length) }
+  draft.todo(item, `set ${variable} to this secret; the document contains no secrets.`)
+  return { env: variable }
+}
+
+const POLICIES: Readonly<Record<string, string>> = {
+  'simple-shuffle': 'random',
+  'least-busy': 'least_loaded',
+  'latency-based-routing': 'predicted',
+  'usage-based-routing': 'least_loaded',
+  'usage-based-routing-v2': 'least_loaded',
+}
+
+function routing(draft: Draft, router: Tree, settings: Tree): Tree {
+  const strategy = text(router['routing_strategy']) ?? 'simple-shuffle'
+  const policy = POLICIES[strategy]
+  if (policy === undefined) draft.dropped(`routing_strategy ${strategy}`, 'not supported. The policy is predicted.')
+  if (strategy.startsWith('usage-based')) draft.differs(strategy, 'least_loaded compares running requests, not usage.')
+  const seconds = Number(router['timeout'] ?? settings['request_timeout'] ?? NaN)
+  const limits = Number.isNaN(seconds) ? null : { first_byte_ms: seconds * 1000, answer_ms: seconds * 1000 }
+  const open = router['cooldown_time'] ?? settings['cooldown_time']
+  const circuit = compact({
+    failures: router['allowed_fails'] ?? settings['allowed_fails'],
+    open_ms: open === undefined ? null : Number(open) * 1000,
+  })
+  if (router['num_retries'] !== undefined || settings['num_retries'] !== undefined)
+    draft.differs('num_retries', 'retries are limited by a share of traffic (retry.share), before the first byte.')
+  if (router['redis_host'] !== undefined || router['redis_url'] !== undefined)
+    draft.todo('router_settings.redis_host', 'gateways share their bookings with replicas.url: docs/replicas.md.')
+  unsupported(draft, { router_settings: router, litellm_settings: settings })
+  return compact({ policy: policy ?? 'predicted', limits, circuit: Object.keys(circuit).length > 0 ? circuit : null })
+}
+
+const READ = new Set(
+  (
+    'routing_strategy timeout cooldown_time allowed_fails num_retries redis_host redis_port redis_password redis_url ' +
+    'model_group_alias request_timeout'
+  ).split(' '),
+)
+
+const FALLBACK = 'not supported: a request stays with its model. Other clusters serve it if a pool cannot.'
+
+const WHY: Readonly<Record<string, string>> = {
+  fallbacks: FALLBACK,
+  default_fallbacks: FALLBACK,
+  context_window_fallbacks: FALLBACK,
+  content_policy_fallbacks: FALLBACK,
+  cache: 'responses are not cached. The engines’ prefix caches are used.',
+  cache_params: 'responses are not cached. The engines’ prefix caches are used.',
+  drop_params: 'not needed. Requests are forwarded byte for byte.',
+  set_verbose: 'log.level: debug.',
+  json_logs: 'log.format: json.',
+  telemetry: 'the gateway sends nothing to its authors.',
+  enable_pre_call_checks: 'not needed. Engines without room are left out.',
+}
+
+function unsupported(draft: Draft, sections: Readonly<Record<string, Tree>>): void {
+  for (const [section, settings] of Object.entries(sections))
+    for (const name of Object.keys(settings)) {
+      if (READ.has(name)) continue
+      const isCallback = name.endsWith('callback') || name.endsWith('callbacks')
+      const why = isCallback ? 'use metrics and traces: docs/metrics.md, docs/traces.md.' : 'not supported.'
+      draft.dropped(`${section}.${name}`, WHY[name] ?? why)
+    }
+}
+
+function general(draft: Draft, settings: Tree): void {
+  const master = secretOf(draft, 'general_settings.master_key', text(settings['master_key']), 'FIRSTLIGHT_KEY')
+  if (master !== null) draft.document['keys'] = [{ name: 'clients', secret: master }]
+  for (const name of Object.keys(settings)) {
+    if (name === 'master_key') continue
+    const isDatabase = name.startsWith('database') || name === 'store_model_in_db'
+    const why = isDatabase ? 'there is no database: clients and their keys are listed under keys.' : 'not supported.'
+    draft.dropped(`general_settings.${name}`, why)
+  }
+}
