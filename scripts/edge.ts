@@ -27,7 +27,7 @@ const built = new URL('../dist/worker/worker.js', import.meta.url)
 const toml = new URL('../wrangler.toml', import.meta.url)
 
 /** Prevents requests to other machines. */
-const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
+export const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
 
 /** Rejects if the Worker was not built. */
 export async function startEdge({
@@ -39,17 +39,14 @@ export async function startEdge({
   vocabularies,
 }: EdgeOptions): Promise<Edge> {
   Object.assign(process.env, homebound)
-  const text = readFileSync(toml, 'utf8')
-  const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
   const runtime = new Miniflare({
     ...convertV4MiniflareOptions({
       name: 'firstlight',
       modules: true,
       script,
-      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(text)![1]!,
-      compatibilityFlags: ['enable_request_signal'],
+      ...workerSettings(),
       durableObjects: Object.fromEntries(
-        objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }]),
+        objectClasses().map(([name, className]) => [name, { className, useSQLite: true }]),
       ),
       bindings: { ...bindings },
       ...(vocabularies === undefined ? {} : { kvNamespaces: ['VOCABULARIES'] }),
@@ -80,7 +77,25 @@ export async function startEdge({
   return { url, stop: () => runtime.dispose() }
 }
 
-function builtScript(): string {
+/** Settings of the Worker in wrangler.toml. */
+export function workerSettings() {
+  const text = readFileSync(toml, 'utf8')
+  return {
+    compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(text)![1]!,
+    compatibilityFlags: ['enable_request_signal'],
+  }
+}
+
+/** Binding and class of each Durable Object in wrangler.toml. */
+export function objectClasses(): [binding: string, className: string][] {
+  const bound = new Map<string, string>()
+  for (const [, name, className] of readFileSync(toml, 'utf8').matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm))
+    bound.set(name!, className!)
+  return [...bound]
+}
+
+/** Text of the bundle that `npm run build:worker` made. */
+export function builtScript(): string {
   if (!existsSync(built)) throw new Error('There is no built Worker. Run: npm run build:worker')
   return readFileSync(built, 'utf8')
 }

@@ -48,6 +48,7 @@ export const failures = {
   write_timeout: { status: 408, type: 'invalid_request_error', code: 'write_timeout', retry: true },
   role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },
   loop: { status: 508, type: 'server_error', code: 'loop_detected', retry: false },
+  state_unreachable: { status: 503, type: 'server_error', code: 'state_unreachable', retry: true },
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },
   engine_unreachable: { status: 502, type: 'server_error', code: 'engine_unreachable', retry: true },
   engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },

@@ -6,6 +6,7 @@ import { answerWorkerQuery, type WorkerQuery, type WorkerGroup } from './api/wor
 import { ResponseAffinity } from './api/responses.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { Authenticator } from './api/auth.ts'
+import { dashboardSnapshot } from './api/fleet-view.ts'
 import { blockingFingerprints } from './api/region-digest.ts'
 import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RequestHistory } from './api/request-log.ts'
@@ -25,8 +26,10 @@ export interface Gateway {
   fetch(request: HttpRequest, scope: RequestScope): Promise<Response>
   /** Probes the engines that are due and reports to the cluster objects. A timer calls it about once a second. */
   probe(): Promise<void>
-  /** Answers a query of another thread of `GatewayOptions.shared`. */
+  /** Answers a query of another gateway of `GatewayOptions.shared`. */
   answer(question: WorkerQuery): Promise<unknown>
+  /** View of the fleet for the dashboard, as JSON. */
+  view(): Promise<unknown>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
   drain(): void
   /**
@@ -113,6 +116,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     fetch: async (request, scope) => app.fetch(request as Request, scope),
     probe: () => prober.round(),
     answer: (question) => answerWorkerQuery(context, question),
+    view: () => dashboardSnapshot(context),
     drain: () => {
       context.draining = true
     },

@@ -47,6 +47,8 @@ export interface Cluster {
   /** Applies KV events of engines; one result each. Absent: KV events are not supported. */
   feed?(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
   digest(): Promise<ClusterDigest>
+  /** Digest over all isolates of a Worker, for operators. Absent: `digest` has all. */
+  fleetDigest?(): Promise<ClusterDigest>
   /** Digest for gateways that choose among regions. */
   regionDigest(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>

@@ -3,6 +3,7 @@
  * probes.
  */
 import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
+import { EdgeObject as EdgeShared } from '../durable/edge.ts'
 import type { EngineSignal, PoolConfig } from './core/contract/contract.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
@@ -13,11 +14,19 @@ export { TtftObject } from '../durable/ttft.ts'
 
 const source = new ConfigSource()
 const live = new IsolateGateway(source)
+const views = new IsolateGateway(source, { isReader: true })
 
 /** State of one pool. The object has neither addresses nor secrets, so the entry point provides its probe. */
 export class ClusterObject extends ClusterBooks<GatewayEnv> {
   protected override probe(pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return probePool(pool, this.env, source)
+  }
+}
+
+/** State that the isolates share. The object has no configuration, so the entry point takes its views. */
+export class EdgeObject extends EdgeShared<GatewayEnv> {
+  protected override view(): Promise<unknown> {
+    return views.view(this.env)
   }
 }
 

@@ -35,12 +35,13 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
   })
 }
 
-/** Requests and tokens of each key since the start; on Workers of the isolate that answers. */
+/** Requests and tokens of each key since the start. */
 export async function usage(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   await admitAdmin(context, incoming)
   const { usage: byKey } = await aggregateCounts(context)
-  const keys = Object.entries(byKey).map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
-  return answerJson(incoming, { since: new Date(context.startedAt).toISOString(), keys })
+  const sorted = Object.entries(byKey).sort(([a], [b]) => (a < b ? -1 : 1))
+  const keys = sorted.map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
+  return answerJson(incoming, { since: new Date(context.shared?.startedAt ?? context.startedAt).toISOString(), keys })
 }
 
 /** Streams dashboard views. */
@@ -51,7 +52,9 @@ export async function watch(
 ): Promise<Response> {
   await admitAdmin(context, incoming)
   assertAccepting(context)
-  return live.open(incoming)
+  const { method, headers } = incoming.request
+  const shared = method === 'HEAD' ? null : await context.shared?.live?.(headers.get('last-event-id'))
+  return live.open(incoming, shared ?? null)
 }
 
 /** Ranks a request without sending or booking anything. The body is the request; `?endpoint=` is its path. */

@@ -139,8 +139,11 @@ export class DashboardStream {
     }
   }
 
-  /** Opens a feed. Throws a Failure if there are too many viewers. */
-  open(incoming: RequestContext): Response {
+  /**
+   * Opens a feed. Throws a Failure if there are too many viewers.
+   * @param shared feed of all gateways that serve the address; null: this gateway's
+   */
+  open(incoming: RequestContext, shared: ReadableStream<Uint8Array> | null = null): Response {
     const { viewers, everyMs, lifeMs, takes } = this.#options
     if (this.#viewers >= viewers) {
       throw new Failure('rate_limited', `${viewers} viewers watch this gateway already. Close one of them, or wait.`, {
@@ -154,7 +157,7 @@ export class DashboardStream {
       'x-accel-buffering': 'no',
       'x-request-id': incoming.requestId,
     }
-    if (incoming.request.method === 'HEAD') return new Response(null, { headers })
+    if (incoming.request.method === 'HEAD' || shared !== null) return new Response(shared, { headers })
     this.#viewers++
     const feed = new Feed({
       everyMs,

@@ -16,7 +16,8 @@ export function digestsOf({
   return mapYielding(ports.yieldToEventLoop, catalog.routes, async (route) => {
     const { cluster, pool } = route
     try {
-      return redactRegional(route, await ports.cluster(cluster.id, pool.model).digest())
+      const object = ports.cluster(cluster.id, pool.model)
+      return redactRegional(route, await (object.fleetDigest?.() ?? object.digest()))
     } catch (error) {
       ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })
       return null
@@ -133,12 +134,13 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
 
 /** State of the gateway itself. All pools have the same information about replicas. */
 export const gatewayView = (
-  context: Pick<GatewayContext, 'config' | 'startedAt' | 'draining'>,
+  context: Pick<GatewayContext, 'config' | 'startedAt' | 'draining' | 'shared'>,
   digests: readonly (ClusterDigest | null)[],
 ) => ({
   version: VERSION,
   config_version: context.config.version,
-  started_at: context.startedAt,
+  started_at: context.shared?.startedAt ?? context.startedAt,
+  ...context.shared?.view,
   draining: context.draining,
   replicas: digests.find((digest) => digest !== null)?.replicas,
 })
@@ -146,7 +148,7 @@ export const gatewayView = (
 /** Parts of the gateway that a view needs. */
 export type Watched = Pick<
   GatewayContext,
-  'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired'
+  'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired' | 'shared'
 >
 
 const DECISIONS = 60

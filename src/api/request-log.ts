@@ -68,8 +68,9 @@ export class RequestLifecycle {
     const { record } = exchange
     if (!hasEnded(record)) throw new Error(`request ${record.id} has no result: fill in its record first`)
     const { incoming, caller } = this.#parsed
-    const { config, ports, telemetry, usage } = this.#context
+    const { config, ports, telemetry, usage, shared } = this.#context
     usage.add(caller.tenant, record)
+    shared?.ended?.({ model: this.#parsed.model, tenant: caller.tenant, record }, incoming.scope)
     telemetry.ended(record, this.trace, incoming.scope)
     if (logsRequests(ports.log)) Object.assign(incoming.logFields, accessLogFields(record))
     // The error boundary logs a request without an engine.

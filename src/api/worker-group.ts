@@ -1,13 +1,13 @@
 /**
- * Gateways that serve one address together: the I/O threads of a Node process. Queries collect what each of them
- * counts.
+ * Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. Queries
+ * collect what each of them counts.
  */
 import { sumUsage, type UsageByKey } from '../core/limits/key-usage.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
 import { sumCounts } from '../origin/lmcache/client.ts'
 import type { FleetProbe } from '../origin/probe.ts'
 import type { GatewayContext } from './context.ts'
-import type { StoredResponses } from '../ports.ts'
+import type { RequestScope, StoredResponses } from '../ports.ts'
 import type { RecentRequest } from './request-log.ts'
 
 /** `counts`: answered with Counted. `request`: with a RecentRequest, or null. */
@@ -17,11 +17,18 @@ export type WorkerQuery = { readonly about: 'counts' } | { readonly about: 'requ
 export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
   ask(question: WorkerQuery): Promise<readonly unknown[]>
-  readonly held: StoredResponses
-  /** One thread probes the engines for all. */
-  readonly prober: Pick<FleetProbe, 'round' | 'suspect'>
-  /** Start of the first thread, ms since the epoch. */
+  /** Absent: each gateway has its own. */
+  readonly held?: StoredResponses
+  /** One thread probes the engines for all. Absent: each gateway probes. */
+  readonly prober?: Pick<FleetProbe, 'round' | 'suspect'>
+  /** Start of the first gateway, ms since the epoch. May fall when an earlier one becomes known. */
   readonly startedAt: number
+  /** Records a request that has ended. Absent: the others ask for it. */
+  ended?(request: RecentRequest, scope: RequestScope): void
+  /** Server-sent events of the fleet's views for all gateways. null: unavailable. Absent: each gateway has its own. */
+  live?(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null>
+  /** Fields for views of the fleet. Absent: none. */
+  readonly view?: object
 }
 
 /** Counters of one gateway. */

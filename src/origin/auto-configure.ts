@@ -112,6 +112,15 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
         () => cluster.digest(),
         ({ configVersion }) => configVersion,
       ),
+    ...(cluster.fleetDigest === undefined
+      ? {}
+      : {
+          fleetDigest: () =>
+            configurer.upToDate(
+              () => cluster.fleetDigest!(),
+              ({ configVersion }) => configVersion,
+            ),
+        }),
     summary: (decisions) =>
       configurer.upToDate(
         () => summaryOf(cluster, decisions),

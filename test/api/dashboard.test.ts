@@ -88,6 +88,7 @@ function watch(options: LiveOptions = {}) {
     startedAt: 1,
     draining: false,
     retired: false,
+    shared: null,
   }
   const asked: string[] = []
   const { cluster } = world.ports

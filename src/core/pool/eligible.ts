@@ -48,8 +48,13 @@ export function exclusionInPanic(engine: EngineState, admission: Admission, requ
   return isFull(engine, requests) ? 'full' : avoidance(engine, admission)
 }
 
-const isFull = ({ spec: { maxInFlight } }: EngineState, requests: number): boolean =>
-  maxInFlight !== null && requests >= maxInFlight
+function isFull({ spec: { maxInFlight }, share }: EngineState, requests: number): boolean {
+  if (maxInFlight === null) return false
+  if (share === null) return requests >= maxInFlight
+  // At least one, so that each process finds out when the engine is free.
+  const part = Math.min(Math.ceil(maxInFlight * share.fraction), maxInFlight - share.elsewhere)
+  return requests >= Math.max(1, part)
+}
 
 /** Whether engines of these roles can replace each other for some leg. */
 export function overlaps(one: Role, other: Role): boolean {

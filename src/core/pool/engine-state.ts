@@ -10,6 +10,14 @@ const TTFTS_KEPT = 40
 /** A request's share in the decayed sums behind the hit rate. */
 const HIT_SHARE = 0.03
 
+/** Part of one process in the limits of an engine. */
+export interface LimitShare {
+  /** Share of the traffic, 0..1. */
+  readonly fraction: number
+  /** Requests of the other processes in flight. */
+  readonly elsewhere: number
+}
+
 /** State of one engine except the ledger. */
 export class EngineState implements EngineRef {
   readonly slot: number
@@ -41,6 +49,8 @@ export class EngineState implements EngineRef {
   #cachedTokens = 0
   /** Bookings with the engine in any role. */
   bookings = 0
+  /** Part of this process in the limits that several processes share. null: it has all. */
+  share: LimitShare | null = null
 
   constructor(slot: number, spec: EngineSpec) {
     this.slot = slot

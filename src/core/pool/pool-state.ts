@@ -23,7 +23,9 @@ import {
   type Resume,
   type StageTimes,
 } from '../contract/contract.ts'
+import type { Circuit } from './circuit.ts'
 import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
+import type { LimitShare } from './engine-state.ts'
 import { Fleet } from './fleet.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
@@ -262,6 +264,28 @@ export class ClusterState {
       decisions: this.#decisions.latest(decisions),
       measured: this.#decisions.measured(decisions),
     }
+  }
+
+  /** First attempts of the last ten seconds. */
+  recentRequests(now: number): number {
+    return this.#budget.recent(now)
+  }
+
+  /** Circuit of an engine. null: unknown engine. */
+  circuitOf(engine: string): Circuit | null {
+    return this.#fleet.engines.get(engine)?.circuit ?? null
+  }
+
+  /**
+   * Applies what several processes in front of one engine share. No effect for unknown engines.
+   * @param circuit absent: it stays
+   */
+  follow(engine: string, { share, circuit }: { readonly share: LimitShare; readonly circuit?: Circuit }): void {
+    const state = this.#fleet.engines.get(engine)
+    if (state === undefined) return
+    state.share = share
+    this.#budget.fraction = share.fraction
+    if (circuit !== undefined) state.circuit = circuit
   }
 
   /** Finds a decision by request id (its last attempt) or by booking key. */

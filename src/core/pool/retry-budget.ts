@@ -51,6 +51,9 @@ export class RetryBudget {
   readonly #requests = new SlidingCount(WINDOW_MS)
   readonly #retries = new SlidingCount(WINDOW_MS)
 
+  /** Share of the minimum per second, 0..1: less than 1 if several processes send requests. */
+  fraction = 1
+
   request(now: number): void {
     this.#requests.add(now)
   }
@@ -59,9 +62,14 @@ export class RetryBudget {
     this.#retries.add(now)
   }
 
+  /** Number of requests in the window of ten seconds. */
+  recent(now: number): number {
+    return this.#requests.count(now)
+  }
+
   /** Whether one more retry is allowed. `share` is of first attempts; `minPerS` is per second. */
   allows(now: number, settings: { readonly share: number; readonly minPerS: number }): boolean {
-    const allowed = settings.share * this.#requests.count(now) + (settings.minPerS * WINDOW_MS) / 1000
+    const allowed = settings.share * this.#requests.count(now) + (this.fraction * settings.minPerS * WINDOW_MS) / 1000
     return this.#retries.count(now) + 1 <= allowed
   }
 }

@@ -74,7 +74,7 @@ export async function configurePools({ version, clusters }: Config, ports: Pick<
 }
 
 /** A sequence of gateways behind the same listeners. A request stays with the gateway that accepted it. */
-export class ReloadableGateway implements Omit<Gateway, 'supersede'> {
+export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view'> {
   #current: Gateway
   #draining = false
 

@@ -1,12 +1,12 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { BookingEvent } from '../../core/contract/legs.ts'
-import type { Admission, Resume, EngineSignal } from '../../core/contract/contract.ts'
+import type { Admission, Resume } from '../../core/contract/contract.ts'
 import { type AdmitAnswer, type ClusterTransport, type PoolMethod, ClusterClient } from '../../origin/cluster-client.ts'
 import type { RequestScope, Cluster } from '../../ports.ts'
-import { ClusterState } from '../../core/pool/pool-state.ts'
+import { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
-import { LocalCluster } from '../../origin/local-cluster.ts'
-import { Failure } from '../../failure.ts'
+import type { EdgeClient } from './edge-client.ts'
+import { RegionCluster } from './region-cluster.ts'
 
 /** Events that one call sends. */
 export interface EventBatch {
@@ -204,12 +204,20 @@ export interface PoolPlace extends PoolSource {
 export interface DurableClustersOptions {
   /** The pool as configured now. null: there is none. */
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
+  /** State that the isolates share. Absent: each isolate is alone. */
+  readonly edge?: EdgeClient | null
+}
+
+/** The only engine of a region's pool has the name of its cluster. */
+function regionCluster(cluster: string, pool: string, edge: EdgeClient | null): Cluster {
+  const ledger = new RegionLedger({ cluster, pool, engine: cluster, random: Math.random, epoch: crypto.randomUUID() })
+  return new RegionCluster({ cluster, pool, ledger, edge })
 }
 
 /** Returns the clusters of an isolate. Each pool of a cluster is one Durable Object, called by RPC. */
 export function durableClusters(
   namespace: DurableObjectNamespace<ClusterObject>,
-  { source }: DurableClustersOptions,
+  { source, edge = null }: DurableClustersOptions,
 ): (clusterId: string, pool: string) => Cluster {
   const clusters = new Map<string, Cluster>()
   return (clusterId, pool) => {
@@ -228,47 +236,12 @@ export function durableClusters(
       return namespace.get(at.id, hint)
     }
     const books =
-      source(clusterId, pool)?.isRegional === true ? isolateCluster() : new ClusterClient(new ObjectTransport(open))
+      source(clusterId, pool)?.isRegional === true
+        ? regionCluster(clusterId, pool, edge)
+        : new ClusterClient(new ObjectTransport(open))
     const cluster = withAutoConfigure(books, () => source(clusterId, pool))
     clusters.set(key, cluster)
     return cluster
-  }
-}
-
-/** Interval, ms, of the search for expired bookings. */
-const SWEEP_MS = 1_000
-
-/**
- * Ledger of the requests that this isolate sends to another gateway. Isolates have no timer, so requests expire old
- * bookings.
- */
-function isolateCluster(): Cluster {
-  const state = new ClusterState({ random: Math.random, epoch: crypto.randomUUID() })
-  let sweptAt = 0
-  const now = () => {
-    const at = Date.now()
-    if (at - sweptAt >= SWEEP_MS) {
-      sweptAt = at
-      state.expire(at)
-    }
-    return at
-  }
-  return new IsolateCluster(state, now)
-}
-
-/** State of a region in one isolate. It refuses a drain, which would reach this isolate only. */
-class IsolateCluster extends LocalCluster {
-  override async observe(signals: readonly EngineSignal[]): Promise<void> {
-    const drain = signals.find(({ kind }) => kind === 'drain')
-    if (drain !== undefined) {
-      throw new Failure(
-        'bad_value',
-        `'${drain.engine}' is another gateway, and on Workers a gateway cannot be drained. Set \`weight: 0\` ` +
-          'on its cluster, or drain it there.',
-        { param: 'engine' },
-      )
-    }
-    return super.observe(signals)
   }
 }
 

@@ -9,6 +9,8 @@ import { createGateway, type Gateway } from '../../gateway.ts'
 import type { Log, RequestScope, AssetFiles, Timer, Timers } from '../../ports.ts'
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
+import type { Totals } from '../../core/edge/sync.ts'
+import { EDGE_OBJECT, EdgeClient } from './edge-client.ts'
 import { workersPorts, type PortsEnv, workersLog } from './ports.ts'
 import type { HeldBytes } from '../../api/body-memory.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
@@ -215,19 +217,27 @@ export interface GatewayEnv extends ConfigEnv, PortsEnv, VocabularyEnv {
   readonly ASSETS?: Fetcher
 }
 
+/** Responses from this status on may be refusals, which other isolates' views count. */
+const REFUSED = 400
+
 interface Built {
   readonly config: Config
   readonly gateway: Gateway
+  /** null: the deployment is older than the shared state. */
+  readonly edge: EdgeClient | null
 }
 
 /** Requests share finished gateways, never pending ones, because a promise may not pass from one request to another. */
 export class IsolateGateway {
   readonly #source: ConfigSource
   readonly #log: Log
+  readonly #isReader: boolean
   #built: Built | null = null
 
-  constructor(source: ConfigSource) {
+  /** @param isReader it takes views for the shared object, and is no isolate with requests of its own */
+  constructor(source: ConfigSource, { isReader = false }: { readonly isReader?: boolean } = {}) {
     this.#source = source
+    this.#isReader = isReader
     this.#log = workersLog(() => this.#built?.config.log.level ?? 'info')
   }
 
@@ -235,12 +245,16 @@ export class IsolateGateway {
     try {
       const loaded = await this.#source.current(env, (work) => ctx.waitUntil(work))
       if ('problem' in loaded) return refuse(loaded.problem === 'missing' ? MISSING : INVALID)
-      const gateway = await this.#gatewayOf(loaded.config, env)
-      if (gateway === null) return refuse(NO_VOCABULARY)
-      const answer = gateway.fetch(collecting(request), scopeOf(request, ctx))
+      const built = await this.#builtOf(loaded.config, env)
+      if (built === null) return refuse(NO_VOCABULARY)
+      const scope = scopeOf(request, ctx)
+      built.edge?.freshen(scope)
+      const answer = built.gateway.fetch(collecting(request), scope)
       // A client disconnect would otherwise stop the request's JavaScript before its booking is released.
       ctx.waitUntil(answer)
-      return await answer
+      const response = await answer
+      if (response.status >= REFUSED) built.edge?.touched(scope)
+      return response
     } catch (error) {
       // An exception that leaves the handler would close the client's connection without a response.
       this.#log.error('request_failed', { error })
@@ -248,22 +262,45 @@ export class IsolateGateway {
     }
   }
 
+  /** View of the fleet for the live feed. null: there is no usable configuration. */
+  async view(env: GatewayEnv): Promise<unknown> {
+    const loaded = await this.#source.current(env, () => undefined)
+    if ('problem' in loaded) return null
+    const built = await this.#builtOf(loaded.config, env)
+    await built?.edge?.look()
+    return built?.gateway.view() ?? null
+  }
+
   /**
    * Builds the gateway. A configuration whose vocabularies cannot be loaded does not replace a running one. null: no
    * configuration has ever been usable.
    */
-  async #gatewayOf(config: Config, env: GatewayEnv): Promise<Gateway | null> {
-    if (this.#built?.config === config) return this.#built.gateway
+  async #builtOf(config: Config, env: GatewayEnv): Promise<Built | null> {
+    if (this.#built?.config === config) return this.#built
     const vocabularies = await this.#vocabularies(config, env)
-    if (vocabularies === null) return this.#built?.gateway ?? null
+    if (vocabularies === null) return this.#built
     const vocabularyOf = ({ tokenizer }: { readonly tokenizer: string | null }) =>
       tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)
-    const gateway = createGateway(config, workersPorts(config, env, this.#log), {
+    const edge = this.#edgeOf(config, env)
+    const gateway = createGateway(config, workersPorts(config, env, this.#log, edge), {
       vocabularyOf,
       assets: boundAssets(env.ASSETS),
+      ...(edge === null ? {} : { shared: edge }),
     })
-    this.#built = { config, gateway }
-    return gateway
+    edge?.count(async () => (await gateway.answer({ about: 'counts' })) as Totals)
+    this.#built = { config, gateway, edge }
+    return this.#built
+  }
+
+  #edgeOf(config: Config, { EDGE }: GatewayEnv): EdgeClient | null {
+    if (EDGE === undefined) return null
+    return new EdgeClient({
+      open: () => EDGE.getByName(EDGE_OBJECT),
+      log: this.#log,
+      newId: () => crypto.randomUUID(),
+      configVersion: config.version,
+      isReader: this.#isReader,
+    })
   }
 
   /** null: one is missing or invalid; the log names it and the next step. */

@@ -1,11 +1,13 @@
 /** Ports of the gateway, from the bindings of a Worker. */
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import type { EdgeObject } from '../../../durable/edge.ts'
 import type { LimitObject } from '../../../durable/limit.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import type { Config, LogConfig } from '../../config.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import type { Log, Ports, Ttft } from '../../ports.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
+import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
 import { homeOf } from '../../core/reports/partial.ts'
 import type { Added, StoreLimits } from '../../core/reports/report-store.ts'
@@ -132,13 +134,16 @@ export interface PortsEnv {
   readonly TTFT?: DurableObjectNamespace<TtftObject>
   /** Absent on deployments older than the limits per key. */
   readonly LIMIT?: DurableObjectNamespace<LimitObject>
+  /** Absent on deployments older than the state that isolates share. */
+  readonly EDGE?: DurableObjectNamespace<EdgeObject>
 }
 
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
-export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
+export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): Ports {
   const places = placesOf(config)
+  const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
   return {
-    cluster: durableClusters(env.CLUSTER, { source: (clusterId, pool) => places.get(nameOf(clusterId, pool)) ?? null }),
+    cluster: durableClusters(env.CLUSTER, { source, edge }),
     origin: workersOrigin({ bindings: { ...env } }),
     now: () => Date.now(),
     random: () => Math.random(),

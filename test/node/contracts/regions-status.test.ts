@@ -143,7 +143,7 @@ describe('a cluster behind another gateway', () => {
       expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
   })
 
-  it('is also in the fleet of a Worker, which cannot drain a gateway, because isolates share no state', async () => {
+  it('is also in the fleet of a Worker, which can drain it', async () => {
     const bearer = { authorization: 'Bearer a' }
     const document = {
       open: true,
@@ -162,8 +162,11 @@ describe('a cluster behind another gateway', () => {
         method: 'POST',
         headers: bearer,
       })
-      expect(drained.status).toBe(400)
-      expect(await drained.text()).toContain('weight: 0')
+      expect(drained.status).toBe(200)
+      const after = (await (await fetch(`${worker.url}/v1/firstlight/fleet`, { headers: bearer })).json()) as {
+        pools: { engines: { draining: boolean }[] }[]
+      }
+      expect(after.pools[0]!.engines[0]!.draining).toBe(true)
       expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).toMatch(
         /^firstlight_region_reachable\{.*cluster="paris"\} 1$/m,
       )

@@ -1,0 +1,100 @@
+import { DurableObject } from 'cloudflare:workers'
+import type { ClusterDigest, ClusterSummary, Decision } from '../src/core/contract/contract.ts'
+import { type EdgeSnapshot, EdgeState } from '../src/core/edge/edge-state.ts'
+import { readBatch } from '../src/core/edge/read-batch.ts'
+import type { RequestRow, SyncAnswer, SyncBatch, Totals } from '../src/core/edge/sync.ts'
+import { edgeRouter, LiveFrames } from './edge-router.ts'
+
+/** Interval of snapshots, ms. Isolates repeat their totals, so a loss of some seconds is made up for. */
+const SAVE_MS = 5_000
+const SNAPSHOT = 'edge'
+
+/** What the isolates of a Worker share: `EdgeState` with transport, clock and storage. */
+export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
+  readonly #state = new EdgeState(crypto.randomUUID())
+  readonly #router: ReturnType<typeof edgeRouter>
+  #savedAt = 0
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    const frames = new LiveFrames(() => this.view())
+    this.#router = edgeRouter(this, frames)
+    this.#restore()
+  }
+
+  /** Adopts the totals of an isolate and returns the state that all share. */
+  async sync(batch: SyncBatch): Promise<SyncAnswer> {
+    const now = this.now()
+    const answer = this.#state.sync(readBatch(batch), now)
+    if (now - this.#savedAt >= SAVE_MS) this.#save(now)
+    return answer
+  }
+
+  /** Stored before it resolves: an operator's action must not be lost. */
+  async setDraining(cluster: string, pool: string, draining: boolean): Promise<void> {
+    this.#state.drain(cluster, pool, draining)
+    this.#save(this.now())
+    await this.ctx.storage.sync()
+  }
+
+  async digest(cluster: string, pool: string): Promise<ClusterDigest | null> {
+    return this.#state.digest(cluster, pool, this.now())
+  }
+
+  async summary(cluster: string, pool: string, decisions: number): Promise<ClusterSummary | null> {
+    return this.#state.summary(cluster, pool, { limit: decisions, now: this.now() })
+  }
+
+  async decision(id: string): Promise<Decision | null> {
+    return this.#state.decision(id)
+  }
+
+  async request(id: string): Promise<RequestRow | null> {
+    return this.#state.request(id)
+  }
+
+  /** State of the connection, for a reader that is no isolate. */
+  async status(): Promise<{ readonly isolates: number; readonly startedAt: number | null }> {
+    return this.#state.status(this.now())
+  }
+
+  /** Totals of all isolates but one. */
+  async totals(except: string | null): Promise<Totals> {
+    return this.#state.totals(except)
+  }
+
+  override fetch(request: Request): Promise<Response> {
+    return this.#router.fetch(request) as Promise<Response>
+  }
+
+  protected now(): number {
+    return Date.now()
+  }
+
+  /** View of the fleet for the live feed. The object has no configuration: the entry point overrides this. */
+  protected async view(): Promise<unknown> {
+    return null
+  }
+
+  #save(now: number): void {
+    this.#savedAt = now
+    this.ctx.storage
+      .put(SNAPSHOT, this.#state.snapshot(), { allowUnconfirmed: true })
+      .catch((error: unknown) => complain('snapshot_unwritten', error))
+  }
+
+  #restore(): void {
+    try {
+      const snapshot = this.ctx.storage.kv.get<EdgeSnapshot>(SNAPSHOT)
+      if (snapshot !== undefined) this.#state.restore(snapshot)
+    } catch (error) {
+      // An unreadable value is ignored: isolates send their totals again.
+      complain('snapshot_unreadable', error)
+    }
+  }
+}
+
+/** An object can only write to the platform's log. */
+function complain(event: string, error: unknown): void {
+  console.error(JSON.stringify({ event, object: 'edge', error: String(error) }))
+}

@@ -1,0 +1,64 @@
+/** Runs several Workers of the bundle in one workerd: isolates that share their objects, fronts and regions. */
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
+import { builtScript, homebound, objectClasses, workerSettings } from './edge.ts'
+
+export interface WorkerSpec {
+  readonly name: string
+  /** Variables and secrets, including FIRSTLIGHT_CONFIG. */
+  readonly bindings: Readonly<Record<string, string>>
+  /** Service bindings: name of the binding, name of the Worker. */
+  readonly services?: Readonly<Record<string, string>>
+  /** Worker whose Durable Objects it uses. Absent: its own. */
+  readonly objectsOf?: string
+  /** Text of the bundle. Absent: the output of `npm run build:worker`. */
+  readonly script?: string
+  /** Port of its own on loopback; 0: any free one. Absent: no public name, only service bindings reach it. */
+  readonly port?: number
+}
+
+export interface RunningWorkers {
+  /** Base URL of each Worker with a port, by name. */
+  readonly urls: Readonly<Record<string, string>>
+  stop(): Promise<void>
+}
+
+/** Rejects if the Worker was not built. */
+export async function startWorkers(
+  specs: readonly WorkerSpec[],
+  { quiet = false }: { readonly quiet?: boolean } = {},
+): Promise<RunningWorkers> {
+  Object.assign(process.env, homebound)
+  const options = convertV4MiniflareOptions({
+    workers: specs.map(workerOptions),
+    host: '127.0.0.1',
+    port: 0,
+    cf: false,
+  } as Parameters<typeof convertV4MiniflareOptions>[0])
+  const runtime = new Miniflare({
+    ...options,
+    logRequests: false,
+    log: new Log(quiet ? LogLevel.NONE : LogLevel.WARN),
+    ...(quiet ? { handleStructuredLogs: () => {} } : {}),
+  } as ConstructorParameters<typeof Miniflare>[0])
+  await runtime.ready
+  const urls: Record<string, string> = {}
+  for (const { name, port } of specs)
+    if (port !== undefined) urls[name] = (await runtime.unsafeGetDirectURL(name)).toString().replace(/\/$/, '')
+  return { urls, stop: () => runtime.dispose() }
+}
+
+function workerOptions({ name, bindings, services = {}, objectsOf, script, port }: WorkerSpec) {
+  const shared = objectsOf === undefined ? {} : { scriptName: objectsOf }
+  return {
+    name,
+    modules: true,
+    script: script ?? builtScript(),
+    ...workerSettings(),
+    durableObjects: Object.fromEntries(
+      objectClasses().map(([binding, className]) => [binding, { className, useSQLite: true, ...shared }]),
+    ),
+    bindings: { ...bindings },
+    serviceBindings: { ...services },
+    ...(port === undefined ? {} : { unsafeDirectSockets: [{ host: '127.0.0.1', port }] }),
+  }
+}

@@ -1,0 +1,280 @@
+/** Connection of one isolate to the object that the isolates of a Worker share. */
+import type { EdgeObject } from '../../../durable/edge.ts'
+import type { WorkerGroup, WorkerQuery } from '../../api/worker-group.ts'
+import type { RecentRequest } from '../../api/request-log.ts'
+import type { ClusterDigest, ClusterSummary, Decision } from '../../core/contract/contract.ts'
+import type { RegionLedger } from '../../core/edge/region-ledger.ts'
+import { SYNC_VERSION, type SyncAnswer, type SyncBatch, type Totals } from '../../core/edge/sync.ts'
+import { Failure } from '../../failure.ts'
+import type { Log, RequestScope } from '../../ports.ts'
+import { withDeadline } from '../../timeout.ts'
+
+/** Name of the object. */
+export const EDGE_OBJECT = 'edge:g1'
+
+const SYNC_MS = 1_000
+/** Delay of a changed circuit, ms: changes of several requests go in one sync. */
+const URGENT_MS = 250
+/** Delay after which a promised sync is no longer expected: its request has ended. */
+const LATE_MS = 50
+/** Time limit of a sync and of a view, ms. */
+const CALL_MS = 5_000
+const VIEW_MS = 2_000
+/** Pause after a failed sync, ms; doubles. */
+const PAUSE_MS = 1_000
+const MAX_PAUSE_MS = 30_000
+/** Pause after an answer of an object that has no `sync`, ms. */
+const OLDER_PAUSE_MS = 60_000
+/** Longest wait for a sync behind a response, ms. */
+const MAX_WAIT_MS = 5_000
+/** Age of the shared state from which a request waits for a sync, and its limit, ms. */
+const STALE_MS = 5_000
+const STALE_WAIT_MS = 50
+/** Ended requests that wait for a sync. */
+const ROWS_WAITING = 200
+
+type Stub = DurableObjectStub<EdgeObject>
+/** Methods of the object, without the stub's wrapping of types. */
+type Remote = Pick<
+  EdgeObject,
+  'sync' | 'status' | 'setDraining' | 'digest' | 'summary' | 'decision' | 'request' | 'totals'
+>
+
+export interface EdgeClientParts {
+  readonly open: () => Stub
+  readonly log: Log
+  readonly newId: () => string
+  readonly configVersion: number
+  /** The client reads for the object's own views, and is no isolate. Absent: false. */
+  readonly isReader?: boolean
+}
+
+/**
+ * Sends the totals of this isolate behind responses, at most once a second, and applies the answers. Plain data: on
+ * Workers no promise may pass from one request to another.
+ */
+export class EdgeClient implements WorkerGroup {
+  readonly #parts: EdgeClientParts
+  readonly #isolate: string
+  readonly #ownStart = Date.now()
+  readonly #ledgers = new Map<string, RegionLedger>()
+  /** Syncs that requests have started for themselves. */
+  readonly #begun = new WeakMap<object, Promise<void>>()
+  #totals: () => Promise<Totals> = async () => null
+  #rows: RecentRequest[] = []
+  /** Decisions of a failed sync. */
+  #unsent: readonly Decision[] = []
+  #n = 0
+  #isDirty = false
+  #isUrgent = false
+  /** Time by which a request has promised to sync, ms since the epoch. */
+  #carrierBy = 0
+  #syncedAt = 0
+  #nextMs = SYNC_MS
+  #pauseUntil = 0
+  #failures = 0
+  #answer: Pick<SyncAnswer, 'epoch' | 'seq' | 'isolates' | 'startedAt'> | null = null
+
+  constructor(parts: EdgeClientParts) {
+    this.#parts = parts
+    this.#isolate = parts.newId()
+  }
+
+  /** Sets the source of the counters. */
+  count(totals: () => Promise<Totals>): void {
+    this.#totals = totals
+  }
+
+  add(cluster: string, pool: string, ledger: RegionLedger): void {
+    this.#ledgers.set(JSON.stringify([cluster, pool]), ledger)
+  }
+
+  /** Start of the first isolate, ms since the epoch. */
+  get startedAt(): number {
+    return Math.min(this.#ownStart, this.#answer?.startedAt ?? Infinity)
+  }
+
+  /** State of the connection, for views. */
+  get view(): object {
+    return { shared: this.#answer !== null && this.#failures === 0, isolates: this.#answer?.isolates ?? 1 }
+  }
+
+  ended(request: RecentRequest, scope: RequestScope): void {
+    this.#rows.push(request)
+    if (this.#rows.length > ROWS_WAITING) this.#rows.shift()
+    this.touched(scope)
+  }
+
+  /** Records a change, which is sent behind the response of `scope`. */
+  touched(scope: Pick<RequestScope, 'background'> | undefined, isUrgent = false): void {
+    if (this.#parts.isReader === true) return
+    this.#isDirty = true
+    if (isUrgent) this.#isUrgent = true
+    const carried = this.#carry()
+    if (carried !== null) scope?.background(carried)
+  }
+
+  /** Starts a sync beside the first request after a pause, so that it does not choose by an old state. */
+  freshen(scope: RequestScope): void {
+    if (this.#ledgers.size === 0 || Date.now() - this.#syncedAt < STALE_MS || Date.now() < this.#pauseUntil) return
+    const sync = this.#sync()
+    scope.background(sync)
+    this.#begun.set(scope, sync)
+  }
+
+  /** Waits for the sync that `freshen` has started, but not long. */
+  async fresh(scope: object | undefined): Promise<void> {
+    const begun = scope === undefined ? undefined : this.#begun.get(scope)
+    if (begun !== undefined) await Promise.race([begun, scheduler.wait(STALE_WAIT_MS)])
+  }
+
+  async ask(question: WorkerQuery): Promise<readonly unknown[]> {
+    const found = await this.#view<unknown>(
+      (object) =>
+        question.about === 'counts'
+          ? object.totals(this.#parts.isReader === true ? null : this.#isolate)
+          : object.request(question.id),
+      null,
+    )
+    return found === null ? [] : [found]
+  }
+
+  digest(cluster: string, pool: string, own: () => ClusterDigest): Promise<ClusterDigest> {
+    return this.#view<ClusterDigest | null>((object) => object.digest(cluster, pool), null).then(
+      (found) => found ?? own(),
+    )
+  }
+
+  summary(
+    { cluster, pool, decisions }: { readonly cluster: string; readonly pool: string; readonly decisions: number },
+    own: () => ClusterSummary,
+  ): Promise<ClusterSummary> {
+    return this.#view<ClusterSummary | null>((object) => object.summary(cluster, pool, decisions), null).then(
+      (found) => found ?? own(),
+    )
+  }
+
+  decision(id: string): Promise<Decision | null> {
+    return this.#view<Decision | null>((object) => object.decision(id), null)
+  }
+
+  /** Stored before it resolves. Throws a Failure if the object is unreachable. */
+  async drain(cluster: string, pool: string, draining: boolean): Promise<void> {
+    try {
+      await withDeadline(CALL_MS, this.#remote().setDraining(cluster, pool, draining))
+    } catch (error) {
+      this.#parts.log.error('edge_unreachable', { error })
+      throw new Failure('state_unreachable', 'The state that the isolates share cannot be reached. Try again shortly.')
+    }
+  }
+
+  /** null: another request syncs in time, or the object is away. */
+  #carry(): Promise<void> | null {
+    const now = Date.now()
+    const due = Math.max(this.#pauseUntil, this.#syncedAt + (this.#isUrgent ? URGENT_MS : this.#nextMs))
+    if (this.#carrierBy > now && this.#carrierBy <= due + LATE_MS) return null
+    const waitMs = Math.max(0, due - now)
+    if (waitMs > MAX_WAIT_MS) return null
+    this.#carrierBy = now + waitMs + LATE_MS
+    return this.#syncAfter(waitMs)
+  }
+
+  async #syncAfter(waitMs: number): Promise<void> {
+    if (waitMs > 0) await scheduler.wait(waitMs)
+    this.#carrierBy = 0
+    if (this.#isDirty) await this.#sync()
+  }
+
+  /** Never rejects. */
+  async #sync(): Promise<void> {
+    try {
+      this.#syncedAt = Date.now()
+      this.#isDirty = false
+      this.#isUrgent = false
+      const totals = await this.#totals()
+      const batch = this.#batch(totals)
+      this.#unsent = batch.decisions.slice(-ROWS_WAITING)
+      const answer = await withDeadline(CALL_MS, this.#remote().sync(batch))
+      const sent = new Set<unknown>(batch.requests)
+      this.#rows = this.#rows.filter((row) => !sent.has(row))
+      this.#unsent = []
+      this.#failures = 0
+      this.#pauseUntil = 0
+      this.#apply(answer)
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  #batch(totals: Totals): SyncBatch {
+    const now = Date.now()
+    const ledgers = [...this.#ledgers.values()]
+    return {
+      version: SYNC_VERSION,
+      isolate: this.#isolate,
+      n: (this.#n += 1),
+      startedAt: this.#ownStart,
+      configVersion: this.#parts.configVersion,
+      totals,
+      regions: ledgers.map((ledger) => ledger.report(now)),
+      decisions: [...this.#unsent, ...ledgers.flatMap((ledger) => ledger.takeDecisions())],
+      requests: [...this.#rows],
+    }
+  }
+
+  #apply(answer: SyncAnswer): void {
+    // Answers may overtake each other.
+    if (answer.epoch === this.#answer?.epoch && answer.seq < this.#answer.seq) return
+    this.#answer = answer
+    this.#nextMs = Math.max(SYNC_MS, answer.nextMs)
+    const now = Date.now()
+    for (const share of answer.regions)
+      this.#ledgers.get(JSON.stringify([share.cluster, share.pool]))?.follow(share, now)
+  }
+
+  #failed(error: unknown): void {
+    this.#isDirty = true
+    const isOlder = String(error).includes('does not implement')
+    const pauseMs = isOlder ? OLDER_PAUSE_MS : Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** Math.min(5, this.#failures))
+    this.#pauseUntil = Date.now() + pauseMs
+    // One warning until it answers again.
+    if (this.#failures === 0) this.#parts.log.warn('edge_unreachable', { error })
+    this.#failures += 1
+  }
+
+  /** Feed of the fleet's views. null: the object is away, or has none. */
+  async live(lastEventId: string | null): Promise<ReadableStream<Uint8Array> | null> {
+    try {
+      const headers = lastEventId === null ? {} : { 'last-event-id': lastEventId }
+      const response = await withDeadline(VIEW_MS, this.#parts.open().fetch('https://edge.invalid/live', { headers }))
+      if (response.status === 200) return response.body
+      await response.body?.cancel()
+    } catch (error) {
+      this.#parts.log.warn('edge_unreachable', { error })
+    }
+    return null
+  }
+
+  /** Reads the fields of `view`, for a client that does not sync. */
+  async look(): Promise<void> {
+    const { isolates, startedAt } = await this.#remote().status()
+    this.#answer = { epoch: '', seq: 0, isolates, startedAt: startedAt ?? this.#ownStart }
+  }
+
+  /** Syncs and then reads, so that the own requests are included. `missing`: the object is away. */
+  async #view<Found>(read: (object: Remote) => Promise<Found>, missing: Found): Promise<Found> {
+    try {
+      if (this.#parts.isReader !== true && (this.#isDirty || this.#answer === null))
+        await withDeadline(VIEW_MS, this.#sync())
+      return await withDeadline(VIEW_MS, read(this.#remote()))
+    } catch (error) {
+      this.#failed(error)
+      return missing
+    }
+  }
+
+  /** A stub that failed stays unusable, so each call gets a new one. */
+  #remote(): Remote {
+    return this.#parts.open() as unknown as Remote
+  }
+}

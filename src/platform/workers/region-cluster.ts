@@ -1,0 +1,173 @@
+/** Pool of a region in one isolate. It books here, without a call, and shares the rest with the other isolates. */
+import type { EarlyLegRole } from '../../core/contract/legs.ts'
+import type {
+  Admission,
+  ClusterDigest,
+  ClusterSummary,
+  Decision,
+  EngineSignal,
+  Outcome,
+  PoolConfig,
+  Resume,
+  StageTimes,
+  Usage,
+} from '../../core/contract/contract.ts'
+import type { RegionLedger } from '../../core/edge/region-ledger.ts'
+import { bookingKey } from '../../core/pool/bookings.ts'
+import { Failure } from '../../failure.ts'
+import { LocalCluster } from '../../origin/local-cluster.ts'
+import type { RegionDigest } from '../../core/contract/region-digest.ts'
+import type { Admitted, Cluster, Lease, Ranked, RequestScope } from '../../ports.ts'
+import type { EdgeClient } from './edge-client.ts'
+
+/** Interval, ms, of the search for expired bookings. */
+const SWEEP_MS = 1_000
+
+type Scope = Pick<RequestScope, 'background'>
+
+export interface RegionClusterParts {
+  readonly cluster: string
+  readonly pool: string
+  readonly ledger: RegionLedger
+  /** null: the deployment is older than the shared object, so each isolate is alone. */
+  readonly edge: EdgeClient | null
+}
+
+/** Isolates have no timer, so requests expire old bookings. */
+function sweepingClock({ state }: RegionLedger): () => number {
+  let sweptAt = 0
+  return () => {
+    const at = Date.now()
+    if (at - sweptAt >= SWEEP_MS) {
+      sweptAt = at
+      state.expire(at)
+    }
+    return at
+  }
+}
+
+export class RegionCluster implements Cluster {
+  readonly #local: LocalCluster
+  readonly #parts: RegionClusterParts
+  readonly #clock: () => number
+
+  constructor(parts: RegionClusterParts) {
+    const clock = sweepingClock(parts.ledger)
+    this.#parts = parts
+    this.#local = new LocalCluster(parts.ledger.state, clock)
+    this.#clock = clock
+    parts.edge?.add(parts.cluster, parts.pool, parts.ledger)
+  }
+
+  configure(version: number, pool: PoolConfig): Promise<void> {
+    return this.#local.configure(version, pool)
+  }
+
+  rank(admission: Admission): Promise<Ranked> {
+    return this.#local.rank(admission)
+  }
+
+  digest(): Promise<ClusterDigest> {
+    return this.#local.digest()
+  }
+
+  regionDigest(): Promise<RegionDigest> {
+    return this.#local.regionDigest()
+  }
+
+  async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
+    await this.#parts.edge?.fresh(scope)
+    const admitted = this.#local.admitNow(admission)
+    const key = bookingKey(admission)
+    this.#touched(key, scope)
+    return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, key, scope) }
+  }
+
+  async resume(booking: Resume, scope?: Scope): Promise<Lease> {
+    return this.#lease(await this.#local.resume(booking), bookingKey(booking.admission), scope)
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    const { edge, cluster, pool } = this.#parts
+    for (const signal of signals) {
+      if (signal.kind !== 'drain') continue
+      if (edge === null) throw undrainable(signal.engine)
+      await edge.drain(cluster, pool, signal.draining)
+    }
+    await this.#local.observe(signals)
+    this.#touched(null, undefined)
+  }
+
+  async explain(id: string): Promise<Decision | null> {
+    return (await this.#parts.edge?.decision(id)) ?? this.#parts.ledger.state.explain(id)
+  }
+
+  async summary(decisions: number): Promise<ClusterSummary> {
+    const { edge, cluster, pool, ledger } = this.#parts
+    const own = () => ledger.state.summary(decisions, this.#clock())
+    return edge === null ? own() : edge.summary({ cluster, pool, decisions }, own)
+  }
+
+  /** Digest over all isolates. */
+  async fleetDigest(): Promise<ClusterDigest> {
+    const { edge, cluster, pool, ledger } = this.#parts
+    const own = () => ledger.state.digest(this.#clock())
+    return edge === null ? own() : edge.digest(cluster, pool, own)
+  }
+
+  #touched(key: string | null, scope: Scope | undefined): void {
+    const isUrgent = this.#parts.ledger.touched(key)
+    this.#parts.edge?.touched(scope, isUrgent)
+  }
+
+  #lease(lease: Lease, key: string, scope: Scope | undefined): Lease {
+    return new RegionLease(lease, () => this.#touched(key, scope))
+  }
+}
+
+/** Lease that reports its changes. */
+class RegionLease implements Lease {
+  readonly inProcess = true
+  readonly #lease: Lease
+  readonly #touched: () => void
+
+  constructor(lease: Lease, touched: () => void) {
+    this.#lease = lease
+    this.#touched = touched
+  }
+
+  async legDone(part: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void> {
+    await this.#lease.legDone?.(part, stages, usage)
+  }
+
+  firstToken(stages: StageTimes): Promise<void> {
+    return this.#reported(this.#lease.firstToken(stages))
+  }
+
+  progress(outputBlocks: number): Promise<void> {
+    return this.#lease.progress(outputBlocks)
+  }
+
+  async renew(): Promise<void> {
+    await this.#lease.renew()
+    this.#touched()
+  }
+
+  release(outcome: Outcome): Promise<void> {
+    return this.#reported(this.#lease.release(outcome))
+  }
+
+  #reported(done: Promise<void>): Promise<void> {
+    this.#touched()
+    return done
+  }
+}
+
+function undrainable(engine: string): Failure {
+  return new Failure(
+    'bad_value',
+    `'${engine}' is another gateway, and this deployment has no shared state: bind the Durable Object EdgeObject as ` +
+      'EDGE, set `weight: 0` on its cluster, or drain it there.',
+    { param: 'engine' },
+  )
+}

@@ -1,0 +1,71 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { until } from '../wait.ts'
+import { admin, chat, type Isolates, startIsolates } from './isolates.ts'
+
+const OPEN_MS = 3_000
+
+/** Region that refuses its digest, so that it stays a candidate, and breaks each request. */
+let broken: Server
+/** By id: the runtime sends a request again whose connection breaks. */
+const requests = new Set<string>()
+let edge: Isolates
+
+beforeAll(async () => {
+  broken = createServer((request, response) => {
+    if (request.method === 'GET') return void response.writeHead(403).end()
+    requests.add(String(request.headers['x-request-id']))
+    request.socket.destroy()
+  })
+  await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve))
+  const { port } = broken.address() as AddressInfo
+  edge = await startIsolates({
+    isolates: 4,
+    regions: ['a'],
+    plain: { x: `http://127.0.0.1:${port}` },
+    model: { circuit: { failures: 3, open_ms: OPEN_MS } },
+  })
+})
+
+afterAll(async () => {
+  await edge.close()
+  broken.close()
+})
+
+interface Fleet {
+  readonly pools: readonly { readonly cluster: string; readonly engines: readonly { readonly circuit: string }[] }[]
+}
+
+const circuitAt = async (url: string) =>
+  (await admin<Fleet>(url, '/v1/firstlight/fleet'))!.pools.find(({ cluster }) => cluster === 'x')!.engines[0]!.circuit
+
+it('a circuit that one isolate opens is open for all, and one of them tries the region', async () => {
+  for (const url of edge.urls) await chat(url, 'hello')
+  await until(async () => {
+    await chat(edge.urls[1]!, `fail ${Math.random()}`)
+    return (await circuitAt(edge.urls[1]!)) === 'open'
+  })
+  const openedAt = performance.now()
+  // Each isolate has news, so its view comes after its sync.
+  for (const url of edge.urls) {
+    await chat(url, `news ${Math.random()}`)
+    expect(await circuitAt(url)).toBe('open')
+  }
+  const before = requests.size
+  let sent = 0
+  while (performance.now() - openedAt < OPEN_MS * 0.8) {
+    const { status, headers } = await chat(edge.urls[sent++ % 4]!, `other ${Math.random()}`)
+    expect(status).toBe(200)
+    expect(headers.get('x-firstlight-cluster')).toBe('a')
+  }
+  expect(sent).toBeGreaterThan(4)
+  expect(requests.size).toBe(before)
+  // After the pause one trial opens it again, for all.
+  await until(async () => {
+    await chat(edge.urls[sent++ % 4]!, `trial ${Math.random()}`)
+    return requests.size > before
+  })
+  for (let n = 0; n < 20; n++) expect((await chat(edge.urls[n % 4]!, `more ${Math.random()}`)).status).toBe(200)
+  expect(requests.size).toBe(before + 1)
+})
