@@ -11,6 +11,8 @@ type Json = Readonly<Record<string, unknown>>
 
 interface Streamed {
   readonly status: number
+  /** Engine of the first part. */
+  readonly engine: string | null
   readonly text: string
   readonly finish: readonly string[]
   readonly payloads: readonly string[]
@@ -142,6 +144,7 @@ async function read(response: Response): Promise<Streamed> {
   const chunks = payloads.filter((one) => one !== '[DONE]').map((one) => JSON.parse(one) as Chunk)
   return {
     status: response.status,
+    engine: response.headers.get('x-firstlight-engine'),
     text: chunks.map(({ choices }) => choices?.[0]?.delta?.content ?? choices?.[0]?.text ?? '').join(''),
     finish: chunks.flatMap(({ choices }) => choices?.[0]?.finish_reason ?? []),
     payloads,
@@ -222,7 +225,7 @@ export function continuationContract(name: string, start: Start): void {
 
     it('passes token ids if the client asked for them', async () => {
       const request = completion({ max_tokens: 6, return_token_ids: true })
-      bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+      bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       const ids = ({ payloads }: Streamed) => payloads.flatMap((one) => /"token_ids":(\[[\d,]+\])/.exec(one)?.[1] ?? [])
       const cut = await bench.stream('/v1/completions', request)
       expect(ids(cut)).toEqual(ids(await bench.uncut('/v1/completions', request)))
@@ -239,7 +242,7 @@ export function continuationContract(name: string, start: Start): void {
       const { text } = await bench.uncut('/v1/completions', completion({ max_tokens: 30 }))
       for (let at = 8; at < 40; at += 3) {
         const request = completion({ max_tokens: 30, stop: [text.slice(at, at + 9)] })
-        bench.fault('e0', { kind: 'reset', after: Math.ceil(at / 4), count: 1 })
+        bench.fault('e0', { kind: 'cut', after: Math.ceil(at / 4), count: 1 })
         const cut = await bench.stream('/v1/completions', request)
         const whole = await bench.uncut('/v1/completions', request)
         expect(cut).toMatchObject({ text: whole.text, finish: ['stop'], error: null })
@@ -247,17 +250,17 @@ export function continuationContract(name: string, start: Start): void {
     })
 
     it('continues no stream whose output has a grammar, and says so', async () => {
-      bench.fault('e0', { kind: 'reset', after: 2, count: 1 })
+      bench.fault('e0', { kind: 'cut', after: 2, count: 1 })
       const cut = await bench.stream(
         '/v1/chat/completions',
         chat({ max_tokens: 20, response_format: { type: 'json_object' } }),
       )
-      expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(cut).toMatchObject({ engine: 'e0', error: { code: 'engine_stream_cut' } })
       expect(cut.isClean).toBe(false)
     })
 
     it('ends with the error event if the other engine fails, too', async () => {
-      bench.fault('e0', { kind: 'reset', after: 4, count: 1 })
+      bench.fault('e0', { kind: 'cut', after: 4, count: 1 })
       bench.fault('e1', { kind: 'status', status: 500 })
       const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
       expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
@@ -287,7 +290,7 @@ export function continuationContract(name: string, start: Start): void {
     })
 
     it('releases both bookings when the client leaves during the continuation', async () => {
-      bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+      bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
       bench.fault('e1', { kind: 'hang', where: 'body' })
       const response = await bench.post('/v1/completions', completion({ max_tokens: 20, stream: true }))
       const reader = response.body!.getReader()
@@ -300,7 +303,7 @@ export function continuationContract(name: string, start: Start): void {
     it('ends with an error event', async () => {
       const bench = await Bench.open(start, {})
       try {
-        bench.fault('e0', { kind: 'reset', after: 3, count: 1 })
+        bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
         const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
         expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
       } finally {
@@ -424,7 +427,7 @@ export function continuationContract(name: string, start: Start): void {
 
     it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
       for (const engine of engines.slice(1)) engine.next({ [how]: true })
-      const { text, error, isClean } = await cut({ fault: 'reset', after: 20 })
+      const { text, error, isClean } = await cut({ fault: 'end', after: 20 })
       expect(error).toMatchObject({ code: 'engine_stream_cut' })
       expect(isClean).toBe(false)
       expect(text).not.toContain(SECRET)
@@ -432,14 +435,14 @@ export function continuationContract(name: string, start: Start): void {
     })
 
     it('continues a continuation, as often as it may', async () => {
-      const failing = { fault: 'reset', after: 9 } as const
+      const failing = { fault: 'end', after: 9 } as const
       const before = engines.map(({ bodies }) => bodies.length)
-      await cut({ fault: 'reset', after: 12 })
+      await cut({ fault: 'end', after: 12 })
       const second = engines.findIndex(({ bodies }, at) => at > 0 && bodies.length > before[at]!)
       engines[second]!.next(failing)
-      expect(await cut({ fault: 'reset', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
+      expect(await cut({ fault: 'end', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
       for (const engine of engines) engine.next(failing)
-      const { error, text } = await cut({ fault: 'reset', after: 12 })
+      const { error, text } = await cut({ fault: 'end', after: 12 })
       expect(error).toMatchObject({ code: 'engine_stream_cut' })
       expect(OUTPUT.startsWith(text)).toBe(true)
     })

@@ -1,8 +1,9 @@
 /** A stream that goes on at another engine if its engine fails. See docs/continuation.md. */
 import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
+import { GapEstimator } from '../../core/continuation/idle-limit.ts'
 import { OutputRecord } from '../../core/continuation/output-record.ts'
 import { endedAs, type AttemptFailure, type Result, type Usage } from '../../core/contract/contract.ts'
-import type { OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
+import type { EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
 import type { Digests } from '../acquire.ts'
 import type { AttemptContext, AttemptFailed } from '../classify.ts'
 import { abortReason } from '../exchange.ts'
@@ -163,9 +164,12 @@ class ContinuedStream {
   }
 
   /** Next bytes; null: the end, clean or not. */
-  async #read({ reader }: Part): Promise<Uint8Array | null> {
+  async #read({ reader, attempt }: Part): Promise<Uint8Array | null> {
+    const { ports, placed } = attempt
+    const startedAt = ports.now()
     try {
       const { done, value } = await reader.read()
+      if (!done) gapsOf(placed.engine).add(ports.now() - startedAt)
       return done ? null : value
     } catch {
       return null
@@ -313,6 +317,15 @@ class ContinuedStream {
   }
 }
 
+/** Learned per process or isolate. The entries end with the engines of a configuration. */
+const gaps = new WeakMap<EngineTarget, GapEstimator>()
+
+function gapsOf(engine: EngineTarget): GapEstimator {
+  const known = gaps.get(engine) ?? new GapEstimator()
+  gaps.set(engine, known)
+  return known
+}
+
 type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer: OriginAnswer }
 
 function openPart({ answer, ...part }: PartInput, options: RelayOptions): Part {
@@ -321,6 +334,7 @@ function openPart({ answer, ...part }: PartInput, options: RelayOptions): Part {
     ...options,
     // Without the client's socket the platform returns a stream.
     scope: { ...options.scope, client: null },
+    idleMs: gapsOf(part.attempt.placed.engine).limitMs(options.idleMs),
     observe: true,
     hideUsage: false,
     endsWithDone: false,
