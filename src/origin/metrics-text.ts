@@ -1,7 +1,9 @@
 /** Reads the gauges that the gateway needs from an engine's `/metrics` (Prometheus text format 0.0.4). */
 import type { EngineStats } from '../core/contract/contract.ts'
+import { ENGINE_METRICS, type CacheValue, type EngineKind, type EngineMetrics } from './engine-metrics.ts'
 
 export interface ScrapedEngine {
+  readonly kind: EngineKind
   readonly stats: EngineStats
   /** The engine sleeps (`/sleep`): its health check succeeds, and requests hang. */
   readonly asleep: boolean
@@ -12,13 +14,15 @@ export interface Sample {
   readonly value: number
 }
 
+type Samples = ReadonlyMap<string, readonly Sample[]>
+
 const READ: ReadonlySet<string> = new Set([
-  'vllm:num_requests_running',
-  'vllm:num_requests_waiting',
-  'vllm:kv_cache_usage_perc',
-  // Name before vLLM 0.9.
-  'vllm:gpu_cache_usage_perc',
-  'vllm:cache_config_info',
+  ...ENGINE_METRICS.flatMap(({ running, waiting, kvUsage, blockTokens, cacheBlocks }) => [
+    ...running,
+    ...waiting,
+    ...kvUsage,
+    ...[...blockTokens, ...cacheBlocks].map(({ metric }) => metric),
+  ]),
   'vllm:engine_sleep_state',
   'vllm:lora_requests_info',
 ])
@@ -29,31 +33,59 @@ const READ: ReadonlySet<string> = new Set([
  */
 export function readEngineMetrics(text: string): ScrapedEngine | null {
   const samples = samplesOf(text, READ)
-  const running = samples.get('vllm:num_requests_running')
-  if (running === undefined) return null
-  const usage = samples.get('vllm:kv_cache_usage_perc') ?? samples.get('vllm:gpu_cache_usage_perc')
+  const names = ENGINE_METRICS.find(({ running }) => running.some((name) => samples.has(name)))
+  if (names === undefined) return null
+  const usage = gaugesOf(samples, names.kvUsage)
   const configs = samples.get('vllm:cache_config_info') ?? []
   const awake =
     samples.get('vllm:engine_sleep_state')?.filter(({ labels }) => labels.get('sleep_state') === 'awake') ?? []
   return {
+    kind: names.kind,
     asleep: awake.length > 0 && awake.every(({ value }) => value === 0),
     stats: {
-      running: sum(running),
-      waiting: sum(samples.get('vllm:num_requests_waiting') ?? []),
-      kvUsage: usage === undefined ? null : sum(usage) / usage.length,
-      blockTokens: whole(configs[0]?.labels.get('block_size')),
-      cacheBlocks: cacheBlocksOf(configs),
+      running: sum(gaugesOf(samples, names.running)),
+      waiting: sum(gaugesOf(samples, names.waiting)),
+      kvUsage: usage.length === 0 ? null : sum(usage) / usage.length,
+      blockTokens: numbersOf(samples, names.blockTokens)[0] ?? null,
+      cacheBlocks: cacheBlocksOf(samples, names),
       prefixCaching: flag(configs[0]?.labels.get('enable_prefix_caching')),
       adapters: adaptersOf(samples.get('vllm:lora_requests_info') ?? []),
     },
   }
 }
 
+/**
+ * Values of the first metric that is present. SGLang's tensor-parallel and pipeline-parallel ranks can each export the
+ * values of their data-parallel rank, which count once.
+ */
+function gaugesOf(samples: Samples, names: readonly string[]): number[] {
+  const found = names.map((name) => samples.get(name)).find((one) => one !== undefined) ?? []
+  const isRanked = found.some(({ labels }) => labels.has('tp_rank') || labels.has('pp_rank'))
+  if (!isRanked) return found.map(({ value }) => value)
+  const byRank = new Map<string, number>()
+  for (const { labels, value } of found) {
+    const rank = `${labels.get('engine_type') ?? ''} ${labels.get('dp_rank') ?? ''}`
+    byRank.set(rank, Math.max(byRank.get(rank) ?? 0, value))
+  }
+  return [...byRank.values()]
+}
+
+/** Whole numbers of metrics or labels, one for each rank. */
+function numbersOf(samples: Samples, values: readonly CacheValue[]): number[] {
+  return values.flatMap(({ metric, label }) =>
+    (samples.get(metric) ?? []).flatMap(({ labels, value }) => {
+      const number = label === undefined ? whole(String(value)) : whole(labels.get(label))
+      return number === null || number === 0 ? [] : [number]
+    }),
+  )
+}
+
 /** Returns the samples of the `wanted` families by name. Unreadable lines are ignored. */
 export function samplesOf(text: string, wanted: ReadonlySet<string>): Map<string, Sample[]> {
   const samples = new Map<string, Sample[]>()
   for (const line of text.split('\n')) {
-    if (!line.startsWith('vllm:')) continue
+    // Most lines of an engine are comments and histogram buckets.
+    if (line.startsWith('#')) continue
     const end = line.search(/[{ ]/)
     const name = line.slice(0, end)
     // Also ignores `*_created`, which accompanies every counter.
@@ -90,22 +122,23 @@ function sampleOf(rest: string): Sample | null {
   return Number.isFinite(value) ? { labels, value } : null
 }
 
-function sum(samples: readonly Sample[]): number {
-  return samples.reduce((total, { value }) => total + value, 0)
-}
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
 /**
- * Models with several kinds of attention hold fewer tokens than their blocks suggest; an engine's own token count
- * takes precedence.
+ * Models with several kinds of attention hold fewer tokens than their blocks suggest; vLLM's own token count takes
+ * precedence.
  */
-function cacheBlocksOf(configs: readonly Sample[]): number | null {
-  const blocks = configs
-    .map(({ labels }) => {
-      const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
-      return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
-    })
-    .filter((count) => count !== null)
-  return blocks.length === 0 ? null : blocks.reduce((total, count) => total + count, 0)
+function cacheBlocksOf(samples: Samples, { kind, cacheBlocks }: EngineMetrics): number | null {
+  const blocks =
+    kind === 'vllm'
+      ? (samples.get('vllm:cache_config_info') ?? []).flatMap(({ labels }) => blocksOf(labels) ?? [])
+      : numbersOf(samples, cacheBlocks)
+  return blocks.length === 0 ? null : sum(blocks)
+}
+
+function blocksOf(labels: Sample['labels']): number | null {
+  const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
+  return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
 }
 
 /** Each change of the set of adapters leaves a series behind. Its value is the time, so the greatest is current. */

@@ -11,6 +11,7 @@ import {
 } from '../ports.ts'
 import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
+import { SECOND_METRICS_PATH } from './engine-metrics.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
 
 /**
@@ -30,14 +31,23 @@ const METRICS_BYTES = 4 * 1024 * 1024
  * Never rejects.
  * @param unpausable set of engine URLs without `/is_paused`; cleared when an engine fails, because it may return as
  * another one
+ * @param paths metrics path of engines (by URL) whose first answer showed which one to read; cleared likewise
  */
-export function engineProbe(origin: Origin, log: Log, unpausable = new Set<string>()): Probe {
+export function engineProbe(
+  origin: Origin,
+  log: Log,
+  unpausable = new Set<string>(),
+  paths = new Map<string, string>(),
+): Probe {
   return async (target, now) => {
     const healthy = await isHealthy(origin, target, log)
     if (healthy === null) return null
-    if (!healthy) unpausable.delete(target.url)
+    if (!healthy) {
+      unpausable.delete(target.url)
+      paths.delete(target.url)
+    }
     const [scraped, paused] = healthy
-      ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)])
+      ? await Promise.all([scrape({ origin, log, paths }, target), isPaused(origin, target, unpausable)])
       : [null, false]
     const signal: ProbeSignal = {
       kind: 'probe',
@@ -189,14 +199,46 @@ async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promis
   }
 }
 
-async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<ScrapedEngine | null> {
+interface Scraping {
+  readonly origin: Origin
+  readonly log: Log
+  readonly paths: Map<string, string>
+}
+
+/**
+ * Reads `/metrics`, or the second path if `/metrics` is missing or JSON. Only the first probe asks for both, because
+ * each read of the JSON removes records that another reader expects.
+ */
+async function scrape({ origin, log, paths }: Scraping, target: EngineTarget): Promise<ScrapedEngine | null> {
   try {
-    const answer = await get(origin, target, '/metrics')
-    const body = await answer.read(METRICS_BYTES)
-    return answer.status === 200 ? readEngineMetrics(new TextDecoder().decode(body)) : null
+    const known = paths.get(target.url)
+    const first = await metricsAt(origin, target, known ?? '/metrics')
+    if (known !== undefined || first.scraped !== null) return first.scraped
+    if (!first.isOther) return null
+    const second = await metricsAt(origin, target, SECOND_METRICS_PATH)
+    paths.set(target.url, second.status === 200 ? SECOND_METRICS_PATH : '/metrics')
+    return second.scraped
   } catch (error) {
     log.debug('probe_metrics_failed', { engine: target.id, error })
     return null
+  }
+}
+
+interface MetricsAnswer {
+  readonly scraped: ScrapedEngine | null
+  readonly status: number
+  /** The path does not exist, or it is JSON. */
+  readonly isOther: boolean
+}
+
+async function metricsAt(origin: Origin, target: EngineTarget, path: string): Promise<MetricsAnswer> {
+  const answer = await get(origin, target, path)
+  const text = new TextDecoder().decode(await answer.read(METRICS_BYTES))
+  const isJson = answer.status === 200 && /^\s*[[{]/.test(text)
+  return {
+    scraped: answer.status === 200 && !isJson ? readEngineMetrics(text) : null,
+    status: answer.status,
+    isOther: isJson || answer.status === 404,
   }
 }
 

@@ -18,6 +18,7 @@ vllm:lora_requests_info{max_lora="4",running_lora_adapters="sql, chat",waiting_l
 describe('an engine’s metrics', () => {
   it('contain queue, cache and adapters', () => {
     expect(readEngineMetrics(scrape)).toEqual({
+      kind: 'vllm',
       asleep: false,
       stats: {
         running: 3,
@@ -72,5 +73,54 @@ describe('an engine’s metrics', () => {
 
   it('have an older name for the cache in use', () => {
     expect(readEngineMetrics('vllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.5\n')?.stats.kvUsage).toBe(0.5)
+  })
+})
+
+/** Lines in the formats of the sources that docs/engines.md names. */
+const others = {
+  sglang: `# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 5.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 3.0
+sglang:token_usage{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 0.31
+sglang:cache_config_info{engine_type="unified",model_name="m",num_pages="4096",page_size="64",pp_rank="0",tp_rank="0"} 1.0
+sglang:time_to_first_token_seconds_bucket{le="0.1",model_name="m"} 4.0
+`,
+  tensorrt: `# TYPE trtllm_num_requests_running gauge
+trtllm_num_requests_running{engine_type="trtllm",model_name="m"} 7.0
+trtllm_num_requests_waiting{engine_type="trtllm",model_name="m"} 2.0
+trtllm_kv_cache_utilization{engine_type="trtllm",model_name="m"} 0.62
+trtllm_kv_cache_tokens_per_block{engine_type="trtllm",model_name="m"} 32.0
+trtllm_kv_cache_max_blocks{engine_type="trtllm",model_name="m"} 1000.0
+`,
+  llama: `# HELP llamacpp:requests_processing Number of requests processing.
+# TYPE llamacpp:requests_processing gauge
+llamacpp:requests_processing 2
+llamacpp:requests_deferred 1
+`,
+  tgi: '# TYPE tgi_batch_current_size gauge\ntgi_batch_current_size 4\n\n# TYPE tgi_queue_size gauge\ntgi_queue_size 9\n',
+}
+
+const statsOf = (text: string) => {
+  const read = readEngineMetrics(text)!
+  const { running, waiting, kvUsage, blockTokens, cacheBlocks } = read.stats
+  return [read.kind, running, waiting, kvUsage, blockTokens, cacheBlocks]
+}
+
+describe('the metrics of other engines', () => {
+  it.each([
+    ['SGLang', others.sglang, ['sglang', 5, 3, 0.31, 64, 4096]],
+    ['SGLang with underscores', others.sglang.replaceAll('sglang:', 'sglang_'), ['sglang', 5, 3, 0.31, 64, 4096]],
+    ['TensorRT-LLM', others.tensorrt, ['tensorrt-llm', 7, 2, 0.62, 32, 1000]],
+    ['llama.cpp', others.llama, ['llama.cpp', 2, 1, null, null, null]],
+    ['TGI', others.tgi, ['tgi', 4, 9, null, null, null]],
+  ])('of %s contain the load', (_, text, expected) => {
+    expect(statsOf(text)).toEqual(expected)
+  })
+
+  it('count each data-parallel rank of SGLang once, whichever tensor-parallel ranks export it', () => {
+    const rank = (dp: number, tp: number, running: number) =>
+      `sglang:num_running_reqs{dp_rank="${dp}",tp_rank="${tp}"} ${running}\n`
+    expect(statsOf(rank(0, 0, 4) + rank(0, 1, 4) + rank(1, 2, 6) + rank(1, 3, 6))[1]).toBe(10)
+    expect(statsOf(others.sglang + others.sglang.replaceAll('tp_rank="0"', 'tp_rank="1"'))[1]).toBe(5)
   })
 })

@@ -180,3 +180,41 @@ describe('probes of a fleet', () => {
     expect(await asleep()).toEqual({ asked: ['b/is_paused'], asleep: ['b'] })
   })
 })
+
+describe('probes of an engine whose metrics are at another path', () => {
+  const trtllm = { status: 200, body: 'trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 1\n' }
+  const loadOf = (bench: Bench) =>
+    bench.told.map((signal) => (signal.kind === 'probe' ? (signal.stats?.running ?? null) : null))
+
+  it('read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/metrics': { status: 200, body: '[{"numActiveRequests": 1}]' }, 'a/prometheus/metrics': trtllm }
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/is_paused', 'a/metrics', 'a/prometheus/metrics'])
+    expect(loadOf(bench)).toEqual([3])
+    bench.now += 10_000
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/prometheus/metrics'])
+    expect(loadOf(bench)).toEqual([3])
+  })
+
+  it('ask for the other path once if there is none, as with Ollama', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/metrics': { status: 404 }, 'a/prometheus/metrics': { status: 404 } }
+    await bench.round()
+    bench.now += 10_000
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics'])
+    expect(loadOf(bench)).toEqual([null])
+  })
+
+  it('look again when the engine returns after a failure, because it may be another one', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/metrics': { status: 404 }, 'a/prometheus/metrics': trtllm }
+    await bench.round()
+    bench.now += 10_000
+    bench.answers = { 'a/health': 'refuses' }
+    await bench.round()
+    bench.now += 10_000
+    bench.answers = {}
+    expect((await bench.round()).asked).toContain('a/metrics')
+    expect(loadOf(bench)).toEqual([2])
+  })
+})

@@ -12,6 +12,7 @@ import {
   checkExposure,
 } from './engine/checks-basic.ts'
 import { cardOf, type EngineFacts } from './engine/facts.ts'
+import { checkQuirks, titleOf } from './engine/kinds.ts'
 import { type ReadOptions, readEngine } from './engine/read.ts'
 import { Findings, type Subject } from './finding.ts'
 import { examineCoordinator, examineController, examineLmcacheServer, type LmcacheExpected } from './lmcache.ts'
@@ -61,13 +62,19 @@ export async function examineEngine(
   checkClock(facts, found)
   checkKeepAlive(facts, found)
   checkExposure(facts, found)
-  return { subject: subject(facts.version === null ? '' : `vLLM ${facts.version}`), facts }
+  return { subject: subject(softwareOf(facts)), facts }
+}
+
+function softwareOf({ kind, version }: EngineFacts): string {
+  if (kind !== null && kind !== 'vllm') return titleOf(kind)
+  return version === null ? '' : `vLLM ${version}`
 }
 
 function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
   if (!checkModels(facts, expected, found)) return
   if (checkMetrics(facts, found)) checkCache(facts, expected, found)
   checkAnswers(facts, expected, found)
+  if (facts.kind !== null && facts.kind !== 'vllm') return checkQuirks(facts, found)
   checkRequestIds(facts, found)
   checkEvents(facts, found)
   checkTokenize(facts, expected, found)

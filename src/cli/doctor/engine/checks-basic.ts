@@ -5,6 +5,7 @@ import { failures } from '../../../failure.ts'
 import { answered, inShort } from '../ask.ts'
 import type { Findings, Severity } from '../finding.ts'
 import { baseCard, type EngineFacts, type ModelCard, inDevMode } from './facts.ts'
+import { titleOf } from './kinds.ts'
 import { isAway, skewMs } from './read.ts'
 import type { Reach } from '../reach.ts'
 
@@ -172,7 +173,7 @@ function checkOpen({ keyed, reach }: Pick<EngineFacts, 'keyed' | 'reach'>, found
 
 /** Returns false if no model is served, so that there is nothing else to check. */
 export function checkModels(
-  { models, version, tokens }: EngineFacts,
+  { models, version, kind, tokens }: EngineFacts,
   expected: Expected | null,
   found: Findings,
 ): boolean {
@@ -189,7 +190,8 @@ export function checkModels(
   const adapters = cards.filter(({ parent }) => parent !== null)
   const adapterText = adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`
   found.ok('models', `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapterText}`)
-  if (version === null && tokens.ids === null) {
+  if (kind !== 'vllm' && kind !== null) found.ok('kind', titleOf(kind))
+  else if (version === null && tokens.ids === null) {
     found.note('kind', 'not vLLM: neither /version nor /tokenize', {
       costs: 'The gateway uses its metrics and responses. Cache, queue and tokens are the gateway’s own estimates.',
     })

@@ -4,6 +4,7 @@ import type { Findings } from '../finding.ts'
 import { REQUEST_ID, inShort } from '../ask.ts'
 import type { Expected } from './checks-basic.ts'
 import { inDevMode, type EngineFacts } from './facts.ts'
+import { cachedTokensNext, metricsNext } from './kinds.ts'
 import { isAway } from './read.ts'
 
 /* The engine's KV cache against the configuration. */
@@ -11,8 +12,8 @@ import { isAway } from './read.ts'
 /** Relative difference up to which capacities count as equal. */
 const SAME = 0.1
 
-export function checkMetrics({ metrics }: EngineFacts, found: Findings): boolean {
-  const { asked, scraped } = metrics
+export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
+  const { asked, scraped } = facts.metrics
   if (scraped !== null) {
     const { running, waiting } = scraped.stats
     found.ok('metrics', `/metrics read: ${running} running, ${waiting} waiting`)
@@ -20,7 +21,7 @@ export function checkMetrics({ metrics }: EngineFacts, found: Findings): boolean
   }
   found.warn('metrics', `/metrics has no queue length (${inShort(asked)})`, {
     costs: 'Cache size, sleep state and load from other sources are unknown; the gateway uses only its own bookings.',
-    next: 'vLLM exports them unless started with --disable-log-stats; a proxy may hide the route.',
+    next: metricsNext(facts),
   })
   return false
 }
@@ -134,9 +135,10 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
   if (generated.cachedTokens === null) {
     found.warn('cached_tokens', 'not reported', {
       costs: 'The gateway cannot verify its cache estimate and detects evictions and restarts late or not at all.',
-      next: 'vllm serve … --enable-prompt-tokens-details',
+      next: cachedTokensNext(facts),
     })
   } else found.ok('cached_tokens', `reported (${generated.cachedTokens} of ${generated.promptTokens ?? '?'})`)
+  if (facts.kind !== null && facts.kind !== 'vllm') return
   if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in responses')
   else {
     found.note('per_request_metrics', 'not in responses', {

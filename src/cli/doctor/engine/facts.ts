@@ -2,6 +2,7 @@
 import type { ScrapedEngine } from '../../../origin/metrics-text.ts'
 import type { Answer, AskResult } from '../ask.ts'
 import type { Reach, KeptAlive } from '../reach.ts'
+import type { ServerKind } from './kinds.ts'
 import type { Generated } from './sample.ts'
 import * as z from 'zod/mini'
 
@@ -68,6 +69,8 @@ export interface EngineFacts {
   readonly health: Answer
   /** Version from `/version`; null: no such route. */
   readonly version: string | null
+  /** null: an unknown server. */
+  readonly kind: ServerKind | null
   readonly models: ModelList
   /** Status of the model list without any header; null: no answer. */
   readonly withoutKey: number | null
@@ -90,6 +93,8 @@ export interface ModelCard {
   /** Set on adapters. */
   readonly parent: string | null
   readonly maxModelLen: number | null
+  /** Name of the server software, or of the owner of the model. */
+  readonly ownedBy: string | null
 }
 
 export interface ModelList {
@@ -100,7 +105,7 @@ export interface ModelList {
 
 export interface Metrics {
   readonly asked: AskResult
-  /** null: the text has no vLLM metrics. */
+  /** null: the text has no load metrics. */
   readonly scraped: ScrapedEngine | null
   /** Labels of `vllm:cache_config_info`. */
   readonly cacheConfig: ReadonlyMap<string, string>

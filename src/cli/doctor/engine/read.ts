@@ -1,5 +1,6 @@
 /** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
+import { SECOND_METRICS_PATH } from '../../../origin/engine-metrics.ts'
 import { readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
 import { answered, ask, jsonOf, type Answer, type AskResult, type Endpoint } from '../ask.ts'
 import { reachOf, watchIdle } from '../reach.ts'
@@ -16,6 +17,7 @@ import {
   type Tokenized,
   readServerInfo,
 } from './facts.ts'
+import { serverKind, type ServerKind } from './kinds.ts'
 import { SAMPLE_CHAT, SAMPLE_TEXT, generate } from './sample.ts'
 
 export interface ReadOptions {
@@ -38,7 +40,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   const health = await ask(place, { path: '/health', limitMs: options.limitMs })
   if (!answered(health)) return health
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
-  const asks = (path: string): Promise<AskResult> => ask(place, { path, limitMs: options.limitMs })
+  const asks: Asks = (path) => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   const withoutKey = { url: place.url, headers: {} }
   const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
@@ -46,7 +48,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     asks('/v1/models').then(readModels),
     ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
     ask(withoutKey, { path: '/health', limitMs: options.limitMs }),
-    asks('/metrics').then(readMetrics),
+    metricsOf(asks),
     asks('/kv_event_sources').then(readEvents),
     readSwitches(asks),
   ])
@@ -59,11 +61,13 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
       : generate(place, model, options.generateMs),
   ])
   const info = readServerInfo(told)
+  const kind = await kindOf(asks, { version, owner: model?.ownedBy ?? null, metrics })
   return {
     reach: reachOf(place.url),
     keyed,
     health,
     version,
+    kind,
     models,
     metrics,
     tokens,
@@ -94,6 +98,7 @@ const modelList = z.object({
       root: z.nullish(z.string()),
       parent: z.nullish(z.string()),
       max_model_len: z.nullish(z.number()),
+      owned_by: z.nullish(z.string()),
     }),
   ),
 })
@@ -103,11 +108,12 @@ function readModels(asked: AskResult): ModelList {
   if (!read.success) return { asked, cards: null }
   return {
     asked,
-    cards: read.data.data.map(({ id, root, parent, max_model_len: maxModelLen }) => ({
+    cards: read.data.data.map(({ id, root, parent, max_model_len: maxModelLen, owned_by: ownedBy }) => ({
       id,
       root: root ?? null,
       parent: parent ?? null,
       maxModelLen: maxModelLen ?? null,
+      ownedBy: ownedBy ?? null,
     })),
   }
 }
@@ -117,6 +123,28 @@ const CONNECTORS = [
   ['lmcache', 'LMCache'],
   ['mooncake', 'Mooncake'],
 ] as const
+
+type Asks = (path: string) => Promise<AskResult>
+
+/** Metrics of the first path that has them. */
+async function metricsOf(asks: Asks): Promise<Metrics> {
+  const first = readMetrics(await asks('/metrics'))
+  if (first.scraped !== null) return first
+  const second = readMetrics(await asks(SECOND_METRICS_PATH))
+  return second.scraped === null ? first : second
+}
+
+interface KindSigns {
+  readonly version: string | null
+  readonly owner: string | null
+  readonly metrics: Metrics
+}
+
+async function kindOf(asks: Asks, { version, owner, metrics }: KindSigns): Promise<ServerKind | null> {
+  const known = serverKind(metrics.scraped?.kind ?? null, owner, false)
+  if (known !== null || version !== null) return known ?? 'vllm'
+  return serverKind(null, null, readVersion(await asks('/api/version')) !== null)
+}
 
 function readMetrics(asked: AskResult): Metrics {
   const text = answered(asked) && asked.status === 200 ? asked.text : ''
@@ -155,7 +183,7 @@ function readEvents(asked: AskResult): EventSources {
 /** A GET on a POST route shows whether the route exists, without side effects. */
 const exists = (asked: AskResult): boolean => answered(asked) && asked.status === 405
 
-async function readSwitches(asks: (path: string) => Promise<AskResult>): Promise<Switches> {
+async function readSwitches(asks: Asks): Promise<Switches> {
   const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
     [
       '/is_paused',
