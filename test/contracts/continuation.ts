@@ -67,6 +67,7 @@ class Bench {
             {
               model: MODEL,
               policy: 'session',
+              observe_share: 1,
               retry: { share: 1, min_per_s: 1000, ...retry },
               circuit: { failures: 1000 },
               limits: { idle_ms: 1500 },
