@@ -1,13 +1,19 @@
-// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine with the demo's engines.
+// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine with the demo's engines. `--regions N`
+// runs a front and N region Workers, which the front reaches by service bindings.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { demoDocument, demoGuide, startDemoFleet } from '../src/platform/node/demo.ts'
 import { watchSignals } from '../src/platform/node/signals.ts'
 import { buildWorker } from './build-worker.ts'
+import { startRegions } from './dev-edge-regions.ts'
 import { startEdge } from './edge.ts'
 
 const { values } = parseArgs({
-  options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } },
+  options: {
+    port: { type: 'string', default: '8787' },
+    engines: { type: 'string', default: '4' },
+    regions: { type: 'string' },
+  },
 })
 
 console.log('Building the Worker …')
@@ -16,6 +22,7 @@ await buildWorker(fileURLToPath(new URL('../dist/worker', import.meta.url)))
 // A Worker has no loopback address, so the configuration allows all callers; the overview requires a key.
 const adminKey = 'demo'
 const fleet = await startDemoFleet(Number(values.engines))
+const port = Number(values.port)
 const document = {
   ...demoDocument(fleet),
   open: true,
@@ -23,7 +30,9 @@ const document = {
   version: Date.now(),
   log: { level: 'warn' },
 }
-const edge = await startEdge({ port: Number(values.port), bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
+const edge = await (values.regions === undefined
+  ? startEdge({ port, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
+  : startRegions(fleet, { port, regions: Number(values.regions), adminKey }))
 console.log(demoGuide(edge.url, fleet, { adminKey, ownEngines: 'docs/deploy-workers.md.' }))
 
 watchSignals().stop.addEventListener('abort', async () => {

@@ -1,6 +1,6 @@
 /** Runs several Workers of the bundle in one workerd: isolates that share their objects, fronts and regions. */
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
-import { builtScript, homebound, objectClasses, workerSettings } from './edge.ts'
+import { builtScript, dashboardAssets, homebound, objectClasses, workerSettings } from './edge.ts'
 
 export interface WorkerSpec {
   readonly name: string
@@ -12,6 +12,8 @@ export interface WorkerSpec {
   readonly objectsOf?: string
   /** Text of the bundle. Absent: the output of `npm run build:worker`. */
   readonly script?: string
+  /** It has the dashboard. Absent: no. */
+  readonly assets?: boolean
   /** Port of its own on loopback; 0: any free one. Absent: no public name, only service bindings reach it. */
   readonly port?: number
 }
@@ -47,7 +49,7 @@ export async function startWorkers(
   return { urls, stop: () => runtime.dispose() }
 }
 
-function workerOptions({ name, bindings, services = {}, objectsOf, script, port }: WorkerSpec) {
+function workerOptions({ name, bindings, services = {}, objectsOf, script, assets = false, port }: WorkerSpec) {
   const shared = objectsOf === undefined ? {} : { scriptName: objectsOf }
   return {
     name,
@@ -59,6 +61,7 @@ function workerOptions({ name, bindings, services = {}, objectsOf, script, port 
     ),
     bindings: { ...bindings },
     serviceBindings: { ...services },
+    ...(assets ? { assets: dashboardAssets() } : {}),
     ...(port === undefined ? {} : { unsafeDirectSockets: [{ host: '127.0.0.1', port }] }),
   }
 }

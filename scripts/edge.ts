@@ -50,12 +50,7 @@ export async function startEdge({
       ),
       bindings: { ...bindings },
       ...(vocabularies === undefined ? {} : { kvNamespaces: ['VOCABULARIES'] }),
-      assets: {
-        directory: fileURLToPath(new URL('../dist/dashboard', import.meta.url)),
-        binding: 'ASSETS',
-        routerConfig: { has_user_worker: true, invoke_user_worker_ahead_of_assets: true },
-        assetConfig: { html_handling: 'none', not_found_handling: 'none' },
-      },
+      assets: dashboardAssets(),
       cf: false,
       host: '127.0.0.1',
       port: direct ? 0 : port,
@@ -75,6 +70,16 @@ export async function startEdge({
   }
   const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
+}
+
+/** The dashboard's files, as `[assets]` in wrangler.toml. */
+export function dashboardAssets() {
+  return {
+    directory: fileURLToPath(new URL('../dist/dashboard', import.meta.url)),
+    binding: 'ASSETS',
+    routerConfig: { has_user_worker: true, invoke_user_worker_ahead_of_assets: true },
+    assetConfig: { html_handling: 'none', not_found_handling: 'none' } as const,
+  }
 }
 
 /** Settings of the Worker in wrangler.toml. */

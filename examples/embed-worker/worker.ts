@@ -1,7 +1,7 @@
 /** A Worker with its own authentication in front of the gateway. Cloudflare Access sends this header. */
-import firstlight, { ClusterObject, LimitObject, TtftObject } from 'firstlight/worker'
+import firstlight, { ClusterObject, EdgeObject, LimitObject, TtftObject } from 'firstlight/worker'
 
-export { ClusterObject, LimitObject, TtftObject }
+export { ClusterObject, EdgeObject, LimitObject, TtftObject }
 
 type Env = Parameters<typeof firstlight.fetch>[1]
 

@@ -1,0 +1,59 @@
+/** Configuration for wrangler from wrangler.toml and an untracked file with names, ids and regions. */
+
+type Table = Readonly<Record<string, unknown>>
+
+export interface DeploymentConfig {
+  /** Configuration for `wrangler --config`. The top level is the Worker that clients call. */
+  readonly config: Table
+  /** Environments in the order of deployment: the regions that the front binds. */
+  readonly regions: readonly string[]
+}
+
+/** Bindings that wrangler does not pass on to environments, and that each Worker of the bundle needs. */
+const NEEDED = ['durable_objects', 'version_metadata']
+
+/**
+ * Merges the two files. Each `[env.NAME]` of the local file becomes a region: a Worker without a public name, which the
+ * front reaches by the service binding REGION_NAME. Throws an Error for a region without placement.
+ */
+export function deploymentConfig(base: Table, local: Table): DeploymentConfig {
+  const { env = {}, ...rest } = local
+  const regions = env as Readonly<Record<string, Table>>
+  const top: Table = rest
+  const name = String(top['name'] ?? base['name'])
+  const names = Object.keys(regions)
+  const services = names.map((region) => ({
+    binding: regionBinding(region),
+    service: String(regions[region]!['name'] ?? `${name}-${region}`),
+  }))
+  const needed = Object.fromEntries(NEEDED.map((key) => [key, base[key]]))
+  if (names.length > 0 && top['placement'] !== undefined)
+    throw new Error(
+      'wrangler.local.toml: with regions, the front runs near its clients. Remove the top-level placement.',
+    )
+  // wrangler warns of a list that an environment lacks.
+  const lists = Object.keys(top).filter((key) => Array.isArray(top[key]))
+  const own = { ...Object.fromEntries([...lists, 'services'].map((key) => [key, []])), ...needed }
+  const environments = Object.fromEntries(
+    names.map((region) => [region, { ...own, ...regionEnv(region, regions[region]!) }]),
+  )
+  const ownServices = (top['services'] as readonly unknown[] | undefined) ?? []
+  const { $schema: _, ...tracked } = base
+  const config = {
+    ...tracked,
+    ...top,
+    ...(names.length === 0 ? {} : { services: [...ownServices, ...services], env: environments }),
+  }
+  return { config, regions: names }
+}
+
+function regionEnv(name: string, given: Table): Table {
+  if (given['placement'] === undefined)
+    throw new Error(
+      `wrangler.local.toml: env.${name} has no placement. Write: placement = { region = "aws:eu-central-1" }`,
+    )
+  return { workers_dev: false, preview_urls: false, ...given }
+}
+
+/** Name of the front's service binding to a region. */
+export const regionBinding = (region: string): string => `REGION_${region.toUpperCase().replaceAll('-', '_')}`

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { experimental_readRawConfig as readRawConfig } from 'wrangler'
+import { deploymentConfig } from '../../scripts/wrangler-config.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const base = readRawConfig({ config: `${root}wrangler.toml` }).rawConfig as Readonly<Record<string, unknown>>
+const place = (region: string) => ({ placement: { region } })
+
+interface Env {
+  readonly workers_dev: boolean
+  readonly durable_objects: unknown
+  readonly kv_namespaces?: unknown
+}
+
+describe('the configuration for wrangler', () => {
+  it('of one placed Worker adds to the tracked one', () => {
+    const { config, regions } = deploymentConfig(base, { name: 'mine', ...place('aws:eu-central-1') })
+    expect(regions).toEqual([])
+    expect(config).toMatchObject({ name: 'mine', placement: { region: 'aws:eu-central-1' }, main: 'src/worker.ts' })
+    expect(config).not.toHaveProperty('env')
+  })
+
+  it('makes each environment a region without a public name, which the front binds', () => {
+    const kv = [{ binding: 'CONFIG', id: 'front' }]
+    const local = { kv_namespaces: kv, env: { eu: place('aws:eu-central-1'), 'us-east': place('aws:us-east-1') } }
+    const { config, regions } = deploymentConfig(base, local)
+    expect(regions).toEqual(['eu', 'us-east'])
+    expect(config['services']).toEqual([
+      { binding: 'REGION_EU', service: 'firstlight-eu' },
+      { binding: 'REGION_US_EAST', service: 'firstlight-us-east' },
+    ])
+    const { eu } = config['env'] as { eu: Env }
+    expect(eu).toMatchObject({ ...place('aws:eu-central-1'), workers_dev: false })
+    // A region that read the front's configuration would send requests back to itself.
+    expect(eu.kv_namespaces).toEqual([])
+    expect(eu.durable_objects).toEqual(base['durable_objects'])
+  })
+
+  it('needs the placement of a region', () => {
+    expect(() => deploymentConfig(base, { env: { eu: {} } })).toThrow(/env\.eu has no placement.*aws:eu-central-1/)
+    const placed = { ...place('aws:eu-central-1'), env: { eu: place('aws:eu-central-1') } }
+    expect(() => deploymentConfig(base, placed)).toThrow(/Remove the top-level placement/)
+  })
+
+  it('is accepted by wrangler for the front and for a region', async () => {
+    const { config } = deploymentConfig(base, { env: { eu: place('aws:eu-central-1') } })
+    const path = `${root}wrangler.test-${process.pid}.json`
+    const out = mkdtempSync(`${tmpdir()}/firstlight-deploy-`)
+    writeFileSync(path, JSON.stringify({ ...config, build: {} }))
+    try {
+      const text = await Promise.all(['eu', ''].map((env) => dryRun(path, env, `${out}/${env || 'front'}`)))
+      expect(text[0]).toMatch(/EdgeObject/)
+      expect(text[1]).toMatch(/REGION_EU/)
+    } finally {
+      rmSync(path)
+      rmSync(out, { recursive: true })
+    }
+  })
+})
+
+async function dryRun(config: string, env: string, outdir: string): Promise<string> {
+  const wrangler = `${root}node_modules/wrangler/bin/wrangler.js`
+  const args = [wrangler, 'deploy', '--dry-run', '--config', config, `--env=${env}`, '--outdir', outdir]
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    cwd: root,
+    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_WRITE_LOGS: 'false' },
+  })
+  return stdout
+}
