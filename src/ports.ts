@@ -35,6 +35,11 @@ export interface Cluster {
   configure(version: number, pool: PoolConfig): Promise<void>
   /** `scope` keeps messages of the lease alive. Absent: the caller awaits them. */
   admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<Admitted>
+  /**
+   * Limit of an `admit` that starts now, ms. Beyond it, the caller chooses by the last digest and books afterwards.
+   * null, or absent: none but that of unreachable pool state.
+   */
+  admitLimitMs?(): number | null
   /** `admit` without a promise, for pool state in this process. null: call `admit`. Absent: always call `admit`. */
   admitNow?(admission: Admission): Admitted | null
   /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */

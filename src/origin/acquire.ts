@@ -20,8 +20,11 @@ export interface Digests {
   current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): ClusterDigest | null
   /** Records a prompt that was sent there, for later choices. null: no estimate exists. */
   sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
-  /** Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left. */
-  fallback(admission: Admission, route: PoolRoute): Placement | null
+  /**
+   * Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left.
+   * @param isLate the object is slow, not unreachable, so its cluster is not avoided
+   */
+  fallback(admission: Admission, route: PoolRoute, isLate?: boolean): Placement | null
 }
 
 /** Engines of one attempt and the booking that holds them. */
@@ -183,11 +186,13 @@ async function admitOn(
   parts: Asking,
 ): Promise<Found | { readonly refusal: Refusal }> {
   const { cluster, admission } = parts
+  const limitMs = cluster.admitLimitMs?.() ?? null
   try {
-    return foundIn(await admitInTime(cluster.admit(admission, parts.scope), parts.alarms), parts)
+    return foundIn(await admitInTime(cluster.admit(admission, parts.scope), limitMs, parts.alarms), parts)
   } catch (error) {
-    ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
-    const placement = digests.fallback(admission, route)
+    const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
+    if (!isLate) ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    const placement = digests.fallback(admission, route, isLate)
     if (placement === null)
       return {
         refusal: {
@@ -196,15 +201,16 @@ async function admitOn(
           retryAfterMs: 1_000,
         },
       }
-    return {
-      placement,
-      policy: 'rendezvous',
-      predictedTtftMs: null,
-      booking: new LeaseKeeper({ ...parts, lease: null, placement }),
-      notes: ['fallback=object_unreachable'],
-    }
+    const asking = isLate ? { ...parts, admission: afterwards(admission) } : parts
+    const booking = new LeaseKeeper({ ...asking, lease: null, placement })
+    if (isLate) booking.book()
+    const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
+    return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
   }
 }
+
+/** Another key, because the late answer has a booking of this key, which is released. */
+const afterwards = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
 
 function foundIn(
   admitted: Admitted,
@@ -225,9 +231,13 @@ function foundIn(
 const none: readonly string[] = []
 
 /** Releases a lease that comes after the limit. */
-async function admitInTime(admitting: Promise<Admitted>, timers: Timers | undefined): Promise<Admitted> {
+async function admitInTime(
+  admitting: Promise<Admitted>,
+  limitMs: number | null,
+  timers: Timers | undefined,
+): Promise<Admitted> {
   try {
-    return await withDeadline(ADMIT_MS, admitting, { timers })
+    return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
   } catch (error) {
     if (error instanceof DeadlineError) admitting.then(abandon).catch(() => {})
     throw error

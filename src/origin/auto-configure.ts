@@ -84,6 +84,7 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
+    ...(cluster.admitLimitMs === undefined ? {} : { admitLimitMs: () => cluster.admitLimitMs!() }),
     admit: (admission, scope) => configurer.configured(() => cluster.admit(admission, scope)),
     rank: (admission) => configurer.configured(() => cluster.rank(admission)),
     async resume(booking, scope) {

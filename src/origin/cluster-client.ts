@@ -29,6 +29,8 @@ type Scope = Pick<RequestScope, 'background'>
 export interface ClusterTransport {
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown>
   admit(admission: Admission): Promise<AdmitAnswer>
+  /** As `Cluster.admitLimitMs`. Absent: no limit. */
+  admitLimitMs?(): number | null
   /** Rejects if the pool refuses. */
   resume(booking: Resume): Promise<void>
   /** false: the pool does not have the booking of this key (`bookingKey`). */
@@ -47,6 +49,10 @@ export class ClusterClient implements Cluster {
   async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
     const answer = await this.#transport.admit(compact(admission))
     return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
+  }
+
+  admitLimitMs(): number | null {
+    return this.#transport.admitLimitMs?.() ?? null
   }
 
   async resume(booking: Resume, scope?: Scope): Promise<Lease> {

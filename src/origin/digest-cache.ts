@@ -98,8 +98,8 @@ export class DigestCache implements Digests {
     return this.latest(route)
   }
 
-  fallback(admission: Admission, route: PoolRoute): Placement | null {
-    this.failed(route)
+  fallback(admission: Admission, route: PoolRoute, isLate = false): Placement | null {
+    if (!isLate) this.failed(route)
     return fallbackPlacement(admission, route.pool.engines, this.latest(route))
   }
 

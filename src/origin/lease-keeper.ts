@@ -48,6 +48,11 @@ export class LeaseKeeper {
     this.#renewal = this.#renewLater()
   }
 
+  /** Books a request that was placed without the object. */
+  book(): void {
+    this.#enqueue(() => done)
+  }
+
   /** Counts the prompt towards its region until the first token or the end. */
   sent(sent: Pick<InFlightPrompt, 'over'>): void {
     this.#sent = sent

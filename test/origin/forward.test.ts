@@ -564,6 +564,44 @@ describe('clusters', () => {
     expect(world.books).toEqual([])
   })
 
+  it('that are slower than usual are not waited for: the request is booked afterwards, and nothing is refused', async () => {
+    const world = new World({ 'c-a': [], 'c-b': [] })
+    const late = Promise.withResolvers<void>()
+    const rings: (() => void)[] = []
+    const alarms = {
+      set(delayMs: number, ring: () => void) {
+        if (delayMs === 70) rings.push(ring)
+        return { cancel: () => {} }
+      },
+    }
+    const ports = {
+      ...world.ports,
+      alarms,
+      cluster: (...names: Parameters<typeof world.ports.cluster>) => {
+        const cluster = world.ports.cluster(...names)
+        const admit: typeof cluster.admit = async (...asked) => {
+          await late.promise
+          return cluster.admit(...asked)
+        }
+        return { ...cluster, admit, admitLimitMs: () => 70 }
+      },
+    }
+    const answer = forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), ports, world.digests)
+    await expect.poll(() => rings.length).toBe(1)
+    rings[0]!()
+    expect((await answer).headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_late')
+    await expect.poll(() => world.books.map(({ admission }) => admission.id)).toEqual(['id-1~'])
+    late.resolve()
+    await world.settled()
+    await expect.poll(() => world.open).toBe(0)
+    const results = world.books.map(({ admission, outcomes }) => [admission.id, outcomes[0]?.result])
+    expect(results.sort()).toEqual([
+      ['id-1', 'abandoned'],
+      ['id-1~', 'complete'],
+    ])
+    expect(world.logged).not.toContain('cluster_unreachable')
+  })
+
   it('that answer too late are skipped, and their bookings are released', async () => {
     const world = new World({ 'c-a': [] })
     const waits: { readonly delayMs: number; ring(): void }[] = []

@@ -92,6 +92,33 @@ export class EventBatcher {
   }
 }
 
+/** Time, ms, that an `admit` may take beyond its usual time. */
+const ADMIT_BUDGET_MS = 50
+/** Increase of the usual time, ms per second, while calls take longer: an overload of some seconds is not usual. */
+const USUAL_RISE_MS_PER_S = 5
+
+/**
+ * Usual time of an `admit`: the least, which is the network's way. The limit is relative to it, because an object that
+ * is far from the Worker is late with every call, and still chooses better than an old digest.
+ */
+export class AdmitPace {
+  #usualMs: number | null = null
+  #at = 0
+
+  /** null: no call has been answered. */
+  get limitMs(): number | null {
+    return this.#usualMs === null ? null : this.#usualMs + ADMIT_BUDGET_MS
+  }
+
+  /** Records an answered call; milliseconds since the epoch. */
+  took(from: number, now: number): void {
+    const tookMs = now - from
+    const mostMs = (this.#usualMs ?? Infinity) + (USUAL_RISE_MS_PER_S * (now - this.#at)) / 1000
+    this.#usualMs = Math.min(tookMs, mostMs)
+    this.#at = now
+  }
+}
+
 type Stub = DurableObjectStub<ClusterObject>
 
 /**
@@ -110,10 +137,15 @@ const done = Promise.resolve()
 export class ObjectTransport implements ClusterTransport {
   readonly #open: () => Stub
   readonly #batcher: EventBatcher
+  readonly #pace = new AdmitPace()
 
   constructor(open: () => Stub, now: () => number = Date.now) {
     this.#open = open
     this.#batcher = new EventBatcher(now)
+  }
+
+  admitLimitMs(): number | null {
+    return this.#pace.limitMs
   }
 
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
@@ -126,9 +158,11 @@ export class ObjectTransport implements ClusterTransport {
   /** Also sends the queued events of other requests, so that a busy isolate needs no further calls. */
   async admit(admission: Admission): Promise<AdmitAnswer> {
     const batch = this.#batcher.take()
+    const askedAt = Date.now()
     try {
       // Safe to repeat: the object gives the same answer for a booking that it has.
       const answer = await this.#ask(async (stub) => stub.admit(admission, batch.bookingEvents))
+      this.#pace.took(askedAt, Date.now())
       this.#batcher.arrived(batch)
       return answer
     } catch (error) {
