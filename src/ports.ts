@@ -103,6 +103,8 @@ export interface EngineTarget {
   readonly binding: string | null
   /** The target is another Firstlight gateway. */
   readonly isGateway?: boolean
+  /** The target is a provider, which has the model under this name and is not probed. */
+  readonly external?: { readonly model: string }
 }
 
 export interface OriginRequest {

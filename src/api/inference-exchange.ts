@@ -167,15 +167,16 @@ export class InferenceExchange implements Exchange {
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
     const { body, endpoint, caller, fields, model, wishes } = this.#parsed
-    const name = engineModel(model, pool).model
+    const provider = leg?.providerModel
+    const name = provider ?? engineModel(model, pool).model
     if (endpoint.form) return renamed(body, name)
-    const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
+    const cacheSalt = provider === undefined && endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
-    const continued = this.#continuationIn(pool)
+    const continued = provider === undefined && this.#continuationIn(pool)
     // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
-    const wished = endpoint.salted && wishes.priority !== undefined
+    const wished = provider === undefined && endpoint.salted && wishes.priority !== undefined
     // If engines have no priority queue, the client's priority is removed and none is added.
     const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =

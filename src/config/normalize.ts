@@ -186,7 +186,9 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
 function toEngineSpec(engine: EngineConfig): EngineSpec {
   const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } =
     engine
-  return { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance }
+  const spec = { id, role, models, labels, weight, maxInFlight, cacheBlocks, rttMs, profile, lmcacheInstance }
+  if (engine.kind !== 'external') return { ...spec, prefixCaching }
+  return { ...spec, prefixCaching: 'off', isExternal: true }
 }
 
 /** Base URL and headers of each engine, by engine id. */
@@ -195,13 +197,14 @@ export function toTargets(
   { gateway }: Pick<ClusterConfig, 'gateway'> = { gateway: null },
 ): ReadonlyMap<string, EngineTarget> {
   const more = gateway === null ? {} : { isGateway: true }
-  return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine), ...more }]))
+  return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine, pool.model), ...more }]))
 }
 
-function toTarget(engine: EngineConfig): EngineTarget {
+function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
   const headers = Object.entries(engine.headers).flatMap(([name, value]) => [name.toLowerCase(), value])
   if (engine.key !== null) headers.push('authorization', `Bearer ${engine.key}`)
-  return { id: engine.id, url: engine.url, headers, binding: engine.binding }
+  const external = engine.kind === 'external' ? { external: { model: engine.providerModel ?? poolModel } } : {}
+  return { id: engine.id, url: engine.url, headers, binding: engine.binding, ...external }
 }
 
 /** Limits of the report store. */

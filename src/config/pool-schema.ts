@@ -96,6 +96,12 @@ const bindingName = z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error
 export const engineShape = {
   id: describe('Name of the engine, unique in its cluster.', id),
   url: describe('Base URL, without `/v1`.', baseUrl),
+  kind: describe(
+    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of any ' +
+      'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
+    withDefault(oneOf(['engine', 'external']), 'engine'),
+  ),
+  provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
   discover: describe(
     'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
       'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +

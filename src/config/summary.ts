@@ -239,6 +239,7 @@ function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfi
 
 function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
   const more = [
+    engine.kind === 'external' ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
     engine.discover === 'dns' ? 'each address of its name' : null,
     engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
     engine.key === null ? null : 'key',

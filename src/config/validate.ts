@@ -230,11 +230,11 @@ function namedIn({ model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | '
 }
 
 function checkPool(found: Finding[], pool: PoolSettings, at: Path): void {
-  const roles = new Set(pool.engines.map((engine) => engine.role))
+  const roles = new Set(pool.engines.filter(({ kind }) => kind !== 'external').map(({ role }) => role))
   if (!roles.has('any') && !roles.has('decode')) {
     found.push({
       path: [...at, 'engines'],
-      rule: 'must have one engine with role any or decode: nobody here can answer a request',
+      rule: 'must have one engine with role any or decode: no other engine can answer a request',
     })
   }
   const own = [pool.model, ...pool.adapters]
@@ -250,9 +250,24 @@ function checkPool(found: Finding[], pool: PoolSettings, at: Path): void {
       })
     }
     checkEngine(found, engine, [...at, 'engines', index])
+    checkProvider(found, engine, [...at, 'engines', index])
   }
   checkLmcache(found, pool, at)
   checkSplit(found, pool, [...at, 'split'])
+}
+
+/** Keys that describe a model server of one's own. */
+function checkProvider(found: Finding[], engine: EngineConfig, at: Path): void {
+  const rule = 'is for engines of your own: leave it out with `kind: external`'
+  if (engine.kind !== 'external') {
+    if (engine.providerModel !== null)
+      found.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })
+    return
+  }
+  if (engine.role !== 'any') found.push({ path: [...at, 'role'], rule })
+  if (engine.discover !== null) found.push({ path: [...at, 'discover'], rule })
+  if (engine.kvEvents !== null) found.push({ path: [...at, 'kv_events'], rule })
+  if (engine.lmcacheInstance !== null) found.push({ path: [...at, 'lmcache_instance'], rule })
 }
 
 function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: Path): void {

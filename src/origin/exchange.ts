@@ -24,6 +24,8 @@ export interface BodyEdit {
   /** Field → value as JSON text. Replaces the client's value, or is added at the front. */
   readonly set: Readonly<Record<string, string>>
   readonly remove: readonly string[]
+  /** Name of the model at a provider. Fields that the gateway adds for vLLM are left out. */
+  readonly providerModel?: string
 }
 
 /** An authorized request as `forward` needs it, independent of HTTP frameworks. */

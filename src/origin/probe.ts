@@ -102,7 +102,10 @@ export class FleetProbe {
 
   constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
     this.#engines = routes.flatMap((route) =>
-      Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })),
+      // Each request to a provider may cost money, and its health is no measure of a model's.
+      Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })).filter(
+        ({ target }) => target.external === undefined,
+      ),
     )
     this.#ports = ports
     this.#digests = digests

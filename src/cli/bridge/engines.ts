@@ -13,7 +13,9 @@ export interface BridgeEngine extends Omit<BridgedEngine, 'events'> {
 export function enginesIn(config: Config): BridgeEngine[] {
   const own = config.clusters.filter(({ gateway }) => gateway === null)
   return own.flatMap(({ id: cluster, pools }) =>
-    pools.flatMap((pool) => pool.engines.map((engine) => bridgeEngines(cluster, pool, engine))),
+    pools.flatMap((pool) =>
+      pool.engines.filter(({ kind }) => kind !== 'external').map((engine) => bridgeEngines(cluster, pool, engine)),
+    ),
   )
 }
 

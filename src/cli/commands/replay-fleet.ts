@@ -145,7 +145,10 @@ function configuredFleet(pool: PoolSettings, given: Given): FleetPlan {
   const { mode, thresholdTokens, fallback } = pool.split
   const rttMs = given.rttMs ?? Math.max(...pool.engines.map((engine) => engine.rttMs))
   return {
-    engines: pool.engines.map((engine) => plannedEngine(engine, pool.blockTokens, given)),
+    // A provider's speed is unknown, and no policy chooses it.
+    engines: pool.engines
+      .filter(({ kind }) => kind !== 'external')
+      .map((engine) => plannedEngine(engine, pool.blockTokens, given)),
     rttMs,
     split: { mode, thresholdTokens, fallback },
   }

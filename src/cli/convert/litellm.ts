@@ -30,6 +30,12 @@ export function fromLitellm({ words, text: content }: Source): Draft | null {
   return draft
 }
 
+/** A deployment at OpenAI itself: a last resort of the pool that has the same name. */
+interface Provider {
+  readonly group: string
+  readonly engine: Tree
+}
+
 interface Pool {
   readonly names: Set<string>
   readonly engines: Tree[]
@@ -39,10 +45,16 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
   const pools = new Map<string, Pool>()
   const unique = uniqueIds()
   const groups = new Map<string, string>()
+  const providers: Provider[] = []
   for (const entry of items(document['model_list']).map(tree)) {
     const group = text(entry['model_name']) ?? ''
     const params = tree(entry['litellm_params'])
     const target = text(params['model']) ?? ''
+    const provider = providerOf(draft, target, params)
+    if (provider !== null) {
+      providers.push({ group, engine: { id: unique(group), ...provider } })
+      continue
+    }
     const url = addressOf(draft, target, params)
     if (url === null) continue
     const model = target.slice(target.indexOf('/') + 1)
@@ -53,6 +65,7 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
     else draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${groups.get(group)}.`)
     groups.set(group, groups.get(group) ?? model)
   }
+  addProviders(draft, providers, { pools, groups, fallbacks: tree(document['router_settings'])['fallbacks'] })
   for (const [alias, group] of Object.entries(tree(tree(document['router_settings'])['model_group_alias']))) {
     const model = groups.get(text(group) ?? text(tree(group)['model']) ?? '')
     if (model !== undefined) pools.get(model)!.names.add(alias)
@@ -60,6 +73,39 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
   for (const [model, { names, engines }] of pools)
     draft.pools.push(compact({ model, aliases: [...names].filter((name) => name !== model), ...shared, engines }))
   if (pools.size === 0) draft.todo('model_list', 'no deployment is a server with OpenAI’s API. Add engines.')
+}
+
+function providerOf(draft: Draft, target: string, params: Tree): Tree | null {
+  const [provider, ...rest] = target.includes('/') ? target.split('/') : ['openai', target]
+  const base = params['api_base'] ?? params['base_url']
+  if (provider !== 'openai' || base !== undefined || target.endsWith('*')) return null
+  const written = text(params['api_key'])
+  const key = secretOf(draft, `api_key of ${target}`, written, 'OPENAI_API_KEY') ?? { env: 'OPENAI_API_KEY' }
+  return { url: 'https://api.openai.com', kind: 'external', provider_model: rest.join('/'), key }
+}
+
+interface Groups {
+  readonly pools: ReadonlyMap<string, Pool>
+  /** Model of each group of deployments. */
+  readonly groups: ReadonlyMap<string, string>
+  readonly fallbacks: unknown
+}
+
+/** Adds a provider to the pool of its own group, and to each group that falls back to it. */
+function addProviders(draft: Draft, providers: readonly Provider[], { pools, groups, fallbacks }: Groups): void {
+  const pairs = items(fallbacks).flatMap((one) =>
+    Object.entries(tree(one)).flatMap(([from, to]) => items(to).map((group) => [from, text(group)] as const)),
+  )
+  for (const { group, engine } of providers) {
+    const users = [group, ...pairs.flatMap(([from, to]) => (to === group ? [from] : []))]
+    const [pool] = users.flatMap((user) => pools.get(groups.get(user) ?? '') ?? [])
+    if (pool === undefined)
+      draft.dropped(`model ${text(engine['provider_model'])}`, 'a provider is a last resort: its group has no engine.')
+    else {
+      pool.engines.push(engine)
+      draft.differs(`${group} (${text(engine['provider_model'])})`, 'is requested only if no engine can serve.')
+    }
+  }
 }
 
 /** Base URL of a deployment, or null with a note if it is no server with OpenAI's API. */
@@ -144,7 +190,7 @@ const READ = new Set(
   ).split(' '),
 )
 
-const FALLBACK = 'not supported: a request stays with its model. Other clusters serve it if a pool cannot.'
+const FALLBACK = 'a provider becomes an external engine of the pool. Other models are not substituted.'
 
 const WHY: Readonly<Record<string, string>> = {
   fallbacks: FALLBACK,

@@ -283,7 +283,14 @@ function servedName(spec: Tree): string | null {
 function fromProviders(draft: Draft, document: Tree): Draft {
   for (const provider of items(document['external_providers']).map(tree)) {
     const name = text(provider['name']) ?? 'provider'
-    draft.dropped(`external_providers ${name}`, 'not supported: every engine of a pool is probed.')
+    const url = baseUrlOf(text(provider['api_base']) ?? '')
+    const key = text(provider['api_key_env_var']) ?? 'OPENAI_API_KEY'
+    for (const { id } of items(provider['models']).map(tree))
+      draft.todo(
+        `external_providers ${name}`,
+        `add { id: ${name}, kind: external, url: ${url}, provider_model: ${text(id)}, key: { env: ${key} } } to the ` +
+          'engines of the pool that it stands in for.',
+      )
   }
   return draft
 }

@@ -123,12 +123,16 @@ export async function examinePlaces(places: readonly Endpoint[], options: Examin
   return subjects.flat()
 }
 
+/** A completion at a provider costs money, and its server has no settings to check. */
+const ownEngines = ({ engines }: PoolSettings): readonly EngineConfig[] =>
+  engines.filter(({ kind }) => kind !== 'external')
+
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
   const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
   const own = config.clusters.filter(({ gateway }) => gateway === null)
   const wanted = own.flatMap((cluster) =>
     cluster.pools.flatMap((pool) =>
-      pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
+      ownEngines(pool).map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
     ),
   )
   const examined = await inTurn(wanted, options, ({ name, expected }) =>

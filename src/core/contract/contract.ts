@@ -45,6 +45,8 @@ export type ExclusionReason =
   | 'model'
   | 'full'
   | 'avoided'
+  /** An engine of a provider, while others can serve the request. */
+  | 'reserve'
   | 'signal_missing'
 
 /** Why no engine could be chosen. */
@@ -112,7 +114,13 @@ export interface EngineSpec {
   readonly lmcacheInstance?: string | null
   /** The engine is another gateway. Absent: it is not. */
   readonly isGateway?: boolean
+  /** The engine belongs to a provider: a last resort, without probes and KV cache. Absent: it does not. */
+  readonly isExternal?: boolean
 }
+
+/** Whether load and cache behind the address are unknown. */
+export const isOpaque = ({ isGateway, isExternal }: Pick<EngineSpec, 'isGateway' | 'isExternal'>): boolean =>
+  isGateway === true || isExternal === true
 
 export interface PolicyConfig {
   readonly name: string

@@ -4,16 +4,17 @@ import { hashText } from '../routing/rendezvous.ts'
 import type { Ranking, RankingPool } from '../routing/ranking.ts'
 import { type CandidateSet, type RankResult, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
 import type { LegRole } from '../contract/legs.ts'
-import type {
-  Admission,
-  Decision,
-  ExcludedEngine,
-  Placement,
-  PoolConfig,
-  Refusal,
-  PolicyConfig,
+import {
+  type Admission,
+  type Decision,
+  type ExcludedEngine,
+  isOpaque,
+  type Placement,
+  type PoolConfig,
+  type Refusal,
+  type PolicyConfig,
 } from '../contract/contract.ts'
-import { fieldOf, receivingFieldOf, tieOrder, supportsRole, excludedFrom, panicOf } from './eligible.ts'
+import { fieldOf, receivingFieldOf, tieOrder, supportsRole, excludedFrom, panicOf, usesReserve } from './eligible.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type Excluded, refuse } from './refusals.ts'
@@ -102,7 +103,9 @@ export function decide(admission: Admission, choosing: DecisionInput): DecisionR
   for (const signal of NEEDED) reading.fill(signal)
   const facts = { engines: engines.all(), admission, pool, now }
   const usual = excludedFrom(facts)
-  const panic = panicOf(usual, facts)
+  const reserved = usual.some(({ reason }) => reason === 'reserve')
+  // A provider is used before an engine whose circuit is open.
+  const panic = usesReserve(usual, facts) ? null : panicOf(usual, facts)
   let routing = routeAmong(
     panic === null || admission.isLastResort !== true ? usual : panic.excluded,
     admission,
@@ -112,7 +115,7 @@ export function decide(admission: Admission, choosing: DecisionInput): DecisionR
     routing = routeAmong(panic.excludedAtLast, admission, choosing)
   const { routed, excluded, inOrder, field, request, unusable } = routing
   if ('empty' in routed) {
-    const mayPanic = panic !== null && admission.isLastResort !== true
+    const mayPanic = (panic !== null || reserved) && admission.isLastResort !== true
     return {
       refusal: refuse(facts.engines, admission, excluded, {
         now,
@@ -161,15 +164,16 @@ function routeAmong(excluded: readonly Excluded[], admission: Admission, choosin
     return part === 'decode' ? receivingFieldOf(able, reading) : fieldOf(able, reading)
   }
   const request = requestOf(admission, pool.blockTokens)
+  const isReserve = inOrder.some(({ spec }) => spec.isExternal === true)
   const { chain, unusable } = choosing.chains.for(admission)
   const routed = route({
     request,
     chain,
     random: choosing.random,
     split: pool.split,
-    unsplittable: admission.unsplittable,
+    unsplittable: isReserve ? 'a provider serves it' : admission.unsplittable,
     splitTokens: admission.splitTokens ?? admission.promptTokens,
-    encodeItems: rolesOf(pool).encodes ? admission.encodeItems : 0,
+    encodeItems: rolesOf(pool).encodes && !isReserve ? admission.encodeItems : 0,
     splits: rolesOf(pool).splits,
     spare: choosing.spare,
     field,
@@ -273,10 +277,8 @@ function excludedIn(
 
 function forecastOf(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
   const engine = engines.get(engineId)
-  // A gateway has many engines behind it, so there is no forecast.
-  return engine === undefined || engine.spec.isGateway === true
-    ? { ttftMs: null, cachedTokens: null }
-    : reading.forecast(engine)
+  // A gateway or provider has many engines behind it, so there is no forecast.
+  return engine === undefined || isOpaque(engine.spec) ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
 }
 
 function requestOf(admission: Admission, blockTokens: number): RouteRequest {

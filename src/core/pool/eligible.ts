@@ -154,12 +154,35 @@ export function excludedFrom({ engines, admission, pool, now }: Facts): Excluded
     else if (engine.circuit.state === 'closed') usable.push(engine)
     else trials.push(engine)
   }
+  excluded.push(...reserveOf([...usable, ...trials], admission))
   if (trials.length === 0 || usable.length === 0 || suitsTrial(admission)) return excluded
   for (const engine of trials) {
     const hasOther = usable.some(({ spec }) => overlaps(spec.role, engine.spec.role))
     if (hasOther && waitsForShort(engine, pool.circuit.openMs, now)) excluded.push({ engine, reason: 'circuit_open' })
   }
   return excluded
+}
+
+const isExternal = ({ spec }: EngineState): boolean => spec.isExternal === true
+
+/**
+ * Providers' engines that wait because another engine can serve the request, or another cluster may; or the other
+ * engines if only a provider can.
+ */
+function reserveOf(able: readonly EngineState[], admission: Admission): Excluded[] {
+  const external = able.filter(isExternal)
+  if (external.length === 0) return []
+  const own = able.filter((engine) => !isExternal(engine))
+  const hasOther = own.some(({ spec }) => supportsRole(spec.role, 'whole'))
+  if (admission.isLastResort !== true || hasOther) return external.map((engine) => ({ engine, reason: 'reserve' }))
+  // A provider takes no part of a split request.
+  return own.map((engine) => ({ engine, reason: 'role' }))
+}
+
+/** Whether only providers' engines can serve the request. */
+export function usesReserve(excluded: readonly Excluded[], { engines }: Facts): boolean {
+  const away = new Set(excluded.map(({ engine }) => engine))
+  return engines.some((engine) => isExternal(engine) && !away.has(engine))
 }
 
 /** A short request is the better trial; without one, any request is admitted. */
@@ -197,7 +220,7 @@ const isByCircuit = ({ reason }: Excluded): boolean => reason === 'circuit_open'
 /** Whether fewer than `panicShare` of the engines are available. Full engines count as available. */
 function isShort(part: LegRole, { engines, admission, pool, now }: Facts): boolean {
   const hosts = engines.filter(
-    (one) => !one.isLeaving && serves(one.spec, admission) && supportsRole(one.spec.role, part),
+    (one) => !one.isLeaving && !isExternal(one) && serves(one.spec, admission) && supportsRole(one.spec.role, part),
   )
   const available = hosts.filter(({ healthy, asleep, circuit }) => healthy && !asleep && admits(circuit, now))
   return hosts.length > 0 && available.length < (pool.circuit.panicShare ?? 0) * hosts.length

@@ -4,14 +4,15 @@ import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
 import type { LoadStats } from './load-stats.ts'
 import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
 import { endsAtFirstToken } from '../contract/legs.ts'
-import type {
-  Admission,
-  EngineDigest,
-  EngineSpec,
-  EngineStats,
-  Outcome,
-  PoolConfig,
-  StageTimes,
+import {
+  type Admission,
+  type EngineDigest,
+  type EngineSpec,
+  type EngineStats,
+  type Outcome,
+  type PoolConfig,
+  type StageTimes,
+  isOpaque,
 } from '../contract/contract.ts'
 import { EngineEstimators, HardwareClass } from './engine-estimators.ts'
 import {
@@ -140,7 +141,7 @@ export class PoolLedger {
       .map((leg) =>
         this.#addLeg(leg, booking.admission, {
           reading: source,
-          isResumed: reading === undefined || leg.engine.spec.isGateway === true,
+          isResumed: reading === undefined || isOpaque(leg.engine.spec),
           handOverMs,
           now,
         }),

@@ -22,6 +22,7 @@ import {
   type Refusal,
   type Resume,
   type StageTimes,
+  isOpaque,
 } from '../contract/contract.ts'
 import type { Circuit } from './circuit.ts'
 import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
@@ -148,7 +149,8 @@ export class ClusterState {
     const { leaseMs } = this.#configured!.pool
     if (!isRetry(admission)) this.#budget.request(now)
     const reading = this.#read(admission, now)
-    const chosen = this.#withinLimits(this.#chooseWithinBudget(admission, reading, now), { admission, reading, now })
+    const within = this.#withinLimits(this.#chooseWithinBudget(admission, reading, now), { admission, reading, now })
+    const chosen = this.#orReserve(within, { admission, reading, now })
     this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) {
       if (admission.attempt > 0) this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
@@ -371,7 +373,7 @@ export class ClusterState {
     const { engines } = this.#fleet
     const pressure = (id: string) => {
       const engine = engines.get(id)
-      return engine === undefined || engine.spec.isGateway === true ? null : reading.pressure(engine)
+      return engine === undefined || isOpaque(engine.spec) ? null : reading.pressure(engine)
     }
     const { decision } = chosen
     const own = servingEngine(decision.placement)
@@ -395,6 +397,17 @@ export class ClusterState {
     return verdict.kind === 'admit'
       ? chosen
       : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
+  }
+
+  /** Asks a provider if the pool's own engines are too slow for the request. */
+  #orReserve(chosen: DecisionResult, { admission, reading, now }: OverloadCheck): DecisionResult {
+    const { engines } = this.#configured!.pool
+    const isTooSlow = 'refusal' in chosen && chosen.refusal.reason === 'overloaded'
+    if (!isTooSlow || !engines.some(({ isExternal }) => isExternal === true)) return chosen
+    if (admission.isLastResort !== true) return { refusal: { ...chosen.refusal, mayPanic: true } }
+    const own = engines.flatMap(({ id, isExternal }) => (isExternal === true ? [] : [id]))
+    const reserve = this.#choose({ ...admission, avoid: [...admission.avoid, ...own] }, reading, now)
+    return 'refusal' in reserve ? chosen : reserve
   }
 
   #choose(admission: Admission, reading: SignalReader, now: number): DecisionResult {

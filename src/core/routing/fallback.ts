@@ -13,12 +13,14 @@ const MAX_RUNNERS_UP = 4
  */
 export function fallbackPlacement(
   admission: Admission,
-  engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight'>[],
+  engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight' | 'isExternal'>[],
   digest: ClusterDigest | null,
 ): Placement | null {
-  const able = engines.filter(
+  const serving = engines.filter(
     (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
   )
+  const own = serving.filter((engine) => engine.isExternal !== true)
+  const able = own.length > 0 ? own : serving
   const known = new Map(digest?.engines.map((engine) => [engine.id, engine]))
   // The digest is stale: it may reorder engines, but not exclude all.
   const isUp = ({ id }: { readonly id: string }) => known.get(id)?.available ?? true

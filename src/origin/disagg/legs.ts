@@ -85,7 +85,9 @@ export type LegResult =
 
 /** The client's request to a single engine. */
 export function wholeLeg({ exchange, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
-  return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route), notes, change: null }
+  const { external } = placed.engine
+  const edit = external === undefined ? undefined : { set: {}, remove: [], providerModel: external.model }
+  return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, edit), notes, change: null }
 }
 
 export interface LegCall {

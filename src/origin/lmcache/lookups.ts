@@ -195,7 +195,7 @@ export class CacheLookups {
 
   /** Chooses an engine for tokenization in turn; skips engines that failed lately. */
   #tokenizing({ targets }: PoolRoute): EngineTarget | null {
-    const engines = [...targets.values()]
+    const engines = [...targets.values()].filter(({ external }) => external === undefined)
     for (let tried = 0; tried < engines.length; tried += 1) {
       const target = engines[this.#turn++ % engines.length]!
       if (this.#tokenizer.mayAsk(target)) return target

@@ -213,6 +213,21 @@ general_settings: { master_key: os.environ/MASTER, database_url: "postgres://u:p
     ])
   })
 
+  it('makes a provider of the same group, or of its fallbacks, the last resort', async () => {
+    const { code, document } = await convertFile(
+      'litellm',
+      `model_list:
+  - { model_name: chat, litellm_params: { model: hosted_vllm/m/A, api_base: "http://a:8000/v1" } }
+  - { model_name: paid, litellm_params: { model: gpt-x, api_key: os.environ/MY_KEY } }
+router_settings: { fallbacks: [{ chat: [paid] }] }`,
+    )
+    expect(code).toBe(0)
+    expect(poolsOf(document)[0]!.engines).toEqual([
+      { id: 'chat', url: 'http://a:8000' },
+      { id: 'paid', url: 'https://api.openai.com', kind: 'external', provider_model: 'gpt-x', key: { env: 'MY_KEY' } },
+    ])
+  })
+
   it('reports providers, limits, fallbacks and callbacks, and no secret', async () => {
     const { out } = await convertFile('litellm', config)
     for (const item of ['model anthropic/claude', 'rpm of chat-2', 'router_settings.fallbacks', 'success_callback'])

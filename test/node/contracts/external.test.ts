@@ -1,0 +1,13 @@
+import { externalContract } from '../../contracts/external.ts'
+import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+externalContract('Node', (document) => startSilent(withKey(document)))
+externalContract('the built Worker', (document) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...withKey(document), log: { level: 'silent' } }) }),
+)
+
+/** The key as text, because neither start sets environment variables. */
+function withKey(document: Record<string, unknown>): Record<string, unknown> {
+  return JSON.parse(JSON.stringify(document).replace('{"env":"K"}', '"provider-key"')) as Record<string, unknown>
+}
