@@ -92,7 +92,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     config,
     ports,
     catalog,
-    authenticator: new Authenticator(config),
+    authenticator: new Authenticator(config, ports),
     held: kept?.held ?? shared?.held ?? ports.held ?? new ResponseAffinity(config.limits.responseIds),
     recent: kept?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,

@@ -400,6 +400,8 @@ export interface Ports {
    * Posts to services other than engines, such as a trace collector. Resolves with the status; the body is not read.
    */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
+  /** GET of a small JSON document from a service other than engines. Rejects if it is unreachable. Absent: none is. */
+  fetchJson?(url: string): Promise<unknown>
   /**
    * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse
    * it whole, and say what is wrong with it. Absent: always whole.

@@ -21,6 +21,21 @@ async function admitAdmin(context: GatewayContext, incoming: RequestContext): Pr
   incoming.logFields['tenant'] = 'admin'
 }
 
+/** Logs who changed what. Requests without the admin key are in the access log, with status 401. */
+function audit(
+  { ports }: GatewayContext,
+  { requestId, scope }: RequestContext,
+  { moveAt, ...change }: { action: string; cluster: string | undefined; engine: string; moveAt?: number },
+): void {
+  ports.log.info('admin_action', {
+    request_id: requestId,
+    key: 'admin',
+    remote: scope.remoteAddress,
+    ...change,
+    ...(moveAt === undefined ? {} : { move_at: moveAt }),
+  })
+}
+
 /**
  * Lists every pool with its engines, as its cluster object reports them. An unreachable object is marked, not fatal.
  */
@@ -192,7 +207,7 @@ export async function setDraining(
     ),
   )
   const facts = { cluster: clusters[0], engine }
-  context.ports.log.info(draining ? 'engine_draining' : 'engine_undrained', facts)
+  audit(context, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
   return answerJson(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
 }
 

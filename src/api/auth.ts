@@ -5,6 +5,7 @@ import type { Config, KeyConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { allowedOrigin } from './cors.ts'
 import { matchesHost } from '../url.ts'
+import { looksLikeToken, TokenVerifier, type TokenPorts } from './token-verifier.ts'
 
 /** Identity of a client. Without keys all clients are one. */
 export interface Caller {
@@ -89,10 +90,10 @@ export class KeyStore<Holder> {
 /** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
-type Access = Pick<Config, 'keys' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
+type Access = Pick<Config, 'keys' | 'jwt' | 'keyLimits' | 'open' | 'loopback' | 'admin' | 'cors' | 'allowedHosts'>
 
-function trustOf({ keys, open, loopback }: Pick<Access, 'keys' | 'open' | 'loopback'>): Trust {
-  if (keys !== null) return 'keys'
+function trustOf({ keys, jwt, open, loopback }: Pick<Access, 'keys' | 'jwt' | 'open' | 'loopback'>): Trust {
+  if (keys !== null || jwt !== null) return 'keys'
   if (open) return 'open'
   return loopback ? 'loopback' : 'unconfigured'
 }
@@ -100,18 +101,33 @@ function trustOf({ keys, open, loopback }: Pick<Access, 'keys' | 'open' | 'loopb
 /** Authenticates requests. One per gateway. */
 export class Authenticator {
   readonly trust: Trust
-  readonly #callers: KeyStore<Caller>
+  readonly #callers: KeyStore<{ readonly caller: Caller; readonly expires: string | null }>
+  readonly #tokens: { readonly verifier: TokenVerifier; readonly header: string | null; readonly caller: Caller } | null
+  readonly #now: () => number
   readonly #admins: KeyStore<true> | null
   readonly #cors: Config['cors']
   readonly #allowedHosts: readonly string[]
 
-  constructor(config: Access) {
+  constructor(config: Access, ports: TokenPorts) {
+    const { jwt, keyLimits } = config
     this.trust = trustOf(config)
     this.#cors = config.cors
     this.#allowedHosts = config.allowedHosts
     this.#callers = new KeyStore(
-      (config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key, config.keyLimits) })),
+      (config.keys ?? []).map((key) => ({
+        secret: key.secret,
+        holder: { caller: callerOf(key.name, key, keyLimits), expires: key.expires },
+      })),
     )
+    this.#now = () => ports.now()
+    this.#tokens =
+      jwt === null
+        ? null
+        : {
+            verifier: new TokenVerifier(jwt, ports),
+            header: jwt.header,
+            caller: callerOf('', { ...jwt, edge: false }, keyLimits),
+          }
     this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
   }
 
@@ -130,15 +146,32 @@ export class Authenticator {
       return ANYONE
     }
     const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
+    const token = this.#tokenIn(headers, secret)
+    if (this.#tokens !== null && token !== null)
+      return { ...this.#tokens.caller, tenant: await this.#tokens.verifier.name(token) }
     if (secret === null || secret === '')
       throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
-    const caller = await this.#callers.find(secret)
-    if (caller === null)
+    const found = await this.#callers.find(secret)
+    if (found === null)
       throw keyFailure(
         'key_wrong',
         'This API key is not known here. Check the key, or ask the operator of this gateway for one.',
       )
+    const { caller, expires } = found
+    if (expires !== null && this.#now() >= Date.parse(expires))
+      throw keyFailure(
+        'key_expired',
+        `This API key expired on ${expires}. Ask the operator of this gateway for another.`,
+      )
     return caller
+  }
+
+  /** The token of the configured header, or the key if it looks like one. null: none. */
+  #tokenIn(headers: Fields, secret: string | null): string | null {
+    if (this.#tokens === null) return null
+    const { header } = this.#tokens
+    if (header !== null) return headers.get(header)
+    return secret !== null && looksLikeToken(secret) ? secret : null
   }
 
   /** Without keys on a loopback listener the admin API is open. Otherwise it needs `admin.secret`. */
@@ -186,8 +219,11 @@ export function keyOrAdmin(
   }
 }
 
+type Rights = Omit<KeyConfig, 'name' | 'secret' | 'expires'>
+
 const callerOf = (
-  { name, models, allowOverrides, edge, cacheSalt, priority, limits, ...overload }: KeyConfig,
+  name: string,
+  { models, allowOverrides, edge, cacheSalt, priority, limits, ...overload }: Rights,
   defaults: Config['keyLimits'],
 ): Caller => ({
   tenant: name,
@@ -212,7 +248,7 @@ export function bearer(headers: Fields): string | null {
   return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
 }
 
-function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failure {
+function keyFailure(reason: 'key_missing' | 'key_wrong' | 'key_expired', message: string): Failure {
   return new Failure(reason, message, { headers: { 'www-authenticate': 'Bearer' } })
 }
 

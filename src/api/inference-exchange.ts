@@ -146,7 +146,7 @@ export class InferenceExchange implements Exchange {
     this.record.textOnly = encodeItems === 0
     this.#watch = new RequestLifecycle(context, parsed, this.record)
     const { trace } = this.#watch
-    const headers = headersForEngine(request.headers, requestId, config.via)
+    const headers = headersForEngine(request.headers, requestId, config)
     this.headers = trace === null ? headers : withTrace(headers, trace)
   }
 

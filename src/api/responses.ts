@@ -102,7 +102,7 @@ function exchangeWithoutBody(
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config.via),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config),
     body: () => null,
     stream,
     observe: !stream,

@@ -3,6 +3,7 @@
  * pool-schema.ts. docs/config.md and the JSON Schema for editors are generated from both (`npm run docs`).
  */
 import * as z from 'zod/mini'
+import { jwt, key, keyLimits } from './key-schema.ts'
 import { engineShape, pool, poolShape } from './pool-schema.ts'
 import {
   address,
@@ -12,73 +13,17 @@ import {
   hostName,
   id,
   milliseconds,
-  modelName,
   oneOf,
   origins,
   withDefault,
   describe,
   secret,
   secretText,
-  verifiedSecret,
   strict,
   threads,
   int,
   text,
 } from './fields.ts'
-
-const keyLimits = strict({
-  requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),
-  tokens_per_min: describe(
-    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. ' +
-      'Absent: no limit.',
-    z.optional(int(1, 1_000_000_000_000)),
-  ),
-  tokens_per_day: describe('The same per day in UTC. Absent: no limit.', z.optional(int(1, 1_000_000_000_000))),
-  concurrent: describe('Requests that run at the same time. Absent: no limit.', z.optional(int(1, 1_000_000))),
-})
-
-const key = strict({
-  name: describe('Owner of the key, logged as `tenant`.', id),
-  secret: describe('Bearer token that clients send.', verifiedSecret),
-  models: describe(
-    'Models and aliases that the key may use. Absent: all.',
-    z.optional(z.array(modelName).check(z.minLength(1))),
-  ),
-  allow_overrides: describe(
-    'Whether requests with this key may override the routing policy and its weights.',
-    withDefault(z.boolean(), false),
-  ),
-  edge: describe(
-    'The key belongs to another Firstlight in front of this one, which may read the digests of ' +
-      '`/v1/firstlight/digest`.',
-    withDefault(z.boolean(), false),
-  ),
-  cache_salt: describe(
-    'Isolates this key’s cached prefixes from those of other keys, in the gateway and in the engines. Absent: shared.',
-    z.optional(secretText),
-  ),
-  priority: describe(
-    '`priority` of all requests with this key at the engines, instead of the client’s value (vLLM with ' +
-      '`--scheduling-policy priority`: lower values are served first). Absent: none is set, and clients may send ' +
-      'one only with `allow_overrides`.',
-    z.optional(int(-1_000_000, 1_000_000)),
-  ),
-  limits: describe(
-    'Limits of the key (docs/key-limits.md). Absent keys of it: those of `key_limits`.',
-    z.optional(keyLimits),
-  ),
-  class: describe(
-    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. ' +
-      'Clients ' +
-      'may choose a lower class, and a higher one only with `allow_overrides`.',
-    withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
-  ),
-  ttft_deadline_ms: describe(
-    'Deadline of the first token of the key’s requests. Requests that cannot meet it are refused. Clients may set ' +
-      'their own with `firstlight.ttft_deadline_ms`.',
-    z.optional(milliseconds()),
-  ),
-})
 
 /** Settings of a pool that an edge decides itself, for a model behind another gateway. */
 const regionalModel = strict({
@@ -368,6 +313,10 @@ const document = strict({
   keys: describe(
     'Client keys. Absent: on a loopback address no key is required; on others `open: true` is required.',
     z.optional(z.array(key).check(z.minLength(1))),
+  ),
+  jwt: describe(
+    'Accept JSON Web Tokens of an identity provider as keys (docs/authentication.md). Absent: none.',
+    z.optional(jwt),
   ),
   allowed_hosts: describe(
     'Node only: further `Host` names of a gateway on loopback without keys, such as `host.docker.internal` or ' +

@@ -91,20 +91,24 @@ export function summarise(config: Config): Summary {
   }
 }
 
-function callers({ keys, open, loopback }: Config): string {
+function callers({ keys, jwt, open, loopback }: Config): string {
+  const tokens = jwt === null ? [] : [`tokens of ${jwt.issuer}`]
+  if (keys === null && jwt !== null) return tokens.join('')
   if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
   return keys
     .map((key) => {
       const models = key.models === null ? 'all models' : key.models.join(', ')
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
-      return `${key.name} (${models}${rights}${key.priority === null ? '' : `; priority ${key.priority}`})`
+      const ends = key.expires === null ? '' : `; until ${key.expires}`
+      return `${key.name} (${models}${rights}${key.priority === null ? '' : `; priority ${key.priority}`}${ends})`
     })
+    .concat(tokens)
     .join(', ')
 }
 
-function summariseAdmin({ admin, keys, open, loopback }: Config): string {
+function summariseAdmin({ admin, keys, jwt, open, loopback }: Config): string {
   if (admin !== null) return 'with its key'
-  return loopback && keys === null && !open ? 'anybody on this machine' : 'nobody'
+  return loopback && keys === null && jwt === null && !open ? 'anybody on this machine' : 'nobody'
 }
 
 /** Settings with numbers always, others only if configured. */
@@ -267,7 +271,7 @@ function notes(config: Config): string[] {
     config.clusters.some(({ pools }) =>
       pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null),
     )
-  if (config.keys === null && config.cors?.origins.includes('*') === true)
+  if (config.keys === null && config.jwt === null && config.cors?.origins.includes('*') === true)
     found.push(
       '`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.',
     )

@@ -139,8 +139,8 @@ function duplicates(found: Finding[], names: readonly Named[]): void {
 }
 
 function checkKeys(found: Finding[], document: Config, listens: boolean): void {
-  const { keys } = document
-  if (keys === null) {
+  const { keys, jwt } = document
+  if (keys === null && jwt === null) {
     if (listens && !document.open && !isLoopback(document.listen.host)) {
       found.push({
         path: ['listen'],
@@ -149,21 +149,20 @@ function checkKeys(found: Finding[], document: Config, listens: boolean): void {
     }
     return
   }
-  if (document.open) found.push({ path: ['open'], rule: 'contradicts `keys`: leave one of them out' })
+  const names = keys === null ? 'jwt' : 'keys'
+  if (document.open) found.push({ path: ['open'], rule: `contradicts \`${names}\`: leave one of them out` })
   duplicates(
     found,
-    keys.map((key, index) => [key.name, ['keys', index, 'name']]),
+    (keys ?? []).map((key, index) => [key.name, ['keys', index, 'name']]),
   )
   const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(namesOf)))
-  for (const [index, key] of keys.entries()) {
-    for (const [at, model] of (key.models ?? []).entries()) {
+  const granted = (keys ?? []).map(({ models }, index) => ({ models, path: ['keys', index] as Path }))
+  if (jwt !== null) granted.push({ models: jwt.models, path: ['jwt'] })
+  for (const { models, path } of granted)
+    for (const [at, model] of (models ?? []).entries()) {
       if (!served.has(model))
-        found.push({
-          path: ['keys', index, 'models', at],
-          rule: `is served by no pool${didYouMean(model, [...served])}`,
-        })
+        found.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
     }
-  }
 }
 
 /** Every secret opens one thing: a client's key is neither another client's nor the admin's nor the bridge's. */

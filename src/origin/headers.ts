@@ -126,15 +126,19 @@ function goesToEngines(name: string): boolean {
 /**
  * Headers of the client for an engine: without hop-by-hop headers, credentials, client addresses, conditions,
  * overrides of path or method, and compression (a compressed stream cannot be read). The request id is added, and
- * `own` is appended to `via`.
+ * `via` is appended to the header of that name. The header with the client's token is left out.
  */
-export function headersForEngine(incoming: HeaderSource, requestId: string, own: string): string[] {
+export function headersForEngine(
+  incoming: HeaderSource,
+  requestId: string,
+  { via, jwt }: { readonly via: string; readonly jwt: { readonly header: string | null } | null },
+): string[] {
   const named = namedByConnection(incoming.get('connection'))
   const out: string[] = []
   incoming.forEach((value, name) => {
-    if (goesToEngines(name) && !named?.has(name)) out.push(name, value)
+    if (goesToEngines(name) && name !== jwt?.header && !named?.has(name)) out.push(name, value)
   })
-  out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), own))
+  out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), via))
   return out
 }
 

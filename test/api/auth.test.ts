@@ -18,6 +18,8 @@ it('a key store caches valid secrets only, so that guesses use no memory', async
   hashing.mockRestore()
 })
 
+const ports = { now: () => Date.now(), log: { warn: () => undefined } }
+
 /** Of `right`: `printf right | sha256sum`. */
 const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
@@ -35,7 +37,7 @@ it('a key store with only the hash of a secret accepts the secret and rejects th
 describe('a key of its own beside the admin key', () => {
   const keys = [{ name: 'a', secret: 'client-secret-1' }]
   const said = async (admin: string | undefined, secret: string | null, shown: string | null): Promise<string> => {
-    const authenticator = new Authenticator(configOf({ keys, ...(admin === undefined ? {} : { admin }) }))
+    const authenticator = new Authenticator(configOf({ keys, ...(admin === undefined ? {} : { admin }) }), ports)
     const headers = new Headers(shown === null ? {} : { authorization: `Bearer ${shown}` })
     return keyOrAdmin(
       authenticator,

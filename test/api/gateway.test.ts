@@ -540,6 +540,11 @@ describe('the admin surface', () => {
       { kind: 'drain', engine: 'a', draining: true },
       { kind: 'drain', engine: 'a', draining: false },
     ])
+    const lines = world.logged.filter(({ event }) => event === 'admin_action').map(({ fields }) => fields)
+    expect(lines).toMatchObject([
+      { key: 'admin', action: 'drain', cluster: 'paris', engine: 'a', remote: expect.anything() },
+      { key: 'admin', action: 'undrain', cluster: 'paris', engine: 'a' },
+    ])
   })
 
   it('asks for the cluster if two clusters have an engine of that name', async () => {

@@ -8,6 +8,7 @@ import {
   headersOfAnswer,
 } from '../../src/origin/headers.ts'
 
+const TO = { via: '1.1 us', jwt: { header: 'x-token-assertion' } }
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
 describe('headers for an engine', () => {
@@ -26,9 +27,10 @@ describe('headers for an engine', () => {
         TE: 'trailers',
         Upgrade: 'h2c',
         'Proxy-Authorization': 'x',
+        'X-Token-Assertion': 'eyJ',
       }),
       'r1',
-      '1.1 us',
+      TO,
     )
     expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
@@ -43,11 +45,7 @@ describe('headers for an engine', () => {
       Origin: 'https://evil',
       'Sec-Fetch-Mode': 'cors',
     }
-    expect(names(headersForEngine(new Headers(forged), 'r', '1.1 us'))).toEqual([
-      'accept-encoding',
-      'x-request-id',
-      'via',
-    ])
+    expect(names(headersForEngine(new Headers(forged), 'r', TO))).toEqual(['accept-encoding', 'x-request-id', 'via'])
   })
 
   it('include those of the request, and the gateway’s id instead of the client’s', () => {
@@ -62,7 +60,7 @@ describe('headers for an engine', () => {
         'CDN-Loop': 'a.example; loops=1',
       }),
       'ours',
-      '1.1 us',
+      TO,
     )
     expect(flat).toEqual([
       'cdn-loop',

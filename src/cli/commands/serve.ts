@@ -264,7 +264,7 @@ export function withFlags(config: Config, args: Args): Config {
   const level = levelFlag(args)
   const listen = listenFlag(args)
   const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }
-  if (!moved.loopback && moved.keys === null && !moved.open) {
+  if (!moved.loopback && moved.keys === null && moved.jwt === null && !moved.open) {
     throw new UsageError(
       `${args.text('listen')} is reachable from other hosts, and the configuration has no keys.`,
       'Add `keys` to it, or say `open: true`.',

@@ -1,4 +1,5 @@
 /** The product's ports in one Node process. */
+import { fetchJson } from '../fetch-json.ts'
 import { randomUUID } from 'node:crypto'
 import type { Config, TtftConfig } from '../../config.ts'
 import { ResponseAffinity } from '../../api/responses.ts'
@@ -195,6 +196,7 @@ export function machinePorts(log: Log) {
     alarms: nodeTimers,
     yieldToEventLoop,
     post,
+    fetchJson,
     parseLong: parseLongInTurns(yieldToEventLoop),
   }
 }

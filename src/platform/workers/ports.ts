@@ -1,4 +1,5 @@
 /** Ports of the gateway, from the bindings of a Worker. */
+import { fetchJson } from '../fetch-json.ts'
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { EdgeObject } from '../../../durable/edge.ts'
 import type { LimitObject } from '../../../durable/limit.ts'
@@ -151,6 +152,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     log,
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
     ...(hasLimits(config) ? limiterOf(env, log) : {}),
+    fetchJson,
     async post(url, headers, body) {
       const answer = await fetch(url, {
         method: 'POST',
@@ -164,8 +166,8 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
   }
 }
 
-const hasLimits = ({ keyLimits, keys }: Config): boolean =>
-  keyLimits !== null || (keys ?? []).some(({ limits }) => limits !== null)
+const hasLimits = ({ keyLimits, keys, jwt }: Config): boolean =>
+  keyLimits !== null || jwt?.limits != null || (keys ?? []).some(({ limits }) => limits !== null)
 
 /** One object per key. Without the binding each isolate counts alone. */
 function limiterOf({ LIMIT }: PortsEnv, log: Log): Pick<Ports, 'limiter'> {

@@ -1,0 +1,99 @@
+/** Schema of the keys of clients: limits, rights, expiry, and tokens of an identity provider. */
+import * as z from 'zod/mini'
+import {
+  dateText,
+  describe,
+  headerName,
+  id,
+  int,
+  milliseconds,
+  modelName,
+  oneOf,
+  secretText,
+  strict,
+  text,
+  verifiedSecret,
+  withDefault,
+} from './fields.ts'
+
+export const keyLimits = strict({
+  requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),
+  tokens_per_min: describe(
+    'Tokens of prompts and outputs in any minute: estimated at the start of a request, exact at its end. ' +
+      'Absent: no limit.',
+    z.optional(int(1, 1_000_000_000_000)),
+  ),
+  tokens_per_day: describe('The same per day in UTC. Absent: no limit.', z.optional(int(1, 1_000_000_000_000))),
+  concurrent: describe('Requests that run at the same time. Absent: no limit.', z.optional(int(1, 1_000_000))),
+})
+
+/** What the owner of a key may do, and how its requests are treated. */
+const rights = {
+  models: describe(
+    'Models and aliases that the key may use. Absent: all.',
+    z.optional(z.array(modelName).check(z.minLength(1))),
+  ),
+  allow_overrides: describe(
+    'Whether requests with this key may override the routing policy and its weights.',
+    withDefault(z.boolean(), false),
+  ),
+  cache_salt: describe(
+    'Isolates this key’s cached prefixes from those of other keys, in the gateway and in the engines. Absent: shared.',
+    z.optional(secretText),
+  ),
+  priority: describe(
+    '`priority` of all requests with this key at the engines, instead of the client’s value (vLLM with ' +
+      '`--scheduling-policy priority`: lower values are served first). Absent: none is set, and clients may send ' +
+      'one only with `allow_overrides`.',
+    z.optional(int(-1_000_000, 1_000_000)),
+  ),
+  limits: describe(
+    'Limits of the key (docs/key-limits.md). Absent keys of it: those of `key_limits`.',
+    z.optional(keyLimits),
+  ),
+  class: describe(
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. ' +
+      'Clients ' +
+      'may choose a lower class, and a higher one only with `allow_overrides`.',
+    withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
+  ),
+  ttft_deadline_ms: describe(
+    'Deadline of the first token of the key’s requests. Requests that cannot meet it are refused. Clients may set ' +
+      'their own with `firstlight.ttft_deadline_ms`.',
+    z.optional(milliseconds()),
+  ),
+} as const
+
+export const key = strict({
+  name: describe('Owner of the key, logged as `tenant`.', id),
+  secret: describe('Bearer token that clients send.', verifiedSecret),
+  expires: describe(
+    'Time from which the key is rejected: a date (start of the day, UTC) or a time with a zone, such as ' +
+      '`2027-01-31` or `2027-01-31T18:00:00Z`, in quotes. Absent: never.',
+    z.optional(dateText),
+  ),
+  edge: describe(
+    'The key belongs to another Firstlight in front of this one, which may read the digests of ' +
+      '`/v1/firstlight/digest`.',
+    withDefault(z.boolean(), false),
+  ),
+  ...rights,
+})
+
+export const jwt = strict({
+  jwks_url: describe(
+    'URL of the issuer’s public keys (JWKS). Fetched every 10 minutes while tokens come.',
+    z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }),
+  ),
+  issuer: describe('Required `iss` of the tokens.', text(512)),
+  audience: describe('Required `aud` of the tokens.', text(512)),
+  name_claim: describe(
+    'Claim with the owner’s name, logged as `tenant` with the prefix `jwt:`.',
+    withDefault(text(64), 'sub'),
+  ),
+  header: describe(
+    'Header that carries the token without a scheme, such as `cf-access-jwt-assertion`. Absent: `authorization: Bearer`.',
+    z.optional(headerName),
+  ),
+  ...rights,
+})

@@ -1,0 +1,81 @@
+/** Tokens of an identity provider and keys that expire, on any runtime. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
+
+export function tokenContract(name: string, start: Start): void {
+  describe(`tokens and expiring keys on ${name}`, () => {
+    let gateway: Awaited<ReturnType<Start>>
+    let sign: (claims?: object) => Promise<string>
+    let issuer: http.Server
+
+    beforeAll(async () => {
+      const pair = await generateKeyPair('ES256')
+      const keys = [{ ...(await exportJWK(pair.publicKey)), kid: 'a' }]
+      issuer = http.createServer((_, response) => response.end(JSON.stringify({ keys })))
+      await new Promise<void>((resolve) => issuer.listen(0, '127.0.0.1', resolve))
+      const exp = Math.floor(Date.now() / 1000) + 600
+      sign = (claims = {}) =>
+        new SignJWT({
+          email: 'ann@example.com',
+          iss: 'https://issuer.test',
+          aud: 'firstlight',
+          exp,
+          ...claims,
+        } as never)
+          .setProtectedHeader({ alg: 'ES256', kid: 'a' })
+          .sign(pair.privateKey)
+      gateway = await start({
+        log: { level: 'silent' },
+        keys: [
+          { name: 'old', secret: 'old-secret', expires: '2026-01-31' },
+          { name: 'new', secret: 'new-secret', expires: '2999-01-31T00:00:00Z' },
+        ],
+        jwt: {
+          jwks_url: `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/certs`,
+          issuer: 'https://issuer.test',
+          audience: 'firstlight',
+          name_claim: 'email',
+          models: ['a'],
+        },
+        clusters: [
+          {
+            id: 'c',
+            pools: ['a', 'b'].map((model) => ({
+              model,
+              engines: [{ id: model, url: `http://127.0.0.1:9/${model}` }],
+            })),
+          },
+        ],
+      })
+    }, 60_000)
+    afterAll(async () => {
+      await gateway.close()
+      issuer.closeAllConnections()
+      issuer.close()
+    })
+
+    const models = async (key: string): Promise<readonly [number, unknown]> => {
+      const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+      const body = (await response.json()) as { data?: { id: string }[]; error?: { code: string } }
+      return [response.status, body.error?.code ?? body.data?.map(({ id }) => id)]
+    }
+
+    it('serves the owner of a valid token with the rights of `jwt`', async () => {
+      expect(await models(await sign())).toEqual([200, ['a']])
+    })
+
+    it('serves a key before it expires, and not afterwards', async () => {
+      expect(await models('new-secret')).toEqual([200, ['a', 'b']])
+      expect(await models('old-secret')).toEqual([401, 'expired_api_key'])
+    })
+
+    it('rejects a token of another audience, and a changed one', async () => {
+      expect(await models(await sign({ aud: 'other' }))).toEqual([401, 'invalid_api_key'])
+      expect(await models(`${await sign()}A`)).toEqual([401, 'invalid_api_key'])
+    })
+  })
+}
