@@ -12,6 +12,12 @@ export interface RowResult {
   readonly date: string
 }
 
+/** The versions that a page holds. */
+export function readVersions(text: string): Record<string, string> {
+  const list = /^Versions: (.*)\.$/m.exec(text)?.[1]?.split(', ') ?? []
+  return Object.fromEntries(list.map((entry) => entry.split(' ', 2) as [string, string]))
+}
+
 /** The results that a page holds. */
 export function readPage(text: string): RowResult[] {
   const found = text.matchAll(
@@ -65,6 +71,7 @@ them. It records their responses in \`test/vectors\`; \`npm test\` replays these
 Requirements: Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk, 12 GB of memory, and the Python package index. The first run
 installs packages for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. Tests on the CPU do not
 cover the speed of a GPU.
+Rows without vLLM need programs that \`bash bench/conformance/build-*.sh\` builds from source; they are skipped if these are missing.
 
 Versions: ${Object.entries(versions)
     .map(([name, version]) => `${name} ${version}`)

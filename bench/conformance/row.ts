@@ -12,6 +12,8 @@ export interface Row {
   readonly name: string
   /** The statement, as a sentence. */
   readonly says: string
+  /** Only for rows without vLLM: the programs that are missing here, with how to build them; null: none. */
+  missing?(): string | null
   /** What was seen, for the table. Throws when the statement is false, with what was seen instead. */
   run(lab: Lab): Promise<string | Finding>
 }

@@ -12,6 +12,7 @@ import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
+import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
@@ -59,6 +60,7 @@ export const rows: readonly Row[] = [
   ...regionRows('node'),
   ...regionRows('worker'),
   policyRow,
+  ...llamaRows,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

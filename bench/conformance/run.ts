@@ -6,7 +6,7 @@ import { parseArgs } from '../arguments.ts'
 import { table } from '../table.ts'
 import { cacheFolder, prepareEnvironment } from './environment.ts'
 import { createLab } from './lab.ts'
-import { mergeResults, readPage, writePage } from './page.ts'
+import { mergeResults, readPage, readVersions, writePage } from './page.ts'
 import type { RowResult } from './page.ts'
 import { Processes } from './processes.ts'
 import { Refuted } from './row.ts'
@@ -75,10 +75,18 @@ async function main(picked: readonly Row[]): Promise<number> {
 }
 
 async function work(picked: readonly Row[], processes: Processes): Promise<number> {
-  const environment = await prepareEnvironment(processes)
+  // Rows that name their own programs need no vLLM.
+  const environment = picked.every((row) => row.missing !== undefined)
+    ? { python: '', folder: cacheFolder, bin: (program: string) => program, versions: readVersions(readPageText()) }
+    : await prepareEnvironment(processes)
   const lab = createLab({ environment, processes, note, attached: attachments() })
   const results: RowResult[] = []
   for (const row of picked) {
+    const missing = row.missing?.() ?? null
+    if (missing !== null) {
+      note(`skipped ${row.name}: ${missing}`)
+      continue
+    }
     const result = await runRow(row, lab)
     // Its servers were taken from it.
     if (stopping) return 1
