@@ -21,6 +21,7 @@ import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache-registry.ts'
 import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './model-registry.ts'
+import { openApi } from './openapi.ts'
 import { regionDigest } from './region-digest.ts'
 import type { ErrorShape } from './error-response.ts'
 import { proxy } from './inference.ts'
@@ -101,6 +102,7 @@ function routesOf(gatewayContext: GatewayContext): Route[] {
     ...clientRoutes(gatewayContext),
     get('/ready', (incoming) => ready(gatewayContext, incoming)),
     get('/metrics', metricsHandler(gatewayContext)),
+    get('/openapi.json', openApi),
     get('/', (incoming) => dashboardPage(gatewayContext.assets, incoming, 'overview.html')),
     get('/dashboard', (incoming) => dashboardPage(gatewayContext.assets, incoming, 'index.html')),
     get('/dashboard/', dashboardSlash),

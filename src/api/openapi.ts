@@ -1,0 +1,273 @@
+/**
+ * OpenAPI 3.1 document of the admin API, served at `/openapi.json`. Tests compare its paths with the routes and its
+ * schemas with responses of both runtimes.
+ */
+import type { RequestContext } from './request-context.ts'
+import { answerJson } from './request-context.ts'
+import { VERSION } from './version.ts'
+
+type Schema = Readonly<Record<string, unknown>>
+
+const text = { type: 'string' } as const
+const number = { type: 'number' } as const
+const flag = { type: 'boolean' } as const
+const orNull = (schema: Schema): Schema => ({ anyOf: [schema, { type: 'null' }] })
+const described = (description: string, schema: Schema): Schema => ({ ...schema, description })
+const listOf = (items: Schema): Schema => ({ type: 'array', items })
+const mapOf = (values: Schema): Schema => ({ type: 'object', additionalProperties: values })
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
+
+/** Object whose keys that end in `?` are optional. Clients must expect further keys. */
+function object(properties: Readonly<Record<string, Schema>>): Schema {
+  const names = Object.keys(properties)
+  return {
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name.replace(/\?$/, ''), properties[name]])),
+    required: names.filter((name) => !name.endsWith('?')),
+  }
+}
+
+const milliseconds = described('Milliseconds since the epoch.', number)
+const stages = described('Milliseconds of each stage (docs/traces.md).', mapOf(number))
+
+const gateway = {
+  version: text,
+  config_version: number,
+  started_at: milliseconds,
+  draining: flag,
+  'replicas?': described('Replicas that share bookings.', listOf({ type: 'object' })),
+  'shared?': described('Workers: state is shared by the isolates of this edge.', flag),
+  'isolates?': described('Workers: isolates that reported.', number),
+}
+
+const schemas: Readonly<Record<string, Schema>> = {
+  Error: object({
+    error: object({ message: text, type: text, param: orNull(text), code: text, 'request_id?': text }),
+  }),
+  Engine: object({
+    id: text,
+    role: { enum: ['any', 'prefill', 'decode', 'encode'] },
+    weight: number,
+    available: described('The engine accepts new requests.', flag),
+    healthy: flag,
+    draining: flag,
+    'move_at?': milliseconds,
+    asleep: flag,
+    circuit: { enum: ['closed', 'open', 'probing'] },
+    requests: described('Requests of this gateway in flight.', number),
+    'active_blocks?': number,
+    'queued_prefill_s?': described('Predicted time until the queued prompts are computed.', number),
+    'queued_prefill_tokens?': number,
+    'queued_prefill_work?': number,
+    'cached_blocks?': number,
+    'cache_blocks?': orNull(number),
+    ttft_ms: orNull(number),
+    'recent_ttft_ms?': listOf(number),
+    'hit_rate?': orNull(number),
+    requests_total: number,
+    failures_total: number,
+    'ejections_withheld?': number,
+    'counted_before?': object({ requests: number, failures: number }),
+    'stats?': orNull(described('Load that the engine reports.', ref('EngineStats'))),
+    'learned?': described('Learned speed and cache of the engine.', { type: 'object' }),
+    'kv_feed?': { type: 'object' },
+  }),
+  UnknownEngine: object({ id: text, role: text, available: { type: 'null' } }),
+  EngineStats: object({
+    running: number,
+    waiting: number,
+    kv_usage: orNull(number),
+    block_tokens: orNull(number),
+    cache_blocks: orNull(number),
+    prefix_caching: orNull(flag),
+    adapters: orNull(object({ running: listOf(text), max: orNull(number) })),
+    age_ms: number,
+  }),
+  Pool: object({
+    cluster: text,
+    region: orNull(text),
+    model: text,
+    aliases: listOf(text),
+    adapters: listOf(text),
+    policy: text,
+    reachable: described('false: the state of the pool could not be read.', flag),
+    'bookings?': orNull(number),
+    'at?': milliseconds,
+    'seq?': number,
+    'config_version?': number,
+    engines: listOf({ anyOf: [ref('Engine'), ref('UnknownEngine')] }),
+    'gateway?': described('Digest of the gateway behind this pool.', { type: 'object' }),
+    'lookups?': described('LMCache lookups.', orNull({ type: 'object' })),
+  }),
+  Fleet: object({ ...gateway, pools: listOf(ref('Pool')) }),
+  Usage: object({
+    since: { type: 'string', format: 'date-time' },
+    keys: listOf(
+      object({
+        key: text,
+        requests: number,
+        refused: number,
+        prompt_tokens: number,
+        cached_tokens: number,
+        output_tokens: number,
+      }),
+    ),
+  }),
+  Placement: object({
+    kind: { enum: ['whole', 'split', 'staged'] },
+    'engine?': text,
+    'prefill?': orNull(text),
+    'decode?': text,
+    'encode?': listOf(text),
+    runners_up: listOf(text),
+  }),
+  Decision: object({
+    id: text,
+    at: milliseconds,
+    cluster: text,
+    pool: text,
+    model: text,
+    attempt: number,
+    prompt_tokens: number,
+    token_source: text,
+    policy: text,
+    fallback: orNull(object({ from: text, reason: text })),
+    placement: ref('Placement'),
+    'split?': object({ taken: flag, why: text }),
+    candidates: listOf(object({ engine: text, cost: number, terms: mapOf(number) })),
+    excluded: listOf(object({ engine: text, reason: text })),
+    'panic?': flag,
+    'moved_from?': text,
+    predicted_ttft_ms: orNull(number),
+    predicted_cached_tokens: orNull(number),
+    shadow: orNull({ type: 'object' }),
+    'retry_refused?': text,
+    'first_token?': object({ ttft_ms: number, stages }),
+    actual: orNull(object({ ttft_ms: orNull(number), cached_tokens: orNull(number), result: text, 'stages?': stages })),
+  }),
+  Request: object({
+    request: object({
+      id: text,
+      request_id: text,
+      received_at: milliseconds,
+      path: text,
+      model: orNull(text),
+      tenant: orNull(text),
+      status: orNull(number),
+    }),
+    stages_ms: stages,
+    record: orNull({ type: 'object' }),
+    ttft_report: orNull({ type: 'object' }),
+    decision: orNull(ref('Decision')),
+  }),
+  DryRun: object({ decision: orNull(ref('Decision')), refusals: listOf({ type: 'object' }) }),
+  Drain: object({ cluster: text, engine: text, draining: flag, 'move_at?': milliseconds }),
+  Ready: object({ status: { enum: ['ready', 'not_ready'] }, 'reason?': text }),
+}
+
+const ADMIN = [{ admin: [] }]
+const PUBLIC: readonly never[] = []
+
+interface Operation {
+  readonly summary: string
+  /** Name of the schema of a 200 response; null: `media`. */
+  readonly schema: string | null
+  readonly media?: string
+  readonly security?: readonly unknown[]
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+const operations: Readonly<Record<string, Operation>> = {
+  'get /health': { summary: 'Liveness.', schema: null, media: 'application/json', security: PUBLIC },
+  'get /ready': { summary: 'Readiness; 503 while draining.', schema: 'Ready', security: PUBLIC },
+  'get /version': { summary: 'Version.', schema: null, media: 'application/json', security: PUBLIC },
+  'get /metrics': { summary: 'Metrics in Prometheus text format.', schema: null, media: 'text/plain' },
+  'get /openapi.json': { summary: 'This document.', schema: null, media: 'application/json', security: PUBLIC },
+  'get /v1/firstlight/fleet': { summary: 'Every pool and engine with their state.', schema: 'Fleet' },
+  'get /v1/firstlight/live': {
+    summary: 'Server-sent events: one view of the fleet per second.',
+    schema: null,
+    media: 'text/event-stream',
+  },
+  'get /v1/firstlight/usage': { summary: 'Requests, refusals and tokens of each key.', schema: 'Usage' },
+  'post /v1/firstlight/route': {
+    summary: 'Dry run: ranks the request in the body without sending it.',
+    schema: 'DryRun',
+    query: { endpoint: 'Path of the request, such as /v1/completions. Default: /v1/chat/completions.' },
+    body: 'Body of an inference request.',
+  },
+  'get /v1/firstlight/decisions/{id}': { summary: 'One routing decision with its candidates.', schema: 'Decision' },
+  'get /v1/firstlight/requests/{id}': { summary: 'One request: decision, stages, record.', schema: 'Request' },
+  'post /v1/firstlight/engines/{id}/drain': {
+    summary: 'Takes an engine out of routing. Running requests continue.',
+    schema: 'Drain',
+    query: {
+      cluster: 'Cluster of the engine, if its name is ambiguous.',
+      deadline_s: 'Seconds after which streams that can be continued move to another engine.',
+    },
+  },
+  'post /v1/firstlight/engines/{id}/undrain': {
+    summary: 'Puts an engine back.',
+    schema: 'Drain',
+    query: { cluster: 'Cluster of the engine, if its name is ambiguous.' },
+  },
+}
+
+const parameter = (name: string, place: 'path' | 'query', description: string): Schema => ({
+  name,
+  in: place,
+  required: place === 'path',
+  description,
+  schema: text,
+})
+
+function operationOf(key: string, { summary, schema, media, security = ADMIN, query = {}, body }: Operation): Schema {
+  const content = { [media ?? 'application/json']: schema === null ? {} : { schema: ref(schema) } }
+  const parameters = [
+    ...(key.includes('{id}') ? [parameter('id', 'path', 'Engine, decision or request.')] : []),
+    ...Object.entries(query).map(([name, description]) => parameter(name, 'query', description)),
+  ]
+  const failure = { description: 'Error.', content: { 'application/json': { schema: ref('Error') } } }
+  return {
+    operationId: key.replaceAll(/[^a-z]+/g, '_').replaceAll(/_$/g, ''),
+    summary,
+    security,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined
+      ? {}
+      : { requestBody: { description: body, required: true, content: { 'application/json': {} } } }),
+    responses: { 200: { description: 'Success.', content }, default: failure },
+  }
+}
+
+function pathsOf(): Readonly<Record<string, Record<string, Schema>>> {
+  const paths: Record<string, Record<string, Schema>> = {}
+  for (const [key, operation] of Object.entries(operations)) {
+    const [method, path] = key.split(' ') as [string, string]
+    paths[path] = { ...paths[path], [method]: operationOf(key, operation) }
+  }
+  return paths
+}
+
+let document: Schema | null = null
+
+/** Built at the first request, because an isolate may never need it. */
+export const openApiDocument = (): Schema =>
+  (document ??= {
+    openapi: '3.1.0',
+    info: {
+      title: 'Firstlight admin API',
+      version: VERSION,
+      description: 'Operation of the gateway. Inference routes follow OpenAI’s API: docs/api.md.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths: pathsOf(),
+    components: {
+      schemas,
+      securitySchemes: { admin: { type: 'http', scheme: 'bearer', description: '`admin.secret`' } },
+    },
+  })
+
+export const openApi = (incoming: RequestContext): Response => answerJson(incoming, openApiDocument())

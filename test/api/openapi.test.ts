@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest'
+import { createApp } from '../../src/api/app.ts'
+import { openApiDocument } from '../../src/api/openapi.ts'
+import type { GatewayContext } from '../../src/api/context.ts'
+import { configOf, openWorld } from './fleet.ts'
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, unknown>> }
+}
+
+const document = openApiDocument() as unknown as Document
+
+const OPERATION = /^\/(?:v1\/firstlight\/|health$|ready$|version$|metrics$|openapi\.json$)/
+/** For gateways, bridges and pages, not for operators' programs. */
+const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
+
+describe('the OpenAPI document', () => {
+  it('has every route of the admin API, and no other', () => {
+    // The routes are built without the parts that handlers use.
+    const parts = { config: configOf(), ports: openWorld().ports, catalog: { routes: [] } }
+    const app = createApp(parts as unknown as GatewayContext)
+    const routes = app.routes
+      .filter(({ method, path }) => method !== 'ALL' && OPERATION.test(path) && !OTHERS.test(path))
+      .map(({ method, path }) => `${method.toLowerCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+    const written = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    )
+    expect([...new Set(routes)].toSorted()).toEqual(written.toSorted())
+  })
+
+  it('names each operation once, and refers to schemas that exist', () => {
+    const ids = Object.values(document.paths).flatMap((methods) => Object.values(methods).map((one) => one.operationId))
+    expect(new Set(ids).size).toBe(ids.length)
+    const refs = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!)
+    expect(refs.filter((name) => document.components.schemas[name] === undefined)).toEqual([])
+  })
+})

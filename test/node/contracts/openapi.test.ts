@@ -1,0 +1,8 @@
+import { openApiContract } from '../../contracts/openapi.ts'
+import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+openApiContract('Node', (document) => startSilent(document as Record<string, unknown>))
+openApiContract('the built Worker', (document) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }),
+)
