@@ -213,7 +213,7 @@ export class InferenceExchange implements Exchange {
   /** Decides whether the stream can be continued, while the body is there. true: the engine must send token ids. */
   #continuationIn({ retry }: PoolRoute['pool']): boolean {
     if (!this.stream || retry.midStream === 'off') return false
-    this.#continuable ??= continuable(this.path, this.json)
+    this.#continuable ??= continuable(this.path, this.json, retry.midStream)
     return typeof this.#continuable !== 'string'
   }
 

@@ -311,8 +311,14 @@ const retry = strict({
   min_per_s: describe('Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
   mid_stream: describe(
     'What happens to a stream whose engine fails after the first byte. `off`: it ends with an error event. `ids`: ' +
-      'another engine continues it by its token ids (docs/continuation.md).',
-    withDefault(z.enum(['off', 'ids']), 'off'),
+      'another engine continues it by its token ids (docs/continuation.md). `replay`: requests with a grammar, tools or ' +
+      'images are also repeated from the start, if they are greedy or have a seed; what the client has is not sent again.',
+    withDefault(z.enum(['off', 'ids', 'replay']), 'off'),
+  ),
+  mid_stream_replay_ms: describe(
+    'Longest output to generate again with `replay`, as the time that the failed engine took for it. The request body ' +
+      'stays in memory for this time.',
+    withDefault(int(1, 600_000), 10_000),
   ),
   mid_stream_max: describe('Most continuations of one stream.', withDefault(int(1, 10), 1)),
 })

@@ -529,8 +529,8 @@ export const METRICS: readonly Metric[] = [
     type: 'counter',
     name: 'firstlight_stream_continuations_total',
     help:
-      'Streams whose engine failed after the first byte: continued, finished without another engine, or the reason ' +
-      'why not. Pools with mid_stream only.',
+      'Streams whose engine failed after the first byte: continued, replayed, finished without another engine, or ' +
+      'the reason why not. Pools with mid_stream only.',
     count: 'continuations',
     label: 'result',
     panel: 'Health',

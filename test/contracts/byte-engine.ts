@@ -1,4 +1,5 @@
 /** An engine whose tokens are bytes: a scripted vLLM, to the byte, in what matters to a continuation. */
+import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -10,6 +11,8 @@ export interface Script {
   readonly leaks?: boolean
   /** The first text is not that of the first ids. */
   readonly lies?: boolean
+  /** The output from this token on is another. */
+  readonly differsAt?: number
   /** Tokens of one chunk. */
   readonly merge?: number
 }
@@ -68,6 +71,7 @@ export class ByteEngine {
     const from = given.length - this.#prompt.length
     const limit = (body['max_completion_tokens'] ?? body['max_tokens'] ?? Infinity) as number
     const tokens = this.#output.slice(from, from + limit)
+    if (script.differsAt !== undefined) tokens.fill(OFFSET + 0x78, script.differsAt)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const writer = new ChunkWriter(response, { body, isChat, prompt: given, script })
     const { fault, after = 0, merge = 1 } = script
@@ -118,6 +122,7 @@ class ChunkWriter {
   #ids: number[] = []
   #sent = 0
   #count = 0
+  #isCalling = false
   stopped = false
 
   constructor(
@@ -148,7 +153,7 @@ class ChunkWriter {
     this.#sent = end
     const reason = this.stopped ? 'stop' : finish
     const choice = {
-      ...(this.#isChat ? { delta: text === '' && reason === null ? {} : { content: text } } : { text }),
+      ...(this.#isChat ? { delta: this.#delta(text, reason) } : { text }),
       finish_reason: reason,
       stop_reason: found?.stop ?? null,
       token_ids: this.#body['return_token_ids'] === true ? ids : null,
@@ -157,6 +162,17 @@ class ChunkWriter {
     this.#count++
     // Without ids, vLLM sends no chunk without text.
     if (text !== '' || reason !== null || choice.token_ids !== null) this.#write(choice)
+  }
+
+  /** The engine's parser makes a tool call of all output, if the request has tools. */
+  #delta(text: string, reason: string | null): Json {
+    if (text === '') return reason === null ? {} : { content: '' }
+    if (!Array.isArray(this.#body['tools'])) return { content: text }
+    const isFirst = !this.#isCalling
+    this.#isCalling = true
+    const opened = isFirst ? { id: `call-${randomUUID()}`, type: 'function' } : {}
+    const name = isFirst ? { name: 'sail' } : {}
+    return { tool_calls: [{ index: 0, ...opened, function: { ...name, arguments: text } }] }
   }
 
   end(): void {

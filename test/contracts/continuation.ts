@@ -9,7 +9,7 @@ import { ADMIN } from './disagg-fixture.ts'
 type Start = (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>
 type Json = Readonly<Record<string, unknown>>
 
-interface Streamed {
+export interface Streamed {
   readonly status: number
   /** Engine of the first part. */
   readonly engine: string | null
@@ -132,7 +132,7 @@ class Bench {
   }
 }
 
-async function read(response: Response): Promise<Streamed> {
+export async function read(response: Response): Promise<Streamed> {
   let raw = ''
   let isClean = true
   try {

@@ -1,7 +1,7 @@
 /** Which requests can be continued at another engine by token ids, and what of a request a continuation repeats. */
 
 /** Configured in `retry.mid_stream`. */
-export type MidStream = 'off' | 'ids'
+export type MidStream = 'off' | 'ids' | 'replay'
 
 /** Why a stream cannot be continued, as log, metric and error event name it. */
 export type NotContinued =
@@ -30,7 +30,11 @@ export type NotContinued =
   | 'text_differs'
   /** The other engine did not use the ids as its prompt, or its first text is not that of its first ids. */
   | 'wrong_continuation'
-  /** The limit `retry.max` is reached. */
+  /** The repetition of the request has other output than the failed engine sent. */
+  | 'replay_differs'
+  /** The output took longer than `retry.mid_stream_replay_ms`. */
+  | 'replay_too_long'
+  /** The limit `retry.mid_stream_max` is reached. */
   | 'attempts'
   /** The retry budget is spent. */
   | 'retry_budget'
@@ -83,14 +87,27 @@ export interface Continuable {
   readonly showsUsage: boolean
   /** `tool_choice` is `auto`: the output is text until a tool call begins. */
   readonly hasTools: boolean
+  /** The request may be repeated: an engine gives the same output again. */
+  readonly repeats: boolean
+  /** Why it cannot be continued by ids, only repeated; null: it can. */
+  readonly barrier: NotContinued | null
 }
 
-/** Returns what a continuation of this request needs, or why it cannot be continued. */
-export function continuable(path: string, body: Json): Continuable | NotContinued {
+/** Reasons against ids that do not apply to a repetition of the whole request. */
+const REPEATABLE: ReadonlySet<NotContinued> = new Set(['structured_output', 'tools', 'reasoning', 'multimodal', 'echo'])
+
+export const isRepeatable = (reason: NotContinued): boolean => REPEATABLE.has(reason)
+
+/**
+ * Returns what a continuation of this request needs, or why it cannot be continued.
+ * @param mode `replay`: the request may be repeated if its output is deterministic
+ */
+export function continuable(path: string, body: Json, mode: MidStream = 'ids'): Continuable | NotContinued {
   const isChat = CHAT.test(path)
   if (!isChat && !COMPLETIONS.test(path)) return 'endpoint'
   const reason = excluded(body, isChat)
-  if (reason !== null) return reason
+  const repeats = mode === 'replay' && isDeterministic(body) && body['include_reasoning'] !== false
+  if (reason !== null && !(repeats && REPEATABLE.has(reason))) return reason
   const { stream_options: options, tools, tool_choice: choice } = body
   return {
     api: isChat ? 'chat' : 'completions',
@@ -99,8 +116,13 @@ export function continuable(path: string, body: Json): Continuable | NotContinue
     showsIds: body['return_token_ids'] === true,
     showsUsage: (options as Json | null | undefined)?.['include_usage'] === true,
     hasTools: Array.isArray(tools) && tools.length > 0 && choice !== 'none',
+    repeats,
+    barrier: reason,
   }
 }
+
+/** Greedy, or sampled with a seed. */
+const isDeterministic = ({ temperature, seed }: Json): boolean => temperature === 0 || Number.isSafeInteger(seed)
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null
 const isOn = (value: unknown): boolean => isGiven(value) && value !== false

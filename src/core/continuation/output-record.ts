@@ -7,7 +7,7 @@ const FNV_OFFSET = 0x811c9dc5
 const FNV_PRIME = 0x01000193
 
 /** Hash of a text that grows (FNV-1a over UTF-16 units), with its length. */
-class TextHash {
+export class TextHash {
   length = 0
   #hash = FNV_OFFSET
 

@@ -3,21 +3,29 @@ import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import { OriginError } from '../../ports.ts'
 import { payloadOf } from '../relay/transform.ts'
 import { readChunk, type Chunk } from './chunks.ts'
-import type { Handover } from './handover.ts'
+import type { CallContext } from './engine-calls.ts'
 import { isTextOf } from './pending-text.ts'
 import type { ContinuedSegment, Segment, StreamState } from './segments.ts'
+
+interface Checked {
+  /** Output tokens that the engine got as its prompt. */
+  readonly tokens: number
+  readonly calls: CallContext
+}
 
 export class CheckedSegment implements Segment {
   readonly #segment: ContinuedSegment
   readonly #state: StreamState
-  readonly #handover: Handover
+  readonly #tokens: number
+  readonly #calls: CallContext
   #failure: AttemptFailure | null = null
   #isChecked = false
 
-  constructor(segment: ContinuedSegment, state: StreamState, handover: Handover) {
+  constructor(segment: ContinuedSegment, state: StreamState, { tokens, calls }: Checked) {
     this.#segment = segment
     this.#state = state
-    this.#handover = handover
+    this.#tokens = tokens
+    this.#calls = calls
   }
 
   get failure(): AttemptFailure | null {
@@ -53,15 +61,15 @@ export class CheckedSegment implements Segment {
     if (promptIds !== null && !this.#isPrompt(promptIds)) return false
     if (text === '') return true
     this.#isChecked = true
-    const added = [...record.ids.subarray(this.#handover.tokens), ...(ids ?? [])]
-    return isTextOf(text, added, { record, before: this.#handover.tokens, context: this.#handover.calls })
+    const added = [...record.ids.subarray(this.#tokens), ...(ids ?? [])]
+    return isTextOf(text, added, { record, before: this.#tokens, context: this.#calls })
   }
 
   /** The engine must use the ids as they were sent. */
   #isPrompt(echoed: readonly number[]): boolean {
     const { promptIds, ids } = this.#state.record
     const prompt = promptIds!.length
-    const tokens = this.#handover.tokens
+    const tokens = this.#tokens
     if (echoed.length !== prompt + tokens) return false
     return echoed.every((id, at) => id === (at < prompt ? promptIds![at] : ids[at - prompt]))
   }

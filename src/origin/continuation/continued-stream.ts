@@ -1,19 +1,19 @@
 /** A stream that goes on at another engine if its engine fails. See docs/continuation.md. */
-import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
-import { GapEstimator } from '../../core/continuation/idle-limit.ts'
+import { isRepeatable, type Continuable, type NotContinued } from '../../core/continuation/features.ts'
 import { OutputRecord } from '../../core/continuation/output-record.ts'
 import { endedAs, type AttemptFailure, type Result, type Usage } from '../../core/contract/contract.ts'
-import type { EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
+import type { OriginAnswer, RelayOptions } from '../../ports.ts'
 import type { Digests } from '../acquire.ts'
 import type { AttemptContext, AttemptFailed } from '../classify.ts'
 import { abortReason } from '../exchange.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
-import { SseRecords } from '../relay/transform.ts'
 import { defaultTimers } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
+import { cutEnd, gapsOf, goneEnd, openPart, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './checked-segment.ts'
+import { RepeatedSegment } from './repeated-segment.ts'
 import {
   closingRecords,
   ContinuedSegment,
@@ -23,13 +23,6 @@ import {
   type Segment,
   type StreamState,
 } from './segments.ts'
-
-/** The relay of one engine's answer, with its booking. */
-export interface SegmentRelay {
-  options(): RelayOptions
-  /** Ends the booking. */
-  release(end: RelayResult, usage: Usage | null): void
-}
 
 /** The relay of the request, whose record ends with the stream. */
 export interface RequestRelay extends SegmentRelay {
@@ -44,26 +37,16 @@ export interface ContinuedParts {
   readonly digests: Digests
   /** Continuations that are allowed. */
   readonly max: number
+  /** Longest output that is generated again, ms. */
+  readonly replayMs: number
   suspect(engine: AttemptFailed['engine']): void
   /** Makes the relay of a further engine. */
   relayOf(handover: Handover): SegmentRelay
 }
 
-/** One engine's part of the stream. */
-interface Part {
-  readonly attempt: AttemptContext
-  readonly reader: ReadableStreamDefaultReader<Uint8Array>
-  readonly records: SseRecords
-  readonly segment: Segment
-  readonly relay: SegmentRelay
-  /** null: it runs. */
-  end: RelayResult | null
-}
-
 const encoder = new TextEncoder()
 /** Interval at which a stream looks whether its engine drains, ms. */
 const LOOK_EVERY_MS = 1_000
-const NOTHING = new Uint8Array(0)
 
 /** Relays a response whose stream may be continued. */
 export function relayContinued(parts: ContinuedParts): Response {
@@ -84,6 +67,10 @@ class ContinuedStream {
   #lookedAt = 0
   /** Bookings of this request so far. */
   #booked: number
+  /** Time of the last bytes for the client. */
+  #sentAt: number
+  /** Time of the first byte. null: the request is not kept for a repetition (any more). */
+  #keptFrom: number | null
   #isOver = false
   #isGone = false
 
@@ -93,6 +80,8 @@ class ContinuedStream {
     const longest = Math.max(0, ...parts.request.stops.map(({ length }) => length))
     this.#state = newState(parts.request, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
+    this.#sentAt = parts.attempt.ports.now()
+    this.#keptFrom = parts.request.repeats ? this.#sentAt : null
     this.#booked = parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
@@ -143,6 +132,9 @@ class ContinuedStream {
         text += typeof taken === 'string' ? taken : await taken
       }
       if (text !== '') yield encoder.encode(text)
+      else if (this.#mustBeat()) yield HEARTBEAT
+      if (text !== '') this.#sentAt = part.attempt.ports.now()
+      this.#dropLateRequest()
       if (part.segment.failure !== null) break
       if (this.#mustLeave(part)) return 'drained'
     }
@@ -156,7 +148,7 @@ class ContinuedStream {
   #mustLeave({ attempt }: Part): boolean {
     const { placed, exchange, ports } = attempt
     const now = ports.now()
-    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#barrier() !== null) return false
+    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#way().reason !== null) return false
     this.#lookedAt = now
     const digest = this.#parts.digests.current(placed.route, exchange.scope)
     const moveAt = digest?.engines.find(({ id }) => id === placed.engine.id)?.moveAt
@@ -179,7 +171,7 @@ class ContinuedStream {
   /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is cut. */
   async *#moved(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
     this.#fail(failure)
-    const reason = this.#barrier()
+    const { reason } = this.#way()
     const result = reason === null ? yield* this.#withHeartbeats(this.#handOver()) : reason
     if (this.#isGone) throw abandoned(result)
     if (typeof result === 'string') return yield* this.#cut(result, failure)
@@ -222,17 +214,42 @@ class ContinuedStream {
     this.#parts.suspect(engine)
   }
 
-  #barrier(): NotContinued | null {
-    const { record, barrier } = this.#state
-    if (this.#continued >= this.#parts.max) return 'attempts'
-    if (barrier !== null) return barrier
-    return record.promptIds === null ? 'no_token_ids' : null
+  /** How the stream can be continued from here. `reason`: why it cannot be; null: it can. */
+  #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
+    const { record, barrier, byIds, request } = this.#state
+    if (this.#continued >= this.#parts.max) return { how: 'ids', reason: 'attempts' }
+    const needsReplay = barrier === null ? request.hasTools : isRepeatable(barrier)
+    if (needsReplay && request.repeats && !byIds) {
+      if (this.#keptFrom !== null) return { how: 'replay', reason: null }
+      if (barrier !== null) return { how: 'replay', reason: 'replay_too_long' }
+    }
+    return { how: 'ids', reason: barrier ?? (record.promptIds === null ? 'no_token_ids' : null) }
+  }
+
+  /** The client gets a comment while an engine repeats what it has. */
+  #mustBeat(): boolean {
+    const { exchange, ports } = this.#parts.attempt
+    const now = ports.now()
+    if (exchange.heartbeatMs === 0 || now - this.#sentAt < exchange.heartbeatMs) return false
+    this.#sentAt = now
+    return true
+  }
+
+  /** Releases the request when its output has become too long to be generated again. */
+  #dropLateRequest(): void {
+    if (this.#keptFrom === null) return
+    const { exchange, ports } = this.#parts.attempt
+    if (ports.now() - this.#keptFrom <= this.#parts.replayMs) return
+    this.#keptFrom = null
+    exchange.begun?.(false)
   }
 
   async #handOver(drains = false): Promise<HandoverResult> {
     const { digests, suspect } = this.#parts
     const { attempt } = this.#part
-    const input = { attempt, state: this.#state, digests, drains, booked: this.#booked, failed: this.#failed, suspect }
+    const { how } = this.#way()
+    const failed = this.#failed
+    const input = { attempt, state: this.#state, digests, drains, how, booked: this.#booked, failed, suspect }
     const result = await handOver(input)
     this.#booked += result.booked
     return result
@@ -240,24 +257,36 @@ class ContinuedStream {
 
   /** Starts to pass the events of the next engine. */
   async *#begin(handover: Handover): AsyncGenerator<Uint8Array, void> {
-    const { attempt, answer, window, pending, tokens, dropped } = handover
+    const { attempt, answer, byIds, tokens } = handover
     const from = this.#part.attempt.placed.engine.id
     this.#continued++
-    const segment = new ContinuedSegment(this.#state, window)
     const relay = this.#parts.relayOf(handover)
-    const checked = new CheckedSegment(segment, this.#state, handover)
-    this.#part = openPart({ attempt, answer, relay, segment: checked }, relay.options())
-    this.#note('continued')
+    const { segment, begin } = this.#segmentOf(handover)
+    this.#part = openPart({ attempt, answer, relay, segment }, relay.options())
+    this.#note(byIds === null ? 'replayed' : 'continued')
     attempt.ports.log.info('stream_continued', {
       id: attempt.exchange.id,
       cluster: attempt.placed.route.cluster.id,
       from,
       engine: attempt.placed.engine.id,
       output_tokens: tokens,
-      ...(dropped === 0 ? {} : { dropped_tokens: dropped }),
+      ...(byIds === null ? { replayed: true } : {}),
+      ...(byIds === null || byIds.dropped === 0 ? {} : { dropped_tokens: byIds.dropped }),
     })
-    const text = segment.send(pending)
+    const text = begin()
     if (text !== '') yield encoder.encode(text)
+  }
+
+  /** The reader of the next engine's events. `begin` returns what the client gets before them. */
+  #segmentOf({ byIds, tokens }: Handover): { readonly segment: Segment; begin(): string } {
+    const state = this.#state
+    if (byIds === null) {
+      return { segment: new RepeatedSegment(state, state.deltas!), begin: () => '' }
+    }
+    state.byIds = true
+    const segment = new ContinuedSegment(state, byIds.window)
+    const checked = new CheckedSegment(segment, state, { tokens, calls: byIds.calls })
+    return { segment: checked, begin: () => segment.send(byIds.pending) }
   }
 
   /** Sends the error event and breaks the connection. */
@@ -313,35 +342,10 @@ class ContinuedStream {
   #end(result: Result): void {
     if (this.#isOver) return
     this.#isOver = true
+    if (this.#keptFrom !== null) this.#parts.attempt.exchange.begun?.(false)
+    this.#keptFrom = null
     this.#parts.relay.finish(result, this.#state.usage, this.#failed)
   }
-}
-
-/** Learned per process or isolate. The entries end with the engines of a configuration. */
-const gaps = new WeakMap<EngineTarget, GapEstimator>()
-
-function gapsOf(engine: EngineTarget): GapEstimator {
-  const known = gaps.get(engine) ?? new GapEstimator()
-  gaps.set(engine, known)
-  return known
-}
-
-type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer: OriginAnswer }
-
-function openPart({ answer, ...part }: PartInput, options: RelayOptions): Part {
-  const opened = { ...part, end: null as RelayResult | null }
-  const passed = answer.pass({
-    ...options,
-    // Without the client's socket the platform returns a stream.
-    scope: { ...options.scope, client: null },
-    idleMs: gapsOf(part.attempt.placed.engine).limitMs(options.idleMs),
-    observe: true,
-    hideUsage: false,
-    endsWithDone: false,
-    cutEvent: () => NOTHING,
-    settled: (end) => void (opened.end = end),
-  })
-  return Object.assign(opened, { reader: passed.body!.getReader(), records: new SseRecords() })
 }
 
 /** The client left during the handover. */
@@ -356,10 +360,3 @@ function abandoned(result: HandoverResult | NotContinued): Error {
 }
 
 const BEAT: unique symbol = Symbol('heartbeat')
-const goneEnd: RelayResult = { end: 'client_gone', failure: null, events: 0, usage: null, bytes: 0 }
-
-const cutEnd = (end: RelayResult | null, failure: AttemptFailure): RelayResult => ({
-  ...(end ?? goneEnd),
-  end: 'engine_cut',
-  failure,
-})

@@ -3,7 +3,6 @@ import { completionBody, needsModelLen, tokensLeft } from '../../core/continuati
 import type { NotContinued } from '../../core/continuation/features.ts'
 import { StopWindow } from '../../core/continuation/stop-window.ts'
 import { endedAs, type AttemptFailure } from '../../core/contract/contract.ts'
-import type { JsonObject } from '../../core/json.ts'
 import { chainBlocks } from '../../core/tokens/block-hash.ts'
 import { OriginError, type OriginAnswer } from '../../ports.ts'
 import { acquirePlacement, type AcquiredPlacement, type Digests } from '../acquire.ts'
@@ -25,6 +24,7 @@ export interface HandoverInput {
   readonly digests: Digests
   /** The engine drains, and has not failed: no retry budget is needed. */
   readonly drains: boolean
+  readonly how: 'ids' | 'replay'
   /** Bookings of this request so far. */
   readonly booked: number
   /** Failed attempts of this request so far, the last one included. */
@@ -39,11 +39,16 @@ export interface Handover {
   readonly attempt: AttemptContext
   readonly answer: OriginAnswer
   readonly dispatchedAt: number
+  /** null: the request is repeated. */
+  readonly byIds: ByIds | null
+  /** Output tokens that the client has. */
+  readonly tokens: number
+}
+
+export interface ByIds {
   readonly window: StopWindow
   /** Text that the client gets first. */
   readonly pending: string
-  /** Output tokens that the engine got as its prompt. */
-  readonly tokens: number
   /** Ids that were dropped, because they ended inside a character. */
   readonly dropped: number
   readonly calls: CallContext
@@ -70,7 +75,7 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
     const { ports } = input.attempt
     const attempt = { ...input.attempt, exchange, placed, stages: new StageTimer({}), earlier: [...failed] }
     try {
-      const result = await askFor(attempt, input.state)
+      const result = await (input.how === 'ids' ? askFor(attempt, input.state) : repeat(attempt, input.state))
       if ('kind' in result) {
         if (result.kind !== 'moved') release(attempt, null)
         return { ...result, booked }
@@ -99,6 +104,24 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
   return { kind: 'refused', reason: 'engine_failed', failed, booked }
 }
 
+/** Sends the original request again. */
+async function repeat(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
+  const { exchange, ports, placed } = attempt
+  const calls = callsOf(attempt)
+  const dispatchedAt = ports.now()
+  const answer = await send(attempt, calls, exchange.body(placed.route) ?? [])
+  if ('failure' in answer) return answer
+  return { kind: 'moved', attempt, answer, dispatchedAt, byIds: null, tokens: state.record.tokens }
+}
+
+const callsOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({
+  ports,
+  target: placed.engine,
+  signal: exchange.signal,
+  model: exchange.admission(placed.route).model,
+  alarms: exchange.scope.alarms ?? ports.alarms,
+})
+
 async function place(
   { attempt: { ports, placed: last }, digests, drains }: HandoverInput,
   exchange: Exchange,
@@ -117,7 +140,7 @@ async function place(
 }
 
 /** The exchange as the request for the rest of the output: one engine, and the output so far as part of the prompt. */
-function continuing({ attempt: { exchange, placed, ports }, state: { record } }: HandoverInput): Exchange {
+function continuing({ attempt: { exchange, placed, ports }, state: { record }, how }: HandoverInput): Exchange {
   const { id, requestId, headers, configVersion, pinned, scope, signal } = exchange
   return {
     id,
@@ -132,28 +155,26 @@ function continuing({ attempt: { exchange, placed, ports }, state: { record } }:
     stages: {},
     record: exchange.record,
     method: 'POST',
-    path: '/v1/completions',
+    path: how === 'ids' ? '/v1/completions' : exchange.path,
     stream: true,
     observe: true,
     hideUsage: false,
     heartbeatMs: exchange.heartbeatMs,
     routes: [placed.route],
-    body: () => null,
+    body: how === 'ids' ? () => null : (route) => exchange.body(route),
     admission: (route) => {
       const { ttftDeadlineMs: _deadline, sequences: _sequences, ...base } = exchange.admission(route)
       const { blockTokens } = route.pool
+      const whole = { ...base, hints: null, chunks: null, unsplittable: 'it continues a stream', encodeItems: 0 }
+      if (how === 'replay') return whole
       return {
-        ...base,
+        ...whole,
         promptTokens: (record.promptIds?.length ?? base.promptTokens) + record.tokens,
         blocks: isExact(base.tokenSource)
           ? extended(base.blocks, record.promptIds!, record.ids, blockTokens)
           : base.blocks,
         expectedOutputTokens:
           base.expectedOutputTokens === null ? null : Math.max(1, base.expectedOutputTokens - record.tokens),
-        hints: null,
-        chunks: null,
-        unsplittable: 'it continues a stream',
-        encodeItems: 0,
       }
     },
   }
@@ -176,15 +197,9 @@ function extended(blocks: Uint32Array, promptIds: Uint32Array, ids: Uint32Array,
 }
 
 async function askFor(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
-  const { exchange, ports, placed } = attempt
+  const { ports } = attempt
   const { request, record } = state
-  const calls: CallContext = {
-    ports,
-    target: placed.engine,
-    signal: exchange.signal,
-    model: exchange.admission(placed.route).model,
-    alarms: exchange.scope.alarms ?? ports.alarms,
-  }
+  const calls = callsOf(attempt)
   const before = record.tokens
   const pending = await pendingText(record, calls)
   if (typeof pending === 'string') return { kind: 'refused', reason: pending, failed: attempt.earlier }
@@ -200,25 +215,26 @@ async function askFor(attempt: AttemptContext, state: StreamState): Promise<Hand
   }
   if (tokensLeft(input) <= 0) return { kind: 'finished', text: found + restOf(window), finish: 'length', stop: null }
   const dispatchedAt = ports.now()
-  const answer = await send(attempt, calls, completionBody(input))
+  const answer = await send(attempt, calls, [new TextEncoder().encode(JSON.stringify(completionBody(input)))])
   if ('failure' in answer) return answer
   const dropped = before - record.tokens
-  return { kind: 'moved', attempt, answer, dispatchedAt, window, pending: found, tokens: record.tokens, dropped, calls }
+  const byIds = { window, pending: found, dropped, calls }
+  return { kind: 'moved', attempt, answer, dispatchedAt, byIds, tokens: record.tokens }
 }
 
 /** Sends the request. Returns the answer if it is a stream. Rejects with an OriginError. */
 async function send(
   { exchange, ports, placed }: AttemptContext,
   { target, signal, alarms }: CallContext,
-  body: JsonObject,
+  body: readonly Uint8Array[],
 ): Promise<OriginAnswer | AttemptFailed> {
   const { connectMs, firstByteMs } = placed.route.pool.limits
   const answer = await ports.origin.send({
     target,
     method: 'POST',
-    path: '/v1/completions',
+    path: exchange.path,
     headers: exchange.headers,
-    body: [new TextEncoder().encode(JSON.stringify(body))],
+    body,
     connectMs,
     firstByteMs,
     signal,

@@ -1,11 +1,13 @@
 /** Reads the events of the engines that make one stream, and writes those of the client. */
 import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
+import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import type { StopFound, StopWindow } from '../../core/continuation/stop-window.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
+import { addDeltas } from './deltas.ts'
 import {
   headOf,
   outputChunk,
@@ -21,9 +23,13 @@ import {
 export interface StreamState {
   readonly request: Continuable
   readonly record: OutputRecord
+  /** What the client has of each field; null: the request cannot be repeated. */
+  readonly deltas: SentDeltas | null
   head: ResponseHead | null
   /** Why it cannot be continued from here; null: it can. */
   barrier: NotContinued | null
+  /** Another engine has continued it by ids, so the request repeated is another stream. */
+  byIds: boolean
   /** The client has the finish reason. */
   finished: boolean
   /** The client has `[DONE]`. */
@@ -37,8 +43,10 @@ export interface StreamState {
 export const newState = (request: Continuable, record: OutputRecord): StreamState => ({
   request,
   record,
+  deltas: request.repeats ? new SentDeltas() : null,
   head: null,
-  barrier: null,
+  barrier: request.barrier,
+  byIds: false,
   finished: false,
   done: false,
   usage: null,
@@ -55,9 +63,9 @@ export interface Segment {
   take(record: string): string | Promise<string>
 }
 
-const DONE = '[DONE]'
+export const DONE = '[DONE]'
 /** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
-const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
+export const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
 
 /** The first engine's events: they pass unchanged except for what the gateway requested itself. */
 export class FirstSegment implements Segment {
@@ -110,6 +118,7 @@ export class FirstSegment implements Segment {
     note(state, chunk)
     record.addIds(chunk.ids ?? [])
     record.addText(chunk.text)
+    if (state.deltas !== null) addDeltas(state.deltas, (chunk.json['choices'] as readonly JsonObject[])[0]!)
     if (chunk.finish !== null && ABORTED.has(chunk.finish)) return this.#aborted(chunk)
     if (chunk.finish !== null) state.finished = true
     if (request.showsIds) return dataRecord(payload)
@@ -127,17 +136,17 @@ export class FirstSegment implements Segment {
 }
 
 /** Notes what forbids a continuation by ids from here on. */
-function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk): void {
+export function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk): void {
   const { record, request } = state
   if (promptIds !== null && record.promptIds === null) {
     record.promptIds = Uint32Array.from(promptIds)
     state.promptTokens ??= promptIds.length
   }
-  if (ids === null && text !== '' && finish === null) state.barrier ??= 'no_token_ids'
+  if (ids === null && text !== '' && finish === null) state.barrier = 'no_token_ids'
   if (opens === 'tools') state.barrier = 'tools'
   else if (opens === 'reasoning') state.barrier ??= 'reasoning'
   // A parser has closed the reasoning; without tools the rest is plain text.
-  else if (text !== '' && state.barrier === 'reasoning' && !request.hasTools) state.barrier = null
+  else if (text !== '' && state.barrier === 'reasoning' && !request.hasTools) state.barrier = request.barrier
 }
 
 /** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */

@@ -129,6 +129,8 @@ export class AnswerRelay implements RequestRelay {
   /** Why the stream cannot be continued; null: it can, or nothing would. */
   #notContinued: NotContinued | null = null
   #begun = false
+  /** The request is kept, because it may be repeated. */
+  #repeats = false
 
   constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
     this.#attempt = attempt
@@ -145,9 +147,10 @@ export class AnswerRelay implements RequestRelay {
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
     this.#recordPlacement()
-    this.#attempt.exchange.begun?.(this.#written())
     const change = this.#answer.status >= 300 ? null : this.#change
     const continued = this.#continued()
+    // A request that may be repeated is needed longer.
+    if (continued === null || !this.#repeats) this.#attempt.exchange.begun?.(this.#written())
     if (continued !== null)
       return this.#commented() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
     if (this.#commented()) {
@@ -170,6 +173,7 @@ export class AnswerRelay implements RequestRelay {
       this.#notContinued = typeof request === 'string' ? request : barrier
       return null
     }
+    this.#repeats = request.repeats
     return relayContinued({
       attempt: this.#attempt,
       request,
@@ -177,6 +181,7 @@ export class AnswerRelay implements RequestRelay {
       relay: this,
       digests,
       max: route.pool.retry.midStreamMax,
+      replayMs: route.pool.retry.midStreamReplayMs,
       suspect: (engine) => suspect?.(route, engine),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),

@@ -1,0 +1,173 @@
+/** Events of an engine that repeats the request of a stream: what the client has is compared and not sent again. */
+import { RepeatedDeltas, type SentDeltas } from '../../core/continuation/sent-deltas.ts'
+import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
+import { isJsonObject, type JsonObject } from '../../core/json.ts'
+import { dataRecord, payloadOf } from '../relay/transform.ts'
+import { usageOf } from '../relay/usage.ts'
+import { addDeltas, FIELDS, textOf } from './deltas.ts'
+import { headOf, readChunk, withoutIds, type Chunk } from './chunks.ts'
+import { ABORTED, DONE, note, type Segment, type StreamState } from './segments.ts'
+
+export class RepeatedSegment implements Segment {
+  failure: AttemptFailure | null = null
+  usage: Usage | null = null
+  readonly #state: StreamState
+  readonly #repeated: RepeatedDeltas
+  /** Tokens that the earlier engines sent. */
+  readonly #known: number
+  readonly #isNew: boolean
+  #tokens = 0
+
+  constructor(state: StreamState, sent: SentDeltas) {
+    this.#state = state
+    this.#repeated = new RepeatedDeltas(sent)
+    this.#known = state.record.tokens
+    this.#isNew = state.head === null
+  }
+
+  take(record: string): string {
+    if (this.failure !== null) return ''
+    const payload = payloadOf(record)
+    if (payload === null) return record.startsWith(':') ? record : ''
+    if (payload.trim() === DONE) return this.#done()
+    const chunk = readChunk(payload)
+    if (chunk === null || chunk.isError) {
+      if (!this.#state.finished) this.failure = chunk === null ? 'malformed' : 'status_5xx'
+      return ''
+    }
+    if (chunk.isUsage) return this.#usageRecord(chunk)
+    return this.#state.finished ? '' : this.#output(chunk)
+  }
+
+  #done(): string {
+    if (!this.#state.finished) {
+      this.failure = 'reset'
+      return ''
+    }
+    this.#state.done = true
+    return dataRecord(DONE)
+  }
+
+  #output(chunk: Chunk): string {
+    const state = this.#state
+    state.head ??= headOf(chunk.json)
+    const isAborted = chunk.finish !== null && ABORTED.has(chunk.finish)
+    const ids = this.#newIds(chunk.ids ?? [])
+    const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
+    if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll)) return this.#differs()
+    note(state, chunk)
+    state.record.addIds(ids)
+    if (rest.content !== '') state.record.addText(rest.content)
+    if (state.deltas !== null) addDeltas(state.deltas, rest.fields)
+    if (isAborted) this.failure = 'reset'
+    else if (chunk.finish !== null) state.finished = true
+    const finish = isAborted ? null : chunk.finish
+    if (finish === null && rest.isEmpty && (ids.length === 0 || !state.request.showsIds)) return ''
+    return this.#write(chunk, { rest, ids, finish })
+  }
+
+  get #hasAll(): boolean {
+    return this.#tokens >= this.#known && this.#repeated.isComplete
+  }
+
+  /** Compares ids with those of the earlier engines. Returns the further ones; null: they differ. */
+  #newIds(ids: readonly number[]): readonly number[] | null {
+    const from = this.#tokens
+    this.#tokens += ids.length
+    const known = Math.max(0, Math.min(ids.length, this.#known - from))
+    const before = this.#state.record.ids
+    for (let at = 0; at < known; at++) if (ids[at] !== before[from + at]) return null
+    return ids.slice(known)
+  }
+
+  #differs(): string {
+    this.#state.barrier = 'replay_differs'
+    this.failure = 'malformed'
+    return ''
+  }
+
+  #write({ json }: Chunk, { rest, ids, finish }: Written): string {
+    const { head, request } = this.#state
+    const choice = choiceOf(json)
+    const { prompt_token_ids: promptIds } = json
+    const payload = JSON.stringify({
+      ...json,
+      ...head,
+      ...(promptIds === undefined || this.#isNew ? {} : { prompt_token_ids: null }),
+      choices: [{ ...choice, ...rest.fields, finish_reason: finish, token_ids: ids }],
+    })
+    return dataRecord(request.showsIds ? payload : withoutIds(payload))
+  }
+
+  #usageRecord({ json }: Chunk): string {
+    const state = this.#state
+    this.usage = state.usage = usageOf(json['usage'] as JsonObject)
+    return state.request.showsUsage ? dataRecord(JSON.stringify({ ...json, ...state.head })) : ''
+  }
+}
+
+interface Written {
+  readonly rest: Rest
+  readonly ids: readonly number[]
+  readonly finish: string | null
+}
+
+interface Rest {
+  /** `delta` or `text` with what the client does not have. */
+  readonly fields: JsonObject
+  readonly content: string
+  readonly isEmpty: boolean
+}
+
+const choiceOf = (json: JsonObject): JsonObject => (json['choices'] as readonly JsonObject[])[0]!
+
+/** Removes what the client has. null: it differs. */
+function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): Rest | null {
+  const choice = choiceOf(json)
+  const { delta } = choice
+  if (!isJsonObject(delta)) {
+    const text = repeated.rest('content', textOf(choice['text']))
+    return text === null ? null : { fields: { text }, content: text, isEmpty: text === '' }
+  }
+  const out: Record<string, unknown> = { ...delta }
+  if (!withRole) delete out['role']
+  for (const [name, channel] of FIELDS) {
+    if (typeof out[name] !== 'string') continue
+    const text = repeated.rest(channel, out[name])
+    if (text === null) return null
+    if (text === '') delete out[name]
+    else out[name] = text
+  }
+  const { tool_calls: calls } = out
+  if (Array.isArray(calls)) {
+    const rests = calls.map((call: unknown) => callRest(call, repeated))
+    if (rests.includes(null)) return null
+    out['tool_calls'] = rests.filter((one) => one !== undefined)
+    if ((out['tool_calls'] as unknown[]).length === 0) delete out['tool_calls']
+  }
+  return { fields: { delta: out }, content: textOf(out['content']), isEmpty: Object.keys(out).length === 0 }
+}
+
+/** One tool call: its id differs at each engine, so the client keeps the first. undefined: nothing is new. */
+function callRest(call: unknown, repeated: RepeatedDeltas): JsonObject | null | undefined {
+  if (!isJsonObject(call)) return undefined
+  const { id, type, function: given, ...others } = call
+  const { name, arguments: text, ...more } = isJsonObject(given) ? given : ({} as JsonObject)
+  const index = typeof call['index'] === 'number' ? call['index'] : 0
+  const isOpen = repeated.wasSent(`name:${index}`)
+  const restName = repeated.rest(`name:${index}`, textOf(name))
+  const restText = repeated.rest(`arguments:${index}`, textOf(text))
+  if (restName === null || restText === null) return null
+  if (isOpen && restName === '' && restText === '') return undefined
+  const opened = isOpen ? {} : { ...(id === undefined ? {} : { id }), ...(type === undefined ? {} : { type }) }
+  const isNamed = typeof name === 'string' && (!isOpen || restName !== '')
+  return {
+    ...others,
+    ...opened,
+    function: {
+      ...more,
+      ...(isNamed ? { name: restName } : {}),
+      ...(typeof text === 'string' ? { arguments: restText } : {}),
+    },
+  }
+}

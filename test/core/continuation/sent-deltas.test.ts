@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest'
+import { continuable } from '../../../src/core/continuation/features.ts'
+import { RepeatedDeltas, SentDeltas } from '../../../src/core/continuation/sent-deltas.ts'
+
+describe('RepeatedDeltas', () => {
+  const sent = new SentDeltas()
+  sent.add('content', 'one ')
+  sent.add('content', 'two')
+  sent.add('name:0', '')
+
+  it.each([[['one two three']], [['one t', 'wo three']], [['one two', ' three']], [['', 'one two three', '']]])(
+    'returns what follows the sent text, however %j is divided',
+    (pieces) => {
+      const repeated = new RepeatedDeltas(sent)
+      expect(pieces.map((piece) => repeated.rest('content', piece)).join('')).toBe(' three')
+      expect(repeated.isComplete).toBe(true)
+    },
+  )
+
+  it('is not complete before all sent text was repeated', () => {
+    const repeated = new RepeatedDeltas(sent)
+    expect(repeated.rest('content', 'one tw')).toBe('')
+    expect(repeated.isComplete).toBe(false)
+  })
+
+  it('returns null for another text of the same length', () => {
+    expect(new RepeatedDeltas(sent).rest('content', 'one twO and more')).toBeNull()
+  })
+
+  it('keeps channels apart, and passes one that the client does not have', () => {
+    const repeated = new RepeatedDeltas(sent)
+    expect(repeated.rest('reasoning', 'thought')).toBe('thought')
+    expect(repeated.wasSent('name:0')).toBe(true)
+    expect(repeated.wasSent('name:1')).toBe(false)
+  })
+
+  it('does not compare with text that is sent during the repetition', () => {
+    const own = new SentDeltas()
+    own.add('content', 'ab')
+    const repeated = new RepeatedDeltas(own)
+    const rest = repeated.rest('content', 'abc')!
+    own.add('content', rest)
+    expect(repeated.rest('content', 'd')).toBe('d')
+  })
+})
+
+describe('continuable', () => {
+  const chat = { messages: [{ role: 'user', content: 'x' }] }
+  const format = { ...chat, response_format: { type: 'json_object' } }
+
+  it.each([
+    ['greedy', { temperature: 0 }],
+    ['seeded', { seed: 7 }],
+  ])('allows to repeat a %s request with a grammar in the mode replay only', (_name, more) => {
+    const path = '/v1/chat/completions'
+    expect(continuable(path, { ...format, ...more }, 'replay')).toMatchObject({
+      repeats: true,
+      barrier: 'structured_output',
+    })
+    expect(continuable(path, { ...format, ...more }, 'ids')).toBe('structured_output')
+  })
+
+  it.each([
+    [{ ...format }, 'structured_output'],
+    [{ ...format, temperature: 0, n: 2 }, 'several_choices'],
+    [{ ...chat, temperature: 0, include_reasoning: false }, 'reasoning'],
+    [{ ...chat, temperature: 0, logprobs: true }, 'logprobs'],
+  ])('does not repeat %j', (body, reason) => {
+    expect(continuable('/v1/chat/completions', body, 'replay')).toBe(reason)
+  })
+})

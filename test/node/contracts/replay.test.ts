@@ -1,0 +1,4 @@
+import { replayContract } from '../../contracts/replay.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+replayContract('a gateway on Node', startSilent)
