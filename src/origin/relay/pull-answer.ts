@@ -105,6 +105,11 @@ export class PullAnswer implements OriginAnswer {
     }
   }
 
+  /** A read is pending, as after heartbeats that came before the first token. */
+  protected get reading(): boolean {
+    return this.#reading !== null
+  }
+
   /** Whether this status may have a body. */
   protected get bodied(): boolean {
     return !BODILESS.has(this.status)

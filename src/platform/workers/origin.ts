@@ -118,8 +118,9 @@ export class FetchedAnswer extends PullAnswer {
   }
 
   override pass(reply: RelayOptions): Response {
-    // Before the first byte, the pull relay watches for it and sends heartbeats.
-    const native = this.sse && !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
+    // Before the first byte, the pull relay watches for it and sends heartbeats. A pending read holds the body's lock.
+    const isBegun = this.held.length > 0 && !this.reading
+    const native = this.sse && !reply.observe && !reply.hideUsage && isBegun && !this.ended && this.bodied
     if (!native || (reply.onResponseId !== undefined && mayFollow(this.held))) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
     const work = new NativeRelay(this.#source, reply, this.#watch).run(this.held, writable)

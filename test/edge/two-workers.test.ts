@@ -1,0 +1,107 @@
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type RunningWorkers, startWorkers } from '../../scripts/edge-workers.ts'
+import { until } from '../wait.ts'
+import { admin, MODEL } from './isolates.ts'
+
+/** Engine that sends a head and a comment, and then what a test sends. */
+let engine: Server
+const responses: ServerResponse[] = []
+let workers: RunningWorkers
+let front = ''
+
+const EVENT = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'hello' }, finish_reason: null }] })}\n\n`
+
+beforeAll(async () => {
+  engine = createServer((request, response) => {
+    if (request.method === 'GET') return void response.end('{"data":[]}')
+    request.resume()
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': engine\n\n')
+    responses.push(response)
+  })
+  await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  const common = {
+    version: 1,
+    admin: { secret: 'admin' },
+    limits: { heartbeat_ms: 300 },
+    log: { level: 'silent' },
+  }
+  const region = {
+    ...common,
+    keys: [{ name: 'edge', secret: 'k', edge: true, allow_overrides: true }],
+    clusters: [{ id: 'a', pools: [{ model: MODEL, engines: [{ id: 'a-0', url }] }] }],
+  }
+  const gateway = { url: 'http://a.invalid', key: 'k', binding: 'REGION_A', models: [{ model: MODEL }] }
+  const edge = { ...common, open: true, clusters: [{ id: 'a', gateway }] }
+  workers = await startWorkers(
+    [
+      {
+        name: 'front',
+        bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(edge) },
+        services: { REGION_A: 'region' },
+        port: 0,
+      },
+      { name: 'region', bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(region) }, port: 0 },
+    ],
+    { quiet: true },
+  )
+  front = workers.urls['front']!
+})
+
+afterAll(async () => {
+  await workers.stop()
+  engine.closeAllConnections()
+  engine.close()
+})
+
+/** Opens a stream and waits for the engine to have it. */
+async function open(signal: AbortSignal) {
+  const before = responses.length
+  const answer = fetch(`${front}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
+    signal,
+  })
+  await until(() => responses.length > before)
+  return { answer, engineSide: responses.at(-1)! }
+}
+
+async function bookings(): Promise<number> {
+  const views = await Promise.all(
+    [front, workers.urls['region']!].map((url) =>
+      admin<{ pools: { bookings: number }[] }>(url, '/v1/firstlight/fleet'),
+    ),
+  )
+  return views.reduce((sum, view) => sum + view!.pools[0]!.bookings, 0)
+}
+
+it('a stream with heartbeats of both Workers is complete', async () => {
+  const { answer, engineSide } = await open(new AbortController().signal)
+  const response = await answer
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  while ((text.match(/: ping\n\n/g) ?? []).length < 3) text += (await reader.read()).value ?? ''
+  engineSide.end(`${EVENT}data: [DONE]\n\n`)
+  for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value
+  expect(text).toContain('hello')
+  expect(text).not.toContain('error')
+  expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
+  await until(async () => (await bookings()) === 0)
+})
+
+it.each(['while the engine is silent', 'while it streams'])('the engine sees a client leave %s', async (when) => {
+  const client = new AbortController()
+  const { answer, engineSide } = await open(client.signal)
+  const closed = new Promise<void>((resolve) => engineSide.once('close', resolve))
+  const streams = when === 'while it streams' ? setInterval(() => engineSide.write(EVENT), 50) : null
+  const response = await answer
+  await response.body!.getReader().read()
+  expect(await bookings()).toBe(2)
+  client.abort()
+  await closed
+  if (streams !== null) clearInterval(streams)
+  await until(async () => (await bookings()) === 0)
+})
