@@ -19,6 +19,12 @@ import { serverTiming } from '../timers.ts'
 
 /* KV blocks that a stream's output occupies, from the events of the stream. */
 
+/**
+ * Another gateway sends heartbeats itself, and a client needs only one per interval. This gateway sends them later, in
+ * case the other one has none.
+ */
+const BEHIND_GATEWAY = 1.25
+
 /** Share of a new stream in the decayed sums, in events: long streams weigh more than short ones. */
 const MEMORY_EVENTS = 10_000
 /** Limits of a plausible ratio: engines that draft put several tokens in one event, Responses streams add events. */
@@ -223,7 +229,7 @@ export class AnswerRelay implements RequestRelay {
       headers: this.#headers(),
       observe: this.#observed,
       hideUsage: exchange.hideUsage,
-      heartbeatMs: exchange.heartbeatMs,
+      heartbeatMs: placed.engine.isGateway === true ? BEHIND_GATEWAY * exchange.heartbeatMs : exchange.heartbeatMs,
       ...(exchange.writeMs === undefined ? {} : { writeMs: exchange.writeMs }),
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
