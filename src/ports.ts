@@ -371,6 +371,8 @@ export interface Limiter {
   reserve(reservation: Reservation): LimitAnswer | Promise<LimitAnswer>
   /** Ends a reserved request. Has effect once. */
   settle(settlement: Settlement): Promise<void> | void
+  /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
+  adopt?(reservation: Reservation): void
 }
 
 export interface Ports {

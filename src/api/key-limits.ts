@@ -38,7 +38,13 @@ export async function reserve(
   const { id } = request
   const answer = await limiter.reserve({ key, id, limits, tokens: estimateOf(request) })
   const headers = headersOf(answer)
-  if (answer.exceeded !== null) throw limitFailure(answer, limits, headers)
+  if (answer.exceeded === 'unavailable')
+    throw new Failure(
+      'state_unreachable',
+      'The gateway cannot check the limits of this key at the moment. Try again shortly.',
+      { retryAfterMs: answer.retryAfterMs },
+    )
+  if (answer.exceeded !== null) throw limitFailure(answer.exceeded, answer, { limits, headers })
   return {
     headers,
     async settle({ engine, usage }) {
@@ -65,12 +71,15 @@ const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {
   concurrent: ({ concurrent }) => `${concurrent} concurrent requests`,
 }
 
-function limitFailure(answer: LimitAnswer, limits: KeyLimits, headers: readonly string[]): Failure {
+function limitFailure(
+  exceeded: LimitName,
+  answer: LimitAnswer,
+  { limits, headers }: { readonly limits: KeyLimits; readonly headers: readonly string[] },
+): Failure {
   const pairs = headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1]!] as const] : []))
   return new Failure(
     'rate_limited',
-    `This key has reached its limit of ${RULES[answer.exceeded!](limits)}. Try again in ` +
-      `${duration(answer.retryAfterMs)}.`,
+    `This key has reached its limit of ${RULES[exceeded](limits)}. Try again in ${duration(answer.retryAfterMs)}.`,
     { retryAfterMs: Math.max(1, answer.retryAfterMs), headers: Object.fromEntries(pairs) },
   )
 }

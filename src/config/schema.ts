@@ -310,6 +310,12 @@ const document = strict({
   ),
   open: describe('Accept requests without keys from anyone who can connect.', withDefault(z.boolean(), false)),
   key_limits: describe('Limits of every key, unless the key has its own.', z.optional(keyLimits)),
+  key_limits_fallback: describe(
+    'What happens to requests of limited keys while the server of `replicas` (on Workers: the LimitObject) is ' +
+      'unreachable. `share`: each gateway admits its share of the limits. `open`: all are admitted. `closed`: all ' +
+      'are refused with 503.',
+    withDefault(oneOf(['share', 'open', 'closed']), 'share'),
+  ),
   keys: describe(
     'Client keys. Absent: on a loopback address no key is required; on others `open: true` is required.',
     z.optional(z.array(key).check(z.minLength(1))),

@@ -82,6 +82,25 @@ export interface Settlement {
   readonly tokens: number | null
 }
 
+/** Place of this gateway among those that share the limits. */
+export interface LimitShare {
+  readonly count: number
+  /** From 0. */
+  readonly rank: number
+}
+
+/** Limits of one gateway while it counts alone. The shares of all gateways add up to the limits. */
+export function shareOf(limits: KeyLimits, { count, rank }: LimitShare): KeyLimits {
+  const part = (limit: number | null): number | null =>
+    limit === null ? null : Math.floor(limit / count) + (rank < limit % count ? 1 : 0)
+  return {
+    requestsPerMin: part(limits.requestsPerMin),
+    tokensPerMin: part(limits.tokensPerMin),
+    tokensPerDay: part(limits.tokensPerDay),
+    concurrent: part(limits.concurrent),
+  }
+}
+
 /** State of one limit for the client. */
 export interface LimitState {
   readonly limit: number
@@ -91,8 +110,10 @@ export interface LimitState {
 }
 
 export interface LimitAnswer {
-  /** Limit that the request would exceed. null: it is admitted and reserved. */
-  readonly exceeded: LimitName | null
+  /**
+   * Limit that the request would exceed; `unavailable`: its state is unknown. null: the request is admitted and reserved.
+   */
+  readonly exceeded: LimitName | 'unavailable' | null
   /** Time until the request would be admitted, ms. 0: admitted. */
   readonly retryAfterMs: number
   /** null: not limited. */
@@ -155,6 +176,7 @@ export class KeyLimiter {
     if (use === undefined || open === undefined) return
     use.open.delete(id)
     if (tokens === null) return
+    rollDay(use, now)
     const more = tokens - open.tokens
     // Tokens beyond the estimate were used just now.
     use.tokens.add(more, more > 0 ? now : open.at, now)
@@ -175,6 +197,10 @@ export class KeyLimiter {
     this.#keys.set(key, use)
   }
 
+  isRunning({ key, id }: Pick<Reservation, 'key' | 'id'>): boolean {
+    return this.#keys.get(key)?.open.has(id) === true
+  }
+
   /** Number of running requests of a key. */
   running(key: string): number {
     return this.#keys.get(key)?.open.size ?? 0
@@ -187,20 +213,29 @@ export class KeyLimiter {
       if (now - at < LAPSE_MS) break
       use.open.delete(id)
     }
-    const day = dayOf(now)
-    if (day > use.day) {
-      use.day = day
-      use.dayTokens = 0
-    }
+    rollDay(use, now)
     return use
   }
 }
 
+function rollDay(use: KeyUse, now: number): void {
+  const day = dayOf(now)
+  if (day <= use.day) return
+  use.day = day
+  use.dayTokens = 0
+}
+
 const dayOf = (at: number): number => Math.floor(at / DAY_MS)
 
-/** A request that is larger than a whole limit is admitted when nothing of the limit is used. */
-const costOf = ({ tokensPerMin, tokensPerDay }: KeyLimits, tokens: number): number =>
-  Math.min(tokens, tokensPerMin ?? Infinity, tokensPerDay ?? Infinity)
+/** Largest cost of a request, tokens: a client may ask for 1e400 of them. */
+const MOST_TOKENS = 1e12
+
+/**
+ * Tokens that a request reserves. A request that is larger than a whole limit is admitted when nothing of the limit is
+ * used.
+ */
+export const costOf = ({ tokensPerMin, tokensPerDay }: KeyLimits, tokens: number): number =>
+  Math.ceil(Math.min(tokens, tokensPerMin ?? MOST_TOKENS, tokensPerDay ?? MOST_TOKENS, MOST_TOKENS))
 
 type Refused = Pick<LimitAnswer, 'exceeded' | 'retryAfterMs'>
 
@@ -210,12 +245,15 @@ function refusalOf(use: KeyUse, limits: KeyLimits, cost: number, now: number): R
     return { exceeded: 'concurrent', retryAfterMs: CONCURRENT_RETRY_MS }
   if (requestsPerMin !== null && use.requests.used(now) + 1 > requestsPerMin)
     return { exceeded: 'requests_per_min', retryAfterMs: use.requests.freeInMs(requestsPerMin - 1, now) }
-  if (tokensPerMin !== null && use.tokens.used(now) + cost > tokensPerMin)
+  if (tokensPerMin !== null && isOver(use.tokens.used(now) + cost, tokensPerMin))
     return { exceeded: 'tokens_per_min', retryAfterMs: use.tokens.freeInMs(tokensPerMin - cost, now) }
-  if (tokensPerDay !== null && use.dayTokens + cost > tokensPerDay)
+  if (tokensPerDay !== null && isOver(use.dayTokens + cost, tokensPerDay))
     return { exceeded: 'tokens_per_day', retryAfterMs: (use.day + 1) * DAY_MS - now }
   return null
 }
+
+/** A limit of 0, the share of a gateway in a small limit, admits no request, although all cost 0 there. */
+const isOver = (tokens: number, limit: number): boolean => tokens > limit || limit === 0
 
 function answerOf(
   use: KeyUse,

@@ -2,10 +2,11 @@
 import { fetchJson } from '../fetch-json.ts'
 import { randomUUID } from 'node:crypto'
 import type { Config, TtftConfig } from '../../config.ts'
+import { FallbackLimiter } from '../../api/limiter-fallback.ts'
 import { ResponseAffinity } from '../../api/responses.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import { type PoolSource, withAutoConfigure } from '../../origin/auto-configure.ts'
-import type { Cluster, StoredResponses, Log, Ports, Ttft } from '../../ports.ts'
+import type { Cluster, Limiter, StoredResponses, Log, Ports, Ttft } from '../../ports.ts'
 import { nodeTimers } from './deadline.ts'
 import { socketOrigin } from './http1/origin.ts'
 import { parseLongInTurns } from './long-json.ts'
@@ -163,6 +164,8 @@ export function memoryClusters({
   }
 }
 
+type CountsLimits = 'limits' | 'limitShare' | 'lostAt'
+
 export interface NodePorts extends Ports {
   readonly held: StoredResponses
   /** Applies the pools of a new configuration. */
@@ -207,7 +210,7 @@ export type ClusterMiddleware = (cluster: Cluster, pool: PoolSource['pool']) => 
 /** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly between?: ClusterMiddleware
-  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings'> | null
+  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings' | CountsLimits> | null
 }
 
 export function nodePorts(config: Config, log: Log, { between, replicas = null }: RuntimeHooks = {}): NodePorts {
@@ -219,6 +222,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
+  let fallback = config.keyLimitsFallback
   return {
     ...machine,
     cluster(clusterId, pool) {
@@ -228,10 +232,12 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
       return between === undefined || settings === null ? cluster : between(cluster, settings.pool)
     },
     held: replicas?.holdings ?? held,
+    ...(replicas === null ? {} : { limiter: limiterOf(replicas, log, () => fallback) }),
     ttft: config.ttft.enabled ? relayed(kept, () => relay, { post, now: steadyNow, log }) : kept,
     adopt(next) {
       sources = sourcesOf(next)
       relay = next.ttft.relay
+      fallback = next.keyLimitsFallback
       kept.setLimits(toStoreLimits(next.ttft))
     },
     close() {
@@ -240,6 +246,23 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
     },
   }
 }
+
+/** Longest wait of a request for the server that counts the limits, ms. */
+const LIMIT_MS = 50
+
+const limiterOf = (
+  replicas: Pick<Replicas, CountsLimits>,
+  log: Log,
+  fallback: () => Config['keyLimitsFallback'],
+): Limiter =>
+  new FallbackLimiter(replicas.limits, {
+    now: steadyNow,
+    log,
+    limitMs: LIMIT_MS,
+    fallback,
+    share: () => replicas.limitShare,
+    lostAt: () => replicas.lostAt,
+  })
 
 function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, PoolSource> {
   return new Map(

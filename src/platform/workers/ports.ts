@@ -4,9 +4,11 @@ import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { EdgeObject } from '../../../durable/edge.ts'
 import type { LimitObject } from '../../../durable/limit.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
+import { FallbackLimiter } from '../../api/limiter-fallback.ts'
 import type { Config, LogConfig } from '../../config.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
-import type { Log, Ports, Ttft } from '../../ports.ts'
+import type { LimitShare } from '../../core/limits/key-limiter.ts'
+import type { Limiter, Log, Ports, Ttft } from '../../ports.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
@@ -151,7 +153,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     newId: () => crypto.randomUUID(),
     log,
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
-    ...(hasLimits(config) ? limiterOf(env, log) : {}),
+    ...(hasLimits(config) ? limiterOf(config, env, log) : {}),
     fetchJson,
     async post(url, headers, body) {
       const answer = await fetch(url, {
@@ -169,20 +171,25 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
 const hasLimits = ({ keyLimits, keys, jwt }: Config): boolean =>
   keyLimits !== null || jwt?.limits != null || (keys ?? []).some(({ limits }) => limits !== null)
 
+/** Longest wait of a request for the object that counts the limits of its key, ms. */
+const LIMIT_MS = 2_000
+/** An isolate does not know how many others there are, so its share is the whole limit. */
+const ALONE: LimitShare = { count: 1, rank: 0 }
+
 /** One object per key. Without the binding each isolate counts alone. */
-function limiterOf({ LIMIT }: PortsEnv, log: Log): Pick<Ports, 'limiter'> {
+function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log): Pick<Ports, 'limiter'> {
   if (LIMIT === undefined) {
     log.error('key_limits_unbound', { missing: 'LIMIT', see: 'the durable object LimitObject in wrangler.toml' })
     return {}
   }
   // A stub that failed stays unusable, so each call gets a new one.
   const open = (key: string) => LIMIT.getByName(`limit:${key}`)
-  return {
-    limiter: {
-      reserve: async (reservation) => open(reservation.key).reserve(reservation),
-      settle: async (settlement) => open(settlement.key).settle(settlement),
-    },
+  const carrier: Limiter = {
+    reserve: async (reservation) => open(reservation.key).reserve(reservation),
+    settle: async (settlement) => open(settlement.key).settle(settlement),
   }
+  const parts = { now: () => Date.now(), log, limitMs: LIMIT_MS, fallback: () => keyLimitsFallback, share: () => ALONE }
+  return { limiter: new FallbackLimiter(carrier, parts) }
 }
 
 function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {

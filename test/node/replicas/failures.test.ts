@@ -255,6 +255,9 @@ describe.skipIf(binary === null)('replicas', () => {
       pair[0]!.replicas.holdings.keep('resp_1', { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' })
       await until(async () => (await pair[1]!.replicas.holdings.find('resp_1', 't')) !== null)
       await pair[1]!.replicas.holdings.forget('resp_1')
+      const limits = { requestsPerMin: 9, tokensPerMin: 9, tokensPerDay: 9, concurrent: 9 }
+      await pair[0]!.replicas.limits.reserve({ key: 'k', id: 'a', limits, tokens: 1 })
+      await pair[0]!.replicas.limits.settle({ key: 'k', id: 'a', tokens: 1 })
       await stop()
       await converged(pair)
       expect(pair.flatMap((member) => member.logged('replicas_rejected'))).toEqual([])

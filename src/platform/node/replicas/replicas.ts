@@ -8,12 +8,14 @@ import type { ResponseAffinity } from '../../../api/responses.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
-import type { Cluster, StoredResponses, Log, PoolName } from '../../../ports.ts'
+import type { LimitShare } from '../../../core/limits/key-limiter.ts'
+import type { Cluster, Limiter, StoredResponses, Log, PoolName } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import { ReplicatedCluster } from './replicated.ts'
+import { ReplicatedLimits } from './replicated-limits.ts'
 import { ReplicatedResponses } from './replicated-responses.ts'
 
 /** Often enough for pools whose `lease_ms` is a second, the minimum. */
@@ -47,6 +49,11 @@ export class Replicas {
   #links: Links | null = null
   #own: OwnState | null = null
   #responses: StoredResponses | null = null
+  #limits: ReplicatedLimits | null = null
+  #lostAt = -Infinity
+  #isLost = false
+  /** When the server last answered. null: it never did. */
+  #limitShare: LimitShare | null = null
   #timers: readonly NodeJS.Timeout[] = []
 
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
@@ -83,16 +90,14 @@ export class Replicas {
         eachFeed((feed) => feed.following.unsubscribed()),
       ),
       control: link(
-        eachFeed((feed) => feed.following.resync()),
-        () => undefined,
+        () => {
+          eachFeed((feed) => feed.following.resync())()
+          this.#limitsBack()
+        },
+        () => void (this.#isLost = this.#limitShare !== null),
       ),
     }
-    this.#responses = new ReplicatedResponses(own.held, {
-      link: this.#links.control,
-      prefix: this.#prefix,
-      isPool: (name) => own.pool(...name) !== null,
-      forgotten: (id) => eachFeed((feed) => feed.forgotten(id))(),
-    })
+    this.#serve(own, this.#links.control)
     this.#timers = [
       setInterval(() => void this.#heartbeat(), this.#config.leaseMs / 5).unref(),
       setInterval(
@@ -102,8 +107,43 @@ export class Replicas {
     ]
   }
 
+  #limitsBack(): void {
+    this.#lostAt = this.lostAt
+    this.#isLost = false
+  }
+
+  /** What all pools share. */
+  #serve(own: OwnState, link: Link): void {
+    this.#responses = new ReplicatedResponses(own.held, {
+      link,
+      prefix: this.#prefix,
+      isPool: (name) => own.pool(...name) !== null,
+      forgotten: (id) => this.#feeds.forEach((feed) => feed.forgotten(id)),
+    })
+    this.#limits = new ReplicatedLimits({
+      link,
+      prefix: this.#prefix,
+      leaseMs: this.#config.leaseMs,
+      rejected: (error) => this.#server.rejected(error),
+    })
+  }
+
   get holdings(): StoredResponses {
     return this.#responses!
+  }
+
+  get limits(): Limiter {
+    return this.#limits!
+  }
+
+  /** When the server was last unreachable; -Infinity: never since the first connection. */
+  get lostAt(): number {
+    return this.#isLost ? this.#parts.now() : this.#lostAt
+  }
+
+  /** Share of this replica in limits while the server is unreachable. */
+  get limitShare(): LimitShare {
+    return this.#limitShare ?? { count: 1, rank: 0 }
   }
 
   get isUp(): boolean {
@@ -159,7 +199,14 @@ export class Replicas {
     }
     const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed))
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
-    for (let half = 0; half < 2; half++) if ((await withTimeout(limitMs / 2, Promise.all(beats))) !== null) return
+    for (let half = 0; half < 2; half++) {
+      if ((await withTimeout(limitMs / 2, Promise.all(beats))) === null) continue
+      if (links.control.client !== null) {
+        const present = [this.id, ...this.digests.map(({ id }) => id)].toSorted()
+        this.#limitShare = { count: present.length, rank: present.indexOf(this.id) }
+      }
+      return void this.#limits?.renew()
+    }
     const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
     for (const link of Object.values(links)) link.reset(error)
   }

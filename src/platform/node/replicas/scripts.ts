@@ -98,12 +98,110 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 `
 
+/**
+ * Limits of one key (`KeyLimiter` in Lua, by the server's clock). KEYS: 1 hash with `r<second>` requests and
+ * `t<second>` tokens of the last 61 seconds, and the tokens of the day; 2 sorted set of running requests with the time
+ * at which they lapse. ARGV 1: the time in ms, for tests; else empty.
+ */
+const USE = `
+local ms = tonumber(ARGV[1])
+if not ms then
+  local clock = redis.call('TIME')
+  ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
+local use = {}
+local stored = redis.call('HGETALL', KEYS[1])
+for at = 1, #stored, 2 do use[stored[at]] = tonumber(stored[at + 1]) end
+ms = math.max(ms, use.ms or 0)
+local second = math.floor(ms / 1000)
+local day = math.floor(ms / 86400000)
+if use.day ~= day then use.tokens = 0 end
+`
+
+/**
+ * Takes all limits of a request or none. ARGV: 2 id, 3 tokens, 4 lease in ms, 5 requests_per_min, 6 tokens_per_min,
+ * 7 tokens_per_day, 8 concurrent; -1: no limit. Returns the number of the exceeded limit (0: none), the time until the
+ * request would be admitted, the time of the reservation, then requests and tokens in use with the time until none are.
+ */
+const RESERVE = `${USE}
+local old = {}
+for field in pairs(use) do
+  local at = tonumber(string.match(field, '^[rt](%d+)$'))
+  if at and at <= second - 61 then old[#old + 1] = field end
+end
+for _, field in ipairs(old) do use[field] = nil end
+if #old > 0 then redis.call('HDEL', KEYS[1], unpack(old)) end
+local function used(kind)
+  local sum = 0
+  for at = second - 60, second do sum = sum + (use[kind .. at] or 0) end
+  return sum
+end
+local function free(kind, most)
+  local left = used(kind)
+  for at = second - 60, second do
+    if left <= most then return math.max(0, (at + 60) * 1000 - ms) end
+    left = left - (use[kind .. at] or 0)
+  end
+  return (second + 61) * 1000 - ms
+end
+local cost, lease = tonumber(ARGV[3]), tonumber(ARGV[4])
+local rpm, tpm, tpd, most = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
+local exceeded, retry = 0, 0
+if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
+  if most >= 0 and redis.call('ZCARD', KEYS[2]) >= most then exceeded, retry = 1, 1000
+  elseif rpm >= 0 and used('r') + 1 > rpm then exceeded, retry = 2, free('r', rpm - 1)
+  elseif tpm >= 0 and used('t') + cost > tpm then exceeded, retry = 3, free('t', tpm - cost)
+  elseif tpd >= 0 and use.tokens + cost > tpd then exceeded, retry = 4, (day + 1) * 86400000 - ms
+  else
+    use['r' .. second] = (use['r' .. second] or 0) + 1
+    use['t' .. second] = (use['t' .. second] or 0) + cost
+    use.tokens = use.tokens + cost
+    redis.call('HSET', KEYS[1], 'r' .. second, use['r' .. second], 't' .. second, string.format('%.0f', use['t' .. second]),
+      'ms', string.format('%.0f', ms), 'day', day, 'tokens', string.format('%.0f', use.tokens))
+    redis.call('ZADD', KEYS[2], string.format('%.0f', ms + lease), ARGV[2])
+    redis.call('PEXPIRE', KEYS[1], tpd >= 0 and 90000000 or 122000)
+    redis.call('PEXPIRE', KEYS[2], 2 * lease)
+  end
+end
+local requests, tokens = used('r'), used('t')
+return {exceeded, retry, ms, requests, requests == 0 and 0 or free('r', 0), tokens, tokens == 0 and 0 or free('t', 0)}
+`
+
+/** Ends a request. ARGV: 2 id, 3 reserved tokens, 4 time of the reservation, 5 used tokens; -1: unknown. */
+const SETTLE = `${USE}
+if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 or tonumber(ARGV[5]) < 0 then return 0 end
+local more = ARGV[5] - ARGV[3]
+local at = math.floor((more > 0 and ms or tonumber(ARGV[4])) / 1000)
+local field = 't' .. at
+if at <= second and at > second - 61 then
+  redis.call('HSET', KEYS[1], field, string.format('%.0f', math.max(0, (use[field] or 0) + more)))
+end
+if more > 0 or math.floor(ARGV[4] / 86400000) == day then
+  redis.call('HSET', KEYS[1], 'day', day, 'tokens', string.format('%.0f', math.max(0, (use.tokens or 0) + more)))
+end
+if redis.call('PTTL', KEYS[1]) == -1 then redis.call('PEXPIRE', KEYS[1], 90000000) end
+return 1
+`
+
+/** Renews running requests, also those that the server has lost. ARGV: 1 empty, 2 lease in ms, then ids. */
+const RENEW = `
+local clock = redis.call('TIME')
+local lapse = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2])
+for at = 3, #ARGV do redis.call('ZADD', KEYS[1], lapse, ARGV[at]) end
+redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
+return 1
+`
+
 export const SCRIPTS = {
   begin: BEGIN,
   publish: PUBLISH,
   heartbeat: HEARTBEAT,
   leave: LEAVE,
   keep: KEEP,
+  reserve: RESERVE,
+  settle: SETTLE,
+  renew: RENEW,
 } as const
 
 export type ScriptName = keyof typeof SCRIPTS

@@ -1,0 +1,127 @@
+/** Limits per key while their carrier (a Valkey server or a Durable Object) is unreachable. */
+import {
+  KeyLimiter,
+  type LimitAnswer,
+  type LimitShare,
+  type Reservation,
+  type Settlement,
+  shareOf,
+} from '../core/limits/key-limiter.ts'
+import type { Config } from '../config.ts'
+import type { Limiter, Log } from '../ports.ts'
+import { withTimeout } from '../timeout.ts'
+import { UNLIMITED } from './key-limits.ts'
+
+/** Time without asking the carrier after it has failed, so that few requests wait for one that does not answer. */
+const PAUSE_MS = 1_000
+/**
+ * After a failure each gateway also keeps to its share for so long: the carrier has not counted what was admitted
+ * without it. A window of a minute has passed by then.
+ */
+const GUARD_MS = 61_000
+
+export interface FallbackParts {
+  readonly now: () => number
+  readonly log: Pick<Log, 'info' | 'warn'>
+  /** Longest wait for the carrier, ms. */
+  readonly limitMs: number
+  readonly fallback: () => Config['keyLimitsFallback']
+  readonly share: () => LimitShare
+  /** When the carrier was last known to be unreachable, in the time of `now`. Absent: when a request found it so. */
+  readonly lostAt?: () => number
+}
+
+/**
+ * Asks the carrier, and counts the requests of this gateway beside it. In any minute gateways that know of each other
+ * admit at most the limit, plus what was in use when the carrier failed.
+ */
+export class FallbackLimiter implements Limiter {
+  readonly #carrier: Limiter
+  readonly #parts: FallbackParts
+  readonly #own = new KeyLimiter()
+  #isUp = true
+  #pausedUntil = -Infinity
+  #guardedUntil = -Infinity
+
+  constructor(carrier: Limiter, parts: FallbackParts) {
+    this.#carrier = carrier
+    this.#parts = parts
+  }
+
+  async reserve(reservation: Reservation): Promise<LimitAnswer> {
+    const own = this.#isGuarded() ? this.#reserveShare(reservation) : null
+    if (own !== null && own.exceeded !== null) return own
+    const answer = await this.#ask(reservation)
+    if (answer === null) {
+      const alone = own ?? this.#alone(reservation)
+      if (alone.exceeded === null) this.#carrier.adopt?.(reservation)
+      return alone
+    }
+    if (answer.exceeded === null) this.#record(reservation)
+    else if (own !== null) this.#own.settle({ ...reservation, tokens: 0 }, this.#parts.now())
+    return answer
+  }
+
+  settle(settlement: Settlement): Promise<void> | void {
+    this.#own.settle(settlement, this.#parts.now())
+    return this.#carrier.settle(settlement)
+  }
+
+  #isGuarded(): boolean {
+    const { now, fallback, lostAt } = this.#parts
+    return now() < Math.max(this.#guardedUntil, (lostAt?.() ?? -Infinity) + GUARD_MS) && fallback() === 'share'
+  }
+
+  /** null: the carrier is unreachable. */
+  async #ask(reservation: Reservation): Promise<LimitAnswer | null> {
+    if (this.#parts.now() < this.#pausedUntil) return null
+    const asked = this.#askCarrier(reservation)
+    // Twice: after a stall of this process timers fire before answers that have arrived are read.
+    for (let half = 0; half < 2; half++) {
+      const found = await withTimeout(this.#parts.limitMs / 2, asked)
+      if (found === null) continue
+      if (!this.#isUp) this.#parts.log.info('key_limit_available')
+      this.#isUp = true
+      return found.value
+    }
+    this.#failed(reservation, asked)
+    return null
+  }
+
+  /** A carrier that throws rejects. */
+  async #askCarrier(reservation: Reservation): Promise<LimitAnswer> {
+    return this.#carrier.reserve(reservation)
+  }
+
+  #failed(reservation: Reservation, asked: Promise<LimitAnswer>): void {
+    const now = this.#parts.now()
+    this.#pausedUntil = now + PAUSE_MS
+    this.#guardedUntil = now + GUARD_MS
+    const settleLate = ({ exceeded }: LimitAnswer): unknown =>
+      // A request that still runs is settled at its end.
+      exceeded === null && !this.#own.isRunning(reservation)
+        ? this.#carrier.settle({ ...reservation, tokens: null })
+        : undefined
+    const wasUp = this.#isUp
+    this.#isUp = false
+    void asked.then(settleLate).catch((error: unknown) => {
+      if (wasUp) this.#parts.log.warn('key_limit_unavailable', { fallback: this.#parts.fallback(), error })
+    })
+  }
+
+  #alone(reservation: Reservation): LimitAnswer {
+    const fallback = this.#parts.fallback()
+    if (fallback === 'share') return this.#reserveShare(reservation)
+    if (fallback === 'closed') return { exceeded: 'unavailable', retryAfterMs: PAUSE_MS, requests: null, tokens: null }
+    return this.#record(reservation)
+  }
+
+  #reserveShare(reservation: Reservation): LimitAnswer {
+    const limits = shareOf(reservation.limits, this.#parts.share())
+    return this.#own.reserve({ ...reservation, limits }, this.#parts.now())
+  }
+
+  #record(reservation: Reservation): LimitAnswer {
+    return this.#own.reserve({ ...reservation, limits: UNLIMITED }, this.#parts.now())
+  }
+}

@@ -1,0 +1,188 @@
+/** Limits per key, counted on a real server for several gateways. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { KeyLimiter, type KeyLimits } from '../../../src/core/limits/key-limiter.ts'
+import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
+import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated-limits.ts'
+import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startGateway } from '../../../src/platform/node/start-gateway.ts'
+import { chance } from '../../../src/simulator/replay/chance.ts'
+import { keyLimitsContract } from '../../contracts/key-limits.ts'
+import { limiterContract } from '../../contracts/limiter.ts'
+import { until } from '../../wait.ts'
+import { administrator } from './member.ts'
+
+limiterContract('memory', () => new KeyLimiter())
+
+const binary = await findServer()
+const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
+
+describe.skipIf(binary === null)('a Valkey server', () => {
+  let server: ValkeyServer
+  const links: Link[] = []
+  let prefixes = 0
+  let prefix = ''
+
+  beforeAll(async () => {
+    server = await ValkeyServer.start(binary!)
+  })
+  afterEach(() => {
+    for (const link of links.splice(0)) link.close()
+  })
+  afterAll(() => server.stop())
+
+  async function connected(): Promise<Link> {
+    const config = { url: server.url, cluster: false, prefix: 'x', leaseMs: 1_000 }
+    const link = new Link(() => createClientOf(config), { up: () => undefined, down: () => undefined })
+    links.push(link)
+    await until(() => link.client !== null)
+    return link
+  }
+
+  const limitsOn = (link: Link, more: { readonly now?: () => number; readonly leaseMs?: number } = {}) =>
+    new ReplicatedLimits({ link, prefix, leaseMs: 3_600_000, rejected: () => undefined, ...more })
+
+  limiterContract('a Valkey server', async () => {
+    prefix = `c${++prefixes}`
+    let time = 0
+    const limits = limitsOn(await connected(), { now: () => time })
+    return {
+      reserve: (reservation, now) => {
+        time = now
+        return limits.reserve(reservation)
+      },
+      settle: (settlement, now) => {
+        time = now
+        limits.settle(settlement)
+      },
+    }
+  })
+
+  it('never admits more than the limits, whatever four gateways do at once', async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      prefix = `p${++prefixes}`
+      const random = chance(seed)
+      const gateways = await Promise.all(Array.from({ length: 4 }, async () => limitsOn(await connected())))
+      const limits = { ...FREE, concurrent: 7, requestsPerMin: 60 }
+      const running = new Set<string>()
+      let admitted = 0
+      const use = async (gateway: ReplicatedLimits, id: string): Promise<void> => {
+        const { exceeded } = await gateway.reserve({ key: 'team', id, limits, tokens: 1 })
+        if (exceeded !== null) return
+        admitted += 1
+        running.add(id)
+        expect(running.size).toBeLessThanOrEqual(limits.concurrent)
+        for (let turns = Math.floor(20 * random()); turns > 0; turns--) await new Promise(setImmediate)
+        running.delete(id)
+        gateway.settle({ key: 'team', id, tokens: 1 })
+      }
+      await Promise.all(
+        gateways.flatMap((gateway, at) =>
+          Array.from({ length: 10 }, async (_, stream) => {
+            for (let count = 0; count < 10; count++) await use(gateway, `${at}/${stream}/${count}`)
+          }),
+        ),
+      )
+      expect(admitted).toBe(limits.requestsPerMin)
+    }
+  })
+
+  it('frees the places of a gateway that has ended after its lease, and not before', async () => {
+    prefix = `l${++prefixes}`
+    const [dead, alive, third] = await Promise.all(
+      [1_000, 1_000, 1_000].map(async (leaseMs) => limitsOn(await connected(), { leaseMs })),
+    )
+    const limits = { ...FREE, concurrent: 2 }
+    const ask = async (gateway: ReplicatedLimits, id: string) =>
+      (await gateway.reserve({ key: 'k', id, limits, tokens: 1 })).exceeded
+    expect(await ask(dead!, 'a')).toBeNull()
+    expect(await ask(alive!, 'b')).toBeNull()
+    expect(await ask(third!, 'c')).toBe('concurrent')
+    await until(async () => {
+      await alive!.renew()
+      return (await ask(third!, 'c')) === null
+    })
+    // The request that was renewed still runs.
+    expect(await ask(third!, 'd')).toBe('concurrent')
+  })
+
+  it('has running requests again after it has lost all keys', async () => {
+    prefix = `f${++prefixes}`
+    const limits = limitsOn(await connected())
+    const ask = async (id: string) =>
+      (await limits.reserve({ key: 'k', id, limits: { ...FREE, concurrent: 1 }, tokens: 1 })).exceeded
+    expect(await ask('a')).toBeNull()
+    const client = await administrator(server.url)
+    await client.sendCommand(['FLUSHALL'])
+    await client.sendCommand(['SCRIPT', 'FLUSH'])
+    client.destroy()
+    await limits.renew()
+    expect(await ask('b')).toBe('concurrent')
+    limits.settle({ key: 'k', id: 'a', tokens: 1 })
+    expect(await ask('c')).toBeNull()
+  })
+
+  const start = async (document: Record<string, unknown>, url = server.url) => {
+    const config = parseConfig(
+      { ...document, listen: '127.0.0.1:0', replicas: { url, prefix, lease_ms: 1_000 } },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+    const log = openLog('silent')
+    const replicas = new Replicas(config.replicas!, { log, now: Date.now })
+    const gateway = await startGateway(config, log, '.', { replicas })
+    await until(() => replicas.isUp)
+    const close = async (): Promise<void> => {
+      await gateway.stop(AbortSignal.abort())
+      await replicas.close()
+    }
+    return { url: gateway.url, replicas, close }
+  }
+
+  it('is replaced by a share of each gateway while it is gone', async () => {
+    prefix = `s${++prefixes}`
+    const own = await ValkeyServer.start(binary!)
+    const document = {
+      keys: [{ name: 'team', secret: 'team-secret-1', limits: { requests_per_min: 10 } }],
+      clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://127.0.0.1:9' }] }] }],
+    }
+    const gateways = await Promise.all([start(document, own.url), start(document, own.url)])
+    const ask = async (url: string): Promise<number> => {
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer team-secret-1' },
+        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+      })
+      await response.text()
+      return response.status
+    }
+    try {
+      await until(() => gateways.every(({ replicas }) => replicas.limitShare.count === 2))
+      // Counted once for both.
+      expect([await ask(gateways[0]!.url), await ask(gateways[1]!.url)]).not.toContain(429)
+      await own.stop()
+      await until(() => gateways.every(({ replicas }) => !replicas.isUp))
+      for (const { url } of gateways) {
+        const statuses: number[] = []
+        for (let count = 0; count < 7; count++) statuses.push(await ask(url))
+        // One of its five was admitted before.
+        expect(statuses.filter((status) => status !== 429)).toHaveLength(4)
+      }
+    } finally {
+      await Promise.all(gateways.map(({ close }) => close()))
+      await own.stop()
+    }
+  })
+
+  keyLimitsContract('two gateways on Node with a Valkey server', async (document) => {
+    prefix = `g${++prefixes}`
+    const gateways = await Promise.all([start(document), start(document)])
+    let sent = 0
+    return {
+      send: (request) => fetch(new Request(gateways[sent++ % 2]!.url + new URL(request.url).pathname, request)),
+      close: async () => void (await Promise.all(gateways.map(({ close }) => close()))),
+    }
+  })
+})
