@@ -1,7 +1,7 @@
 // `npm run pack:check`: packs, installs the tarball in an empty folder with dependencies from the npm registry, and
 // runs it.
-import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +14,52 @@ const run = (command, argv, cwd = folder) =>
 function expect(truth, message) {
   if (!truth) throw new Error(message)
   console.log(`ok  ${message}`)
+}
+
+/**
+ * Lines of an installation that are no warnings of the package: npm reports `prepare` only for a tarball, and settings of
+ * this machine.
+ */
+const EXPECTED = new RegExp(
+  [
+    '^added \\d+ packages in',
+    '^npm warn Unknown (user|env) config',
+    '^npm warn install-scripts( 1 package has|$| Run `npm)',
+  ]
+    .concat('^npm warn install-scripts   firstlight@')
+    .join('|'),
+)
+
+/** Limit of production node_modules, bytes. */
+const MOST_BYTES = 150 * 1024 * 1024
+
+const bytesIn = (path) => {
+  const found = lstatSync(path)
+  if (!found.isDirectory()) return found.size
+  return readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0)
+}
+
+/** The package's entries and their types, for every way of importing an ESM package. */
+function checkEntries(tarball) {
+  run('npx', ['--yes', 'publint@0.3.25', '--strict', join(folder, tarball)])
+  expect(true, 'publint --strict')
+  run('npx', ['--yes', '@arethetypeswrong/cli@0.18.5', join(folder, tarball), '--profile', 'esm-only'])
+  expect(true, 'attw --profile esm-only')
+}
+
+/** Installs as users do, with npm's default log level. */
+function checkInstall(tarball) {
+  const env = { ...process.env, npm_config_loglevel: 'notice' }
+  const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-fund', '--no-audit', `./${tarball}`], {
+    cwd: folder,
+    env,
+    encoding: 'utf8',
+  })
+  expect(status === 0, 'npm install')
+  const noise = `${stdout}${stderr}`.split('\n').filter((line) => line !== '' && !EXPECTED.test(line))
+  expect(noise.length === 0, `npm install prints no warnings${noise.map((line) => `\n    ${line}`).join('')}`)
+  const bytes = bytesIn(join(folder, 'node_modules'))
+  expect(bytes <= MOST_BYTES, `node_modules has ${Math.round(bytes / 1024 / 1024)} MiB, at most 150`)
 }
 
 /** Starts a command that listens, requests its models, and stops it. */
@@ -46,7 +92,8 @@ try {
   run('npm', ['pack', '--silent', '--pack-destination', folder], root)
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))
   run('npm', ['init', '--yes'])
-  run('npm', ['install', '--no-fund', '--no-audit', `./${tarball}`])
+  checkEntries(tarball)
+  checkInstall(tarball)
   expect(run('npx', ['--no-install', 'firstlight', '--help']).includes('Usage: firstlight'), 'firstlight --help')
   writeFileSync(
     join(folder, 'firstlight.yaml'),

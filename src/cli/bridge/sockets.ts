@@ -23,12 +23,12 @@ export interface OpenEventSocket {
   (endpoints: EventEndpoints, touched: (connected: boolean) => void): EventSocket
 }
 
-/** Thrown if zeromq is not installed. The package is optional because gateways do not need it. */
+/** Thrown if zeromq is not installed. It is an optional peer dependency, because gateways do not need it. */
 export class ZmqMissing extends UsageError {
   constructor(cause: unknown) {
     super(
       'The package "zeromq" is not installed or has no build for this platform. It is needed to read KV events.',
-      'Run npm install zeromq@6.8.0 on a supported platform.',
+      'Run npm install zeromq@6.8.0 on a supported platform, in the folder where firstlight is installed.',
     )
     this.name = 'ZmqMissing'
     this.cause = cause
