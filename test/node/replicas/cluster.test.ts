@@ -8,22 +8,22 @@ import { administrator, converged, loaded, Member } from './member.ts'
 const SLOTS = [0, 5_461, 10_923, 16_384] as const
 const binary = await findServer()
 
-async function startCluster(): Promise<readonly ValkeyServer[]> {
-  const port = ownPorts(3)
-  const nodes = await Promise.all(
-    [0, 1, 2].map((at) =>
-      ValkeyServer.start(binary!, [
-        '--cluster-enabled',
-        'yes',
-        '--cluster-node-timeout',
-        '2000',
-        '--cluster-require-full-coverage',
-        'no',
-        '--cluster-port',
-        String(port + at),
-      ]),
-    ),
-  )
+const startNode = (clusterPort: number): Promise<ValkeyServer> =>
+  ValkeyServer.start(binary!, [
+    '--cluster-enabled',
+    'yes',
+    '--cluster-node-timeout',
+    '2000',
+    '--cluster-require-full-coverage',
+    'no',
+    '--cluster-port',
+    String(clusterPort),
+    '--repl-diskless-sync-delay',
+    '0',
+  ])
+
+async function startCluster(port: number): Promise<readonly ValkeyServer[]> {
+  const nodes = await Promise.all([0, 1, 2].map((at) => startNode(port + at)))
   const clients = await Promise.all(nodes.map(({ url }) => administrator(url)))
   for (const [at, client] of clients.entries())
     await client.sendCommand(['CLUSTER', 'ADDSLOTSRANGE', String(SLOTS[at]), String(SLOTS[at + 1]! - 1)])
@@ -39,9 +39,42 @@ async function startCluster(): Promise<readonly ValkeyServer[]> {
   return nodes
 }
 
+/** Adds a copy of the primary that has the slot of `key`, and returns both. */
+async function addCopy(
+  nodes: readonly ValkeyServer[],
+  { key, clusterPort }: { readonly key: string; readonly clusterPort: number },
+): Promise<{ readonly primary: ValkeyServer; readonly copy: ValkeyServer }> {
+  const copy = await startNode(clusterPort + nodes.length)
+  const [first, added] = await Promise.all([administrator(nodes[0]!.url), administrator(copy.url)])
+  const slot = Number(await first.sendCommand(['CLUSTER', 'KEYSLOT', key]))
+  const primary = nodes[SLOTS.findLastIndex((start) => start <= slot)]!
+  const owner = await administrator(primary.url)
+  const id = String(await owner.sendCommand(['CLUSTER', 'MYID']))
+  await added.sendCommand(['CLUSTER', 'MEET', '127.0.0.1', String(nodes[0]!.port), String(clusterPort)])
+  const isKnown = async (client: typeof added) =>
+    /cluster_known_nodes:4/.test(String(await client.sendCommand(['CLUSTER', 'INFO'])))
+  await until(
+    async () =>
+      (await isKnown(added)) &&
+      (await isKnown(owner)) &&
+      String(await added.sendCommand(['CLUSTER', 'NODES'])).includes(id),
+  )
+  await added.sendCommand(['CLUSTER', 'REPLICATE', id])
+  await until(async () => /master_link_status:up/.test(String(await added.sendCommand(['INFO', 'replication']))))
+  for (const client of [first, added, owner]) client.destroy()
+  return { primary, copy }
+}
+
+const roleOf = async (node: ValkeyServer): Promise<string> => {
+  const client = await administrator(node.url)
+  const info = String(await client.sendCommand(['INFO', 'replication']))
+  client.destroy()
+  return /role:(\w+)/.exec(info)![1]!
+}
+
 describe.skipIf(binary === null)('replicas on a cluster', () => {
   it('have the same load, also after each node was killed and came back', async () => {
-    const nodes = await startCluster()
+    const nodes = await startCluster(ownPorts(3))
     const members = nodes.map(({ url }) => new Member({ url, cluster: true, leaseMs: 2_000 }))
     try {
       await until(() => members.every(({ following }) => following === 2))
@@ -58,6 +91,28 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     } finally {
       await Promise.all(members.map((member) => member.close()))
       await Promise.all(nodes.map((node) => node.stop()))
+    }
+  })
+
+  it('have the same load after a primary has failed over to its copy', async () => {
+    const clusterPort = ownPorts(4)
+    const nodes = await startCluster(clusterPort)
+    const { primary, copy } = await addCopy(nodes, { key: 'test:1:{one/m}:number', clusterPort })
+    const urls = nodes.filter((node) => node !== primary).map(({ url }) => url)
+    const members = [...urls, urls[0]!].map((url) => new Member({ url, cluster: true, leaseMs: 2_000 }))
+    try {
+      await until(() => members.every(({ following }) => following === 2))
+      const stop = loaded(members, 3)
+      await primary.kill()
+      await until(async () => (await roleOf(copy)) === 'master', 30)
+      await stop()
+      await converged(members)
+      for (const member of members) await member.finish()
+      await converged(members)
+      expect(await Promise.all(members.map((member) => member.bookings()))).toEqual([0, 0, 0])
+    } finally {
+      await Promise.all(members.map((member) => member.close()))
+      await Promise.all([...nodes, copy].map((node) => node.stop()))
     }
   })
 })
