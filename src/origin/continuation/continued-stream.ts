@@ -63,6 +63,8 @@ class ContinuedStream {
   readonly #failed: AttemptFailed[]
   #part: Part
   #continued = 0
+  /** Time between the last byte of the engine that failed and the failure, ms. */
+  #silentMs = 0
   /** When it was last looked whether the engine drains. */
   #lookedAt = 0
   /** Bookings of this request so far. */
@@ -161,9 +163,11 @@ class ContinuedStream {
     const startedAt = ports.now()
     try {
       const { done, value } = await reader.read()
-      if (!done) gapsOf(placed.engine).add(ports.now() - startedAt)
+      this.#silentMs = ports.now() - startedAt
+      if (!done) gapsOf(placed.engine).add(this.#silentMs)
       return done ? null : value
     } catch {
+      this.#silentMs = ports.now() - startedAt
       return null
     }
   }
@@ -270,6 +274,8 @@ class ContinuedStream {
       from,
       engine: attempt.placed.engine.id,
       output_tokens: tokens,
+      silent_ms: Math.round(this.#silentMs),
+      predicted_ttft_ms: attempt.placed.predictedTtftMs,
       ...(byIds === null ? { replayed: true } : {}),
       ...(byIds === null || byIds.dropped === 0 ? {} : { dropped_tokens: byIds.dropped }),
     })

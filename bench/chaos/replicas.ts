@@ -12,7 +12,8 @@ import { until } from '../conformance/until.ts'
 import { ChildGateway } from './child-gateway.ts'
 import { changedDocument, keyOf } from './document.ts'
 import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
-import type { Subject } from './subjects.ts'
+import type { Deployment, Kill } from './deployment.ts'
+import { LogReader } from './log.ts'
 
 /** `lease_ms` of replicas and pools. */
 const LEASE_MS = 3000
@@ -21,26 +22,23 @@ const SERVER_KINDS = ['server killed', 'server frozen', 'connections cut', 'keys
 type Kind = (typeof KINDS | typeof SERVER_KINDS)[number]
 const FROZEN_MS = 2_000
 
-export class Replicas implements Subject {
-  readonly complaints: string[] = []
+export class Replicas implements Deployment {
+  readonly log = new LogReader()
+  readonly kills: Kill[] = []
   readonly key = keyOf(1)
-  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-chaos-'))
   readonly #random: () => number
   readonly #document: object
   /** null: it is away. */
   readonly #serving: (ChildGateway | null)[]
   readonly #server: ValkeyServer
   readonly #kinds: readonly Kind[]
-  #upheavals = 0
+  #disruptions = 0
 
-  static async start(
-    urls: readonly string[],
-    { replicas, killEngine }: { readonly replicas: number; readonly killEngine: boolean },
-    random: () => number,
-  ): Promise<Replicas> {
+  static async start(urls: readonly string[], replicas: number, random: () => number): Promise<Replicas> {
     const binary = await findServer()
     if (binary === null) throw new Error('Replicas need a Valkey or Redis server.')
-    const kinds = killEngine ? KINDS.flatMap((kind, at) => [kind, ...SERVER_KINDS.slice(2 * at, 2 * at + 2)]) : KINDS
+    const kinds = KINDS.flatMap((kind, at) => [kind, ...SERVER_KINDS.slice(2 * at, 2 * at + 2)])
     const subject = new Replicas(urls, { count: replicas, server: await ValkeyServer.start(binary), kinds }, random)
     await Promise.all(subject.#serving.map((_, at) => subject.#serve(at)))
     await subject.#joined()
@@ -72,8 +70,8 @@ export class Replicas implements Subject {
     return this.#serving.reduce((sum, one) => sum + (one?.rss ?? 0), 0)
   }
 
-  async upheave(random: () => number): Promise<string> {
-    const how = this.#kinds[this.#upheavals++ % this.#kinds.length]!
+  async disrupt(random: () => number): Promise<string> {
+    const how = this.#kinds[this.#disruptions++ % this.#kinds.length]!
     if (!isOfReplica(how)) {
       await this.#disturb(how, random)
       await this.#joined()
@@ -81,7 +79,8 @@ export class Replicas implements Subject {
     }
     const at = Math.floor(random() * this.#serving.length)
     const one = this.#serving[at]!
-    // Its clients go to the others.
+    // New requests go to the others.
+    if (how === 'killed') this.kills.push({ at: performance.now(), url: one.url })
     this.#serving[at] = null
     this.#serving[at] = await one.leave(how, how === 'asleep' ? 1.5 * LEASE_MS : random() * 500)
     await this.#joined()
@@ -126,8 +125,7 @@ export class Replicas implements Subject {
       name: `replica ${at}`,
       file: join(this.#folder, `replica-${at}.yaml`),
       document,
-      secret: this.key,
-      complain: (what) => this.complaints.push(what),
+      log: this.log,
     })
   }
 

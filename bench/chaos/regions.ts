@@ -1,5 +1,5 @@
 /**
- * An edge, on Node or under workerd, before regional gateways that share out the engines; they are killed, end in
+ * An edge before regional gateways that share out the engines; they are killed, end in
  * order, fall asleep, and come back.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -7,26 +7,28 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { until } from '../conformance/until.ts'
 import { ChildGateway, type Absence } from './child-gateway.ts'
-import { edgeDocument, plainDocument } from './document.ts'
+import { edgeDocument, keyOf, plainDocument } from './document.ts'
 import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
-import { nodeSubject, workersSubject, type Subject } from './subjects.ts'
+import type { Deployment, Kill } from './deployment.ts'
+import { LogReader } from './log.ts'
 
 const HOW: readonly Absence[] = ['killed', 'ended', 'asleep']
-const EDGE_KEY = 'soak-edge-key-of-no-use-elsewhere'
+const EDGE_KEY = 'chaos-edge-key-of-no-use-elsewhere'
 /** Long enough that the edge gives up on what it asks, and short enough that it does not forget the region. */
 const ASLEEP_MS = 5_000
 /** None of those that Linux deals out. A region that comes back is found where it was. */
 const FIRST_PORT = 24_000 + (process.pid % 300) * 10
 
-export class Regions implements Subject {
-  readonly complaints: string[] = []
-  readonly key = null
-  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+export class Regions implements Deployment {
+  readonly log = new LogReader()
+  readonly kills: Kill[] = []
+  readonly key = keyOf(1)
+  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-chaos-'))
   #regions: ChildGateway[] = []
-  #edge!: Subject
-  #upheavals = 0
+  #edge!: ChildGateway
+  #disruptions = 0
 
-  static async start(urls: readonly string[], count: number, runtime: string): Promise<Regions> {
+  static async start(urls: readonly string[], count: number): Promise<Regions> {
     const subject = new Regions()
     // The engine without faults is everybody's: whoever is away, there is one to ask.
     const [whole, ...others] = urls
@@ -36,21 +38,27 @@ export class Regions implements Subject {
       subject.#regions.map(({ url }) => url),
       EDGE_KEY,
     )
-    subject.#edge = await (runtime === 'node' ? nodeSubject([], 1, document) : workersSubject([], document))
+    subject.#edge = await ChildGateway.start({
+      name: 'edge',
+      file: join(subject.#folder, 'edge.yaml'),
+      document,
+      log: subject.log,
+    })
     return subject
   }
 
   target(): string {
-    return this.#edge.target()
+    return this.#edge.url
   }
 
   rss(): number {
-    return this.#edge.rss()
+    return this.#edge.rss
   }
 
-  async upheave(random: () => number): Promise<string> {
-    const how = HOW[this.#upheavals++ % HOW.length]!
+  async disrupt(random: () => number): Promise<string> {
+    const how = HOW[this.#disruptions++ % HOW.length]!
     const at = Math.floor(random() * this.#regions.length)
+    if (how === 'killed') this.kills.push({ at: performance.now(), url: null })
     this.#regions[at] = await this.#regions[at]!.leave(how, how === 'asleep' ? ASLEEP_MS : random() * 3_000, {
       version: Date.now(),
     })
@@ -61,17 +69,20 @@ export class Regions implements Subject {
 
   /** Of the edge, and of each region. */
   async ledger(): Promise<Ledger> {
-    return added([await this.#edge.ledger(), ...(await Promise.all(this.#regions.map(({ url }) => fleetLedger(url))))])
+    return added([
+      await fleetLedger(this.#edge.url),
+      ...(await Promise.all(this.#regions.map(({ url }) => fleetLedger(url)))),
+    ])
   }
 
   async stop(): Promise<void> {
-    await this.#edge.stop()
+    await this.#edge.end()
     await Promise.all(this.#regions.map((one) => one.end()))
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
   async #isWhole(): Promise<boolean> {
-    const answer = await asked(`${this.#edge.target()}/v1/firstlight/fleet`).catch(() => null)
+    const answer = await asked(`${this.#edge.url}/v1/firstlight/fleet`).catch(() => null)
     if (answer === null || !answer.ok) return false
     const { pools } = (await answer.json()) as {
       readonly pools: readonly {
@@ -88,7 +99,6 @@ export class Regions implements Subject {
     const document = {
       ...plainDocument(urls),
       listen: `127.0.0.1:${FIRST_PORT + at}`,
-      open: false,
       keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }],
       log: { level: 'info' },
     }
@@ -96,8 +106,7 @@ export class Regions implements Subject {
       name: `region ${at}`,
       file: join(this.#folder, `region-${at}.yaml`),
       document,
-      secret: EDGE_KEY,
-      complain: (what) => this.complaints.push(what),
+      log: this.log,
     })
   }
 }

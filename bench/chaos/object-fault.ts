@@ -1,5 +1,5 @@
 /** What happens to the object of one pool. */
-export interface Upheaval {
+export interface ObjectFault {
   readonly kind: 'evicted' | 'alarms lost' | 'clock set'
   /** How long alarms are lost, or how far the clock is set. */
   readonly ms: number

@@ -1,7 +1,4 @@
-/**
- * The gateway on Node that does not stay as it is: threads are killed, configurations change, and new processes with
- * others take over.
- */
+/** A gateway on Node, with or without I/O threads: threads are killed, configurations change, new processes take over. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,13 +10,11 @@ import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { guard, rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf } from './document.ts'
 import { fleetLedger, type Ledger } from './ledger.ts'
-import type { Subject } from './subjects.ts'
+import type { Deployment, Kill } from './deployment.ts'
+import { LogReader } from './log.ts'
 
 /** Longer than a process may take to end its streams: first bytes and silences have limits below that. */
 const DRAIN_MS = 20_000
-
-/** What faults of engines and the killing of threads come to. */
-const EXPECTED = /"event":"worker_exited"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
 
 /** One process of several in the life of a deployment. */
 interface Served {
@@ -32,17 +27,18 @@ interface Served {
   end(): Promise<void>
 }
 
-export class NodeUpheavals implements Subject {
-  readonly complaints: string[] = []
+export class NodeGateway implements Deployment {
+  readonly log = new LogReader()
+  readonly kills: Kill[] = []
   readonly #urls: readonly string[]
   readonly #workers: number
-  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-chaos-'))
   readonly #ending: Promise<void>[] = []
   #serving!: Served
   #turn = 0
 
-  static async start(urls: readonly string[], workers: number, random: () => number): Promise<NodeUpheavals> {
-    const subject = new NodeUpheavals(urls, workers)
+  static async start(urls: readonly string[], workers: number, random: () => number): Promise<NodeGateway> {
+    const subject = new NodeGateway(urls, workers)
     await subject.#deploy(random)
     return subject
   }
@@ -65,8 +61,9 @@ export class NodeUpheavals implements Subject {
     return rssBytes(this.#serving.process.pid!)
   }
 
-  async upheave(random: () => number): Promise<string> {
+  async disrupt(random: () => number): Promise<string> {
     if (this.#workers > 1 && random() < 0.4) {
+      this.kills.push({ at: performance.now(), url: this.#serving.url })
       this.#serving.process.send('kill')
       return 'thread killed'
     }
@@ -123,16 +120,16 @@ export class NodeUpheavals implements Subject {
     const stop = guard(child)
     let wasCut: unknown = 'nothing said of it'
     let onAdopted: (() => void) | null = null
-    child.stderr!.on('data', (bytes) => this.complaints.push(`stderr: ${String(bytes)}`))
+    child.stderr!.on('data', (bytes) => this.log.problems.push(`stderr: ${String(bytes)}`))
     const url = new Promise<string>((resolve, reject) => {
       createInterface(child.stdout!).on('line', (line) => {
-        const said = this.#read(line)
+        const said = this.log.read(line)
         if (said?.['event'] === 'listening') resolve(String(said['url']))
         if (said?.['event'] === 'configuration_adopted') onAdopted?.()
         if (said?.['event'] === 'stopped') wasCut = said['cut']
       })
       child.once('exit', (code) =>
-        reject(new Error(`the gateway ended with ${code} before it listened: ${this.complaints.join('\n')}`)),
+        reject(new Error(`the gateway ended with ${code} before it listened: ${this.log.problems.join('\n')}`)),
       )
     })
     const gone = once(child, 'exit')
@@ -144,22 +141,9 @@ export class NodeUpheavals implements Subject {
       end: async () => {
         stop()
         const [code, signal] = await gone
-        if (code !== 0) this.complaints.push(`the gateway ended with ${code ?? signal}`)
-        if (wasCut !== false) this.complaints.push(`streams were cut at the end: ${wasCut}`)
+        if (code !== 0) this.log.problems.push(`the gateway ended with ${code ?? signal}`)
+        if (wasCut !== false) this.log.problems.push(`streams were cut at the end: ${wasCut}`)
       },
-    }
-  }
-
-  /** Every line is a JSON object of its own, and holds no key. */
-  #read(line: string): Record<string, unknown> | null {
-    if (/soak-(?:admin-)?key/.test(line)) this.complaints.push(`a key in the log: ${line}`)
-    try {
-      const said = JSON.parse(line) as Record<string, unknown>
-      if (said['level'] === 'error' && !EXPECTED.test(line)) this.complaints.push(line)
-      return said
-    } catch {
-      this.complaints.push(`no JSON in the log: ${line}`)
-      return null
     }
   }
 }

@@ -1,4 +1,4 @@
-/** One gateway on Node as a child process, which says what it should never have said. */
+/** One gateway on Node as a child process. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -6,20 +6,16 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
+import type { LogReader } from './log.ts'
 import { guard, rssBytes } from '../proxy/processes.ts'
 
-/** What faults of engines come to, and gateways that slept. */
-const EXPECTED = /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
-
 export interface ChildOptions {
-  /** In complaints. */
+  /** For problems. */
   readonly name: string
   /** Where the document is written. */
   readonly file: string
   readonly document: object
-  /** May stand in no line. */
-  readonly secret: string
-  complain(what: string): void
+  readonly log: LogReader
 }
 
 /** How a gateway may go for a while. */
@@ -32,7 +28,7 @@ export class ChildGateway {
   readonly #options: ChildOptions
 
   static async start(options: ChildOptions): Promise<ChildGateway> {
-    const { name, file, document, secret, complain } = options
+    const { name, file, document, log } = options
     writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', ...document }))
     const child = spawn(
       process.execPath,
@@ -40,12 +36,11 @@ export class ChildGateway {
       { stdio: ['ignore', 'pipe', 'pipe'], env: servingEnv(process.env) },
     )
     const stop = guard(child)
-    child.stderr.on('data', (bytes) => complain(`${name}: ${String(bytes)}`))
+    child.stderr.on('data', (bytes) => log.problems.push(`${name}: ${String(bytes)}`))
     const url = await new Promise<string>((resolve, reject) => {
       createInterface(child.stdout).on('line', (line) => {
-        const said = JSON.parse(line) as Record<string, unknown>
-        if (said['event'] === 'listening') resolve(String(said['url']))
-        if ((said['level'] === 'error' && !EXPECTED.test(line)) || line.includes(secret)) complain(`${name}: ${line}`)
+        const fields = log.read(line, `${name}: `)
+        if (fields?.['event'] === 'listening') resolve(String(fields['url']))
       })
       child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)))
     })
@@ -88,6 +83,6 @@ export class ChildGateway {
     const gone = once(this.#process, 'exit')
     this.#stop()
     const [code, signal] = await gone
-    if (code !== 0) this.#options.complain(`${this.#options.name} ended with ${code ?? signal}`)
+    if (code !== 0) this.#options.log.problems.push(`${this.#options.name} ended with ${code ?? signal}`)
   }
 }

@@ -1,11 +1,9 @@
-/**
- * What the gateway under soak is configured with: always the same, or each time another way of using the same engines.
- */
+/** Configurations of the gateways of a chaos run: always the same, or each time another way to use the same engines. */
 
-export const ADMIN_KEY = 'soak-admin-key-of-no-use-elsewhere'
-/** What clients ask for. The pool may be called otherwise. */
+export const ADMIN_KEY = 'chaos-admin-key-of-no-use-elsewhere'
+/** Model of the requests. The pool may have another name. */
 export const MODEL = 'sim'
-/** Every name a pool has at some time: the second one is an adapter's, so that engines know both. */
+/** All names of the pool. The second one is an adapter, so engines serve both. */
 export const POOLS: readonly string[] = [MODEL, 'next']
 const SPLIT_ROLES = ['any', 'prefill', 'decode', 'decode'] as const
 const POLICIES = [
@@ -21,9 +19,16 @@ const POLICIES = [
   'session',
 ] as const
 
-/** Which key clients use while `turn` is the newest configuration. The one before still knows it. */
-export const keyOf = (turn: number): string => `soak-key-${turn}-of-no-use-elsewhere`
+/** Key of requests whose number at the same time is limited. */
+export const LIMITED_KEY = 'chaos-limited-key-of-no-use-elsewhere'
+export const LIMITED_CONCURRENT = 3
+const limited = { name: 'limited', secret: LIMITED_KEY, limits: { concurrent: LIMITED_CONCURRENT } }
 
+/** Which key clients use while `turn` is the newest configuration. The one before still knows it. */
+export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-elsewhere`
+
+// Most engines have faults at times, and a stream may meet several of them.
+const retry = { share: 1, min_per_s: 1000, mid_stream: 'ids', mid_stream_max: 5 }
 const limits = { first_byte_ms: 4000, prefill_ms: 2000, idle_ms: 2000, native_ms: 10_000 }
 
 function documentWith(pool: object, rest: object): object {
@@ -31,17 +36,23 @@ function documentWith(pool: object, rest: object): object {
     admin: { secret: ADMIN_KEY },
     // Ends are counted.
     ttft: { enabled: true },
-    clusters: [{ id: 'soak', pools: [pool] }],
+    clusters: [{ id: 'chaos', pools: [pool] }],
     ...rest,
   }
 }
+
+/** Keys of this configuration and the one before, and the limited one. */
+const keysOf = (turn: number): object[] => [
+  ...[turn, turn - 1].map((at) => ({ name: `turn-${at}`, secret: keyOf(at) })),
+  limited,
+]
 
 export function plainDocument(urls: readonly string[]): object {
   const engines = urls.map((url, i) => ({ id: `e${i}`, url }))
   // Milliseconds: a newer run is a newer configuration.
   return documentWith(
-    { model: MODEL, stats_interval_ms: 1000, limits, engines },
-    { open: true, version: Date.now(), log: { level: 'silent' } },
+    { model: MODEL, stats_interval_ms: 1000, limits, retry, engines },
+    { keys: keysOf(1), version: Date.now(), log: { level: 'info' } },
   )
 }
 
@@ -80,6 +91,7 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     policy: POLICIES[Math.floor(random() * POLICIES.length)],
     stats_interval_ms: 1000,
     lease_ms: 3000,
+    retry,
     observe_share: random(),
     limits: {
       ...limits,
@@ -89,11 +101,10 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     ...(split ? { split: { connector: 'nixl', mode: 'always' } } : {}),
     engines,
   }
-  const keys = [turn, turn - 1].map((at) => ({ name: `turn-${at}`, secret: keyOf(at) }))
   return documentWith(pool, {
-    keys,
+    keys: keysOf(turn),
     version: turn,
     log: { level: 'info' },
-    limits: { heartbeat_ms: 300, body_bytes: 1024 + Math.floor(random() * 2048) },
+    limits: { heartbeat_ms: 300, body_bytes: 8192 + Math.floor(random() * 2048) },
   })
 }

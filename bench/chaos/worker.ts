@@ -1,16 +1,13 @@
-/**
- * The Worker under soak: the product's, but its object can be put down and deceived, and configurations are looked for
- * often.
- */
+/** The Worker with an object that can be evicted, lose alarms and get a wrong clock, and with short caches. */
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from '../../src/platform/workers/isolate-gateway.ts'
 import { ClusterObject as Books } from '../../src/worker.ts'
-import type { Upheaval } from './upheaval.ts'
+import type { ObjectFault } from './object-fault.ts'
 
 export { TtftObject } from '../../src/worker.ts'
 
-interface SoakEnv extends GatewayEnv {
+interface ChaosEnv extends GatewayEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
   /** How much faster this edge's clock runs where it decides to look for a configuration. */
   readonly TIME_SCALE: string
@@ -21,7 +18,7 @@ let aheadMs = 0
 let deafUntilMs = 0
 
 export class ClusterObject extends Books {
-  constructor(ctx: DurableObjectState, bound: SoakEnv) {
+  constructor(ctx: DurableObjectState, bound: ChaosEnv) {
     const { storage } = ctx
     const set = storage.setAlarm.bind(storage)
     // The machine's alarms go by the machine's clock.
@@ -31,7 +28,7 @@ export class ClusterObject extends Books {
     super(ctx, bound)
   }
 
-  upset({ kind, ms }: Upheaval): void {
+  disturb({ kind, ms }: ObjectFault): void {
     if (kind === 'evicted') this.ctx.abort('evicted')
     if (kind === 'alarms lost') deafUntilMs = Date.now() + ms
     if (kind === 'clock set') aheadMs += ms
@@ -46,15 +43,15 @@ export class ClusterObject extends Books {
   }
 }
 
-const live = new IsolateGateway(new ConfigSource(() => Date.now() * Number((env as unknown as SoakEnv).TIME_SCALE)))
+const live = new IsolateGateway(new ConfigSource(() => Date.now() * Number((env as unknown as ChaosEnv).TIME_SCALE)))
 
 export default {
   async fetch(request, bound, ctx) {
     const { pathname, searchParams } = new URL(request.url)
-    if (!pathname.startsWith('/_soak/')) return live.fetch(request, bound, ctx)
+    if (!pathname.startsWith('/_chaos/')) return live.fetch(request, bound, ctx)
     const object = bound.CLUSTER.getByName(searchParams.get('object') ?? '')
-    if (pathname === '/_soak/digest') return object.fetch('http://object/digest')
-    await object.upset((await request.json()) as Upheaval).catch(() => undefined)
+    if (pathname === '/_chaos/digest') return object.fetch('http://object/digest')
+    await object.disturb((await request.json()) as ObjectFault).catch(() => undefined)
     return new Response('done')
   },
-} satisfies ExportedHandler<SoakEnv>
+} satisfies ExportedHandler<ChaosEnv>

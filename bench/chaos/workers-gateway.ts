@@ -1,7 +1,4 @@
-/**
- * The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms
- * and is told wrong times.
- */
+/** Two Workers with one object, which is evicted, loses alarms and gets a wrong clock; configurations change. */
 import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { fileURLToPath } from 'node:url'
@@ -10,32 +7,33 @@ import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
 import { added, type Ledger } from './ledger.ts'
-import type { Subject } from './subjects.ts'
-import type { Upheaval } from './upheaval.ts'
+import type { Deployment, Kill } from './deployment.ts'
+import { LogReader } from './log.ts'
+import type { ObjectFault } from './object-fault.ts'
 
 /** A booking whose edge died before the clock was set back lapses that much later. */
 const CLOCK_MS = 20_000
-/** What faults of engines come to; a stream that is cut for its client is an exception to workerd. */
-const EXPECTED =
-  /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"|^Uncaught exception: .*the answer was cut$/
+/** A stream that is cut for its client is an exception to workerd. */
+const EXPECTED = /^Uncaught exception: .*the answer was cut$/
 /** As `objectName` of src/platform/workers has it. */
-const OBJECTS = POOLS.map((pool) => `cluster:soak:${pool}:g1`)
+const OBJECTS = POOLS.map((pool) => `cluster:chaos:${pool}:g1`)
 /** The first looks for a configuration every half second, the other every two: between, they differ. */
 const TIME_SCALE = { firstlight: '60', other: '15' } as const
 
 const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
-const OUTDIR = fileURLToPath(new URL('../../dist/soak-worker', import.meta.url))
+const OUTDIR = fileURLToPath(new URL('../../dist/chaos-worker', import.meta.url))
 
-export class WorkersUpheavals implements Subject {
-  readonly complaints: string[] = []
+export class WorkersGateway implements Deployment {
+  readonly log = new LogReader()
+  readonly kills: readonly Kill[] = []
   readonly #urls: readonly string[]
   readonly #runtime: Miniflare
   #edges: readonly string[] = []
   #next = 0
   #turn = 0
 
-  static async start(urls: readonly string[], random: () => number): Promise<WorkersUpheavals> {
-    const subject = new WorkersUpheavals(urls, await buildWorker(OUTDIR, ENTRY))
+  static async start(urls: readonly string[], random: () => number): Promise<WorkersGateway> {
+    const subject = new WorkersGateway(urls, await buildWorker(OUTDIR, ENTRY))
     await subject.#open(random)
     return subject
   }
@@ -89,12 +87,12 @@ export class WorkersUpheavals implements Subject {
     return rssBytes(process.pid) - process.memoryUsage.rss()
   }
 
-  async upheave(random: () => number): Promise<string> {
+  async disrupt(random: () => number): Promise<string> {
     const choice = random()
     if (choice < 0.3) return this.#configure(random)
-    if (choice < 0.65) return this.#upset({ kind: 'evicted', ms: 0 }, random)
-    if (choice < 0.8) return this.#upset({ kind: 'alarms lost', ms: 5_000 }, random)
-    return this.#upset({ kind: 'clock set', ms: Math.round((random() - 0.5) * 2 * CLOCK_MS) }, random)
+    if (choice < 0.65) return this.#disturb({ kind: 'evicted', ms: 0 }, random)
+    if (choice < 0.8) return this.#disturb({ kind: 'alarms lost', ms: 5_000 }, random)
+    return this.#disturb({ kind: 'clock set', ms: Math.round((random() - 0.5) * 2 * CLOCK_MS) }, random)
   }
 
   async ledger(): Promise<Ledger> {
@@ -102,7 +100,7 @@ export class WorkersUpheavals implements Subject {
       OBJECTS.map(
         async (name) =>
           (
-            await fetch(`${this.#edges[0]}/_soak/digest?object=${encodeURIComponent(name)}`)
+            await fetch(`${this.#edges[0]}/_chaos/digest?object=${encodeURIComponent(name)}`)
           ).json() as Promise<ClusterDigest>,
       ),
     )
@@ -140,17 +138,17 @@ export class WorkersUpheavals implements Subject {
     return `configuration ${turn}`
   }
 
-  async #upset(upheaval: Upheaval, random: () => number): Promise<string> {
+  async #disturb(fault: ObjectFault, random: () => number): Promise<string> {
     const name = OBJECTS[Math.floor(random() * OBJECTS.length)]!
-    await fetch(`${this.#edges[0]}/_soak/upset?object=${encodeURIComponent(name)}`, {
+    await fetch(`${this.#edges[0]}/_chaos/disturb?object=${encodeURIComponent(name)}`, {
       method: 'POST',
-      body: JSON.stringify(upheaval),
+      body: JSON.stringify(fault),
     })
-    return `${name} ${upheaval.kind} ${upheaval.ms}`
+    return `${name} ${fault.kind} ${fault.ms}`
   }
 
   #receive({ level, message }: { readonly level: string; readonly message: string }): void {
-    if (/soak-(?:admin-)?key/.test(message)) this.complaints.push(`a key in the log: ${message}`)
-    if (level === 'error' && !EXPECTED.test(message)) this.complaints.push(message)
+    if (message.startsWith('{')) this.log.read(message)
+    else if (level === 'error' && !EXPECTED.test(message)) this.log.problems.push(message)
   }
 }

@@ -1,0 +1,24 @@
+/** One deployment under test. */
+import type { Ledger } from './ledger.ts'
+import type { LogReader } from './log.ts'
+
+/** A process or thread that was killed while it had requests. `url` null: behind the gateway of the clients. */
+export interface Kill {
+  readonly at: number
+  readonly url: string | null
+}
+
+export interface Deployment {
+  readonly log: LogReader
+  readonly kills: readonly Kill[]
+  /** Key of the clients. */
+  readonly key: string
+  /** Base URL for the next request. */
+  target(): string
+  rss(): number
+  /** What is still booked in all processes. */
+  ledger(): Promise<Ledger>
+  /** Changes the deployment under load. Returns what it did. */
+  disrupt(random: () => number): Promise<string>
+  stop(): Promise<void>
+}

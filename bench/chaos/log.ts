@@ -1,0 +1,58 @@
+/** Log lines of a gateway: what must not be in them, and the continuations that they report. */
+
+/** Faults of engines and the end of threads; the driver causes them. */
+const EXPECTED =
+  /"event":"(?:worker_exited|stream_cut)"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+const SECRET = /chaos-(?:admin-|limited-|edge-)?key/
+
+/** Expected pause of a stream: time to detect the failure, and predicted TTFT of the continuation, ms. */
+interface Pause {
+  readonly silentMs: number
+  readonly predictedMs: number | null
+}
+
+type Line = Readonly<Record<string, unknown>>
+
+export class LogReader {
+  readonly problems: string[] = []
+  /** By the id of the request. */
+  readonly #open = new Map<string, Pause[]>()
+  readonly #ended = new Set<string>()
+  /** By the client's `x-request-id`: the only pause of the stream. */
+  readonly pauses = new Map<string, Pause>()
+  /** Streams that were not continued, by reason. */
+  readonly refusals: Record<string, number> = {}
+
+  /** Returns the fields of the line; null: it is no JSON object. */
+  read(text: string, name = ''): Line | null {
+    if (SECRET.test(text)) this.problems.push(`${name}a key in the log: ${text}`)
+    let line: Line
+    try {
+      line = JSON.parse(text) as Line
+    } catch {
+      this.problems.push(`${name}no JSON in the log: ${text}`)
+      return null
+    }
+    if (line['level'] === 'error' && !EXPECTED.test(text)) this.problems.push(`${name}${text}`)
+    const { id, event } = line
+    if (event === 'stream_continued')
+      this.#open.set(String(id), [
+        ...(this.#open.get(String(id)) ?? []),
+        { silentMs: Number(line['silent_ms']), predictedMs: line['predicted_ttft_ms'] as number | null },
+      ])
+    if (event === 'stream_not_continued') {
+      const reason = String(line['reason'])
+      this.refusals[reason] = (this.refusals[reason] ?? 0) + 1
+    }
+    if (event === 'request' && typeof id === 'string') this.#end(id, line, name)
+    return line
+  }
+
+  #end(id: string, line: Line, name: string): void {
+    if (this.#ended.has(id)) this.problems.push(`${name}request ${id} ended twice`)
+    this.#ended.add(id)
+    const pauses = this.#open.get(id)
+    this.#open.delete(id)
+    if (pauses?.length === 1) this.pauses.set(String(line['request_id']), pauses[0]!)
+  }
+}
