@@ -28,7 +28,7 @@ const limited = { name: 'limited', secret: LIMITED_KEY, limits: { concurrent: LI
 export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-elsewhere`
 
 // Most engines have faults at times, and a stream may meet several of them.
-const retry = { share: 1, min_per_s: 1000, mid_stream: 'ids', mid_stream_max: 5 }
+const retry = { share: 1, min_per_s: 1000, mid_stream: 'replay', mid_stream_max: 5 }
 const limits = { first_byte_ms: 4000, prefill_ms: 2000, idle_ms: 2000, native_ms: 10_000 }
 
 function documentWith(pool: object, rest: object): object {
