@@ -12,6 +12,7 @@ import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
+import { kubernetesRows } from './rows/kubernetes.ts'
 import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
@@ -61,6 +62,7 @@ export const rows: readonly Row[] = [
   ...regionRows('worker'),
   policyRow,
   ...llamaRows,
+  ...kubernetesRows,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
