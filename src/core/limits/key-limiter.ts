@@ -129,6 +129,8 @@ export interface DayUse {
 }
 
 const DAY_MS = 86_400_000
+/** Below so many keys none is dropped. */
+const MIN_SWEEP_KEYS = 1_000
 /** Time after which a reservation without a settlement is dropped, ms: its gateway has ended. */
 const LAPSE_MS = 3_600_000
 /** Retry time of a key with all its concurrent requests running, ms: requests end at any time. */
@@ -154,6 +156,13 @@ class KeyUse {
  */
 export class KeyLimiter {
   readonly #keys = new Map<string, KeyUse>()
+  /** Number of keys at which those that count nothing are dropped. */
+  #sweepAt = MIN_SWEEP_KEYS
+
+  /** Number of keys. */
+  get size(): number {
+    return this.#keys.size
+  }
 
   /** Reserves a request, or returns the first limit that it would exceed. A repeated call has no further effect. */
   reserve({ key, id, limits, tokens }: Reservation, now: number): LimitAnswer {
@@ -206,15 +215,33 @@ export class KeyLimiter {
     return this.#keys.get(key)?.open.size ?? 0
   }
 
+  /** Names of keys may come from tokens of an identity provider, so there may be any number of them over time. */
+  #sweep(now: number): void {
+    for (const [key, use] of this.#keys) {
+      lapse(use, now)
+      rollDay(use, now)
+      const used = use.open.size + use.requests.used(now) + use.tokens.used(now) + use.dayTokens
+      if (used === 0) this.#keys.delete(key)
+    }
+    this.#sweepAt = Math.max(MIN_SWEEP_KEYS, 2 * this.#keys.size)
+  }
+
   #useOf(key: string, now: number): KeyUse {
     let use = this.#keys.get(key)
-    if (use === undefined) this.#keys.set(key, (use = new KeyUse()))
-    for (const [id, { at }] of use.open) {
-      if (now - at < LAPSE_MS) break
-      use.open.delete(id)
+    if (use === undefined) {
+      if (this.#keys.size >= this.#sweepAt) this.#sweep(now)
+      this.#keys.set(key, (use = new KeyUse()))
     }
+    lapse(use, now)
     rollDay(use, now)
     return use
+  }
+}
+
+function lapse(use: KeyUse, now: number): void {
+  for (const [id, { at }] of use.open) {
+    if (now - at < LAPSE_MS) break
+    use.open.delete(id)
   }
 }
 

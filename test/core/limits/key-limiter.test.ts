@@ -120,6 +120,23 @@ describe('concurrent requests', () => {
   })
 })
 
+it('forgets keys of which nothing is counted, and no others', () => {
+  const limiter = new KeyLimiter()
+  const limits = { ...FREE, requestsPerMin: 1 }
+  const ask = (key: string, now: number, tokens = 0) => limiter.reserve({ key, id: key, limits, tokens }, now).exceeded
+  for (let at = 0; at < 5_000; at++) {
+    ask(`gone${at}`, NOON)
+    limiter.settle({ key: `gone${at}`, id: `gone${at}`, tokens: null }, NOON)
+  }
+  ask('runs', NOON)
+  ask('used today', NOON, 7)
+  limiter.settle({ key: 'used today', id: 'used today', tokens: null }, NOON)
+  for (let at = 0; at < 20_000; at++) ask(`new${at}`, NOON + 62_000)
+  expect(limiter.size).toBe(20_002)
+  expect(limiter.running('runs')).toBe(1)
+  expect(limiter.dayUse('used today')?.tokens).toBe(7)
+})
+
 it('a clock that is set back by an hour frees nothing and blocks nobody for longer', () => {
   const { reserve } = limited({ requestsPerMin: 1 })
   reserve(NOON)
