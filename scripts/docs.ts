@@ -2,7 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cliMarkdown } from './cli-docs.ts'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
-import { grafanaDashboard, metricsMarkdown } from './metrics-docs.ts'
+import { grafanaDashboard } from './grafana.ts'
+import { metricsMarkdown } from './metrics-docs.ts'
 
 const page = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 

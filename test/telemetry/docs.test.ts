@@ -2,7 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
-import { grafanaDashboard, labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
+import { grafanaDashboard, titleOf } from '../../scripts/grafana.ts'
+import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -80,6 +81,19 @@ it('the Grafana dashboard uses only existing metrics and labels', () => {
     const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(query.query)!
     expect(faultsOf(selector!, [label!])).toEqual([])
   }
+})
+
+it('panels have titles in words, and a first row of single figures', () => {
+  expect(titleOf({ name: 'firstlight_engine_pending_prefill_seconds', type: 'gauge' })).toBe('Engine pending prefill')
+  expect(titleOf({ name: 'gen_ai_server_time_to_first_token_seconds', type: 'histogram' })).toBe('TTFT')
+  expect(titleOf({ name: 'firstlight_key_output_tokens_total', type: 'counter' })).toBe('Key output tokens per second')
+  const { panels } = JSON.parse(file('examples/grafana/firstlight.json')) as {
+    panels: { title: string; type: string; gridPos: { y: number; x: number; w: number } }[]
+  }
+  expect(panels.filter(({ title }) => /_|firstlight/.test(title))).toEqual([])
+  const first = panels.filter(({ gridPos }) => gridPos.y === 0)
+  expect(first.every(({ type }) => type === 'stat')).toBe(true)
+  expect(first.reduce((sum, { gridPos }) => sum + gridPos.w, 0)).toBe(24)
 })
 
 interface Rule {
