@@ -409,6 +409,11 @@ export const poolShape = {
     'Maximum number of entries of the prefix index, over all engines; about 40 bytes each.',
     withDefault(int(1000, 10_000_000), 1_000_000),
   ),
+  shards: describe(
+    'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 requests ' +
+      'per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
+    withDefault(int(1, 256), 1),
+  ),
   engines: describe('Model servers of the pool.', z.array(engine).check(z.minLength(1))),
 }
 export const pool = strict(poolShape)

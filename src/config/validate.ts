@@ -251,8 +251,16 @@ function checkPool(found: Finding[], pool: PoolSettings, at: Path): void {
     checkEngine(found, engine, [...at, 'engines', index])
     checkProvider(found, engine, [...at, 'engines', index])
   }
+  checkShards(found, pool, [...at, 'shards'])
   checkLmcache(found, pool, at)
   checkSplit(found, pool, [...at, 'split'])
+}
+
+function checkShards(found: Finding[], { shards, engines, lmcache }: PoolSettings, path: Path): void {
+  if (shards > engines.length)
+    found.push({ path, rule: `must be at most ${engines.length}, the number of engines: each object has its own` })
+  if (shards > 1 && lmcache?.registry === true)
+    found.push({ path, rule: 'must be 1 with `lmcache.registry`: LMCache servers report to one object' })
 }
 
 /** Keys that describe a model server of one's own. */

@@ -36,6 +36,31 @@ function open(changes: Partial<PoolConfig> = {}) {
   return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
 }
 
+it('divides a pool over several objects, each with its own engines', async () => {
+  generation += 1
+  const here = generation
+  const place = {
+    version: 1,
+    pool: pool({ engines: engines('a', 'b', 'c', 'd') }),
+    isRegional: false,
+    generation: here,
+    locationHint: null,
+    shards: 2,
+  }
+  const cluster = durableClusters(env.CLUSTER, { source: () => place })('paris', 'qwen')
+  const chosen = new Set<string>()
+  for (let n = 0; n < 12; n++) {
+    const answer = await cluster.admit(admission({ session: `s${n}` }))
+    if ('refusal' in answer) throw new Error(answer.refusal.detail)
+    if (answer.placement.kind === 'whole') chosen.add(answer.placement.engine)
+  }
+  expect([...chosen].sort()).toEqual(['a', 'b', 'c', 'd'])
+  const digest = await cluster.digest()
+  expect([digest.bookings, digest.engines.length]).toEqual([12, 4])
+  const own = await env.CLUSTER.getByName(`${objectName('paris', 'qwen', here)}:s1`).digest()
+  expect(own.engines.map(({ id }: { readonly id: string }) => id)).toEqual(['b', 'd'])
+})
+
 it('keeps the bookings of live streams through an eviction, and they can be spoken of again', async () => {
   const { cluster, stub } = open()
   const asked = admission({ blocks: new Uint32Array([1, 2, 3, 4]) })

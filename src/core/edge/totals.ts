@@ -80,7 +80,8 @@ function mean(all: readonly OwnEngine[], of: (engine: EngineDigest) => number | 
   return sum(known, (one) => of(one.engine)! * weight(one)) / sum(known, weight)
 }
 
-function mergeDecisions(all: readonly DecisionCount[]): DecisionCount[] {
+/** Adds the counts of equal kinds of decisions. */
+export function mergeDecisions(all: readonly DecisionCount[]): DecisionCount[] {
   const merged = new Map<string, DecisionCount>()
   for (const one of all) {
     const { policy, fallback, retry, placement, refused, shadow = '', panic = false } = one

@@ -7,6 +7,7 @@ import { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { RegionCluster } from './region-cluster.ts'
+import { poolOfCell, ShardedCluster } from '../../origin/sharded-cluster.ts'
 
 /** Events that one call sends. */
 export interface EventBatch {
@@ -231,6 +232,8 @@ export interface PoolPlace extends PoolSource {
   readonly isRegional: boolean
   /** Part of the object's name: raise it to move the object. */
   readonly generation: number
+  /** Number of objects that share the pool. Absent: 1. */
+  readonly shards?: number
   /** Applies only to the first request that the object ever gets. */
   readonly locationHint: string | null
 }
@@ -258,24 +261,55 @@ export function durableClusters(
     const key = JSON.stringify([clusterId, pool])
     const known = clusters.get(key)
     if (known !== undefined) return known
-    let at: { readonly name: string; readonly id: DurableObjectId } | null = null
-    const open = () => {
-      const place = source(clusterId, pool)
-      if (place === null) throw new Error('the pool is not in the configuration')
-      const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
-      // A stub that failed stays unusable, so each call gets a new one.
-      const name = objectName(clusterId, pool, place.generation)
-      // `idFromName` computes a keyed hash, so its result is cached.
-      if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
-      return namespace.get(at.id, hint)
+    const place = () => source(clusterId, pool)
+    const { isRegional = false, shards = 1 } = place() ?? {}
+    const cell = (at: number): Cluster => {
+      const own = cellPlace(place, at, shards)
+      return withAutoConfigure(new ClusterClient(new ObjectTransport(opener(namespace, [clusterId, pool], own))), own)
     }
-    const books =
-      source(clusterId, pool)?.isRegional === true
-        ? regionCluster(clusterId, pool, edge)
-        : new ClusterClient(new ObjectTransport(open))
-    const cluster = withAutoConfigure(books, () => source(clusterId, pool))
+    const cluster = isRegional
+      ? withAutoConfigure(regionCluster(clusterId, pool, edge), place)
+      : shards === 1
+        ? cell(0)
+        : new ShardedCluster({
+            cells: Array.from({ length: shards }, (_, at) => cell(at)),
+            engines: () => place()?.pool.engines.map(({ id }) => id) ?? [],
+            now: () => Date.now(),
+          })
     clusters.set(key, cluster)
     return cluster
+  }
+}
+
+interface CellPlace extends PoolPlace {
+  /** null: the pool has one object. */
+  readonly cell: number | null
+}
+
+function cellPlace(place: () => PoolPlace | null, cell: number, shards: number): () => CellPlace | null {
+  return () => {
+    const found = place()
+    if (found === null) return null
+    if (shards === 1) return { ...found, cell: null }
+    return { ...found, pool: poolOfCell(found.pool, cell, shards), cell }
+  }
+}
+
+/** Returns a function that opens a stub. A stub that failed stays unusable, so each call gets a new one. */
+function opener(
+  namespace: DurableObjectNamespace<ClusterObject>,
+  [clusterId, pool]: readonly [string, string],
+  source: () => CellPlace | null,
+): () => Stub {
+  let at: { readonly name: string; readonly id: DurableObjectId } | null = null
+  return () => {
+    const place = source()
+    if (place === null) throw new Error('the pool is not in the configuration')
+    const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
+    const name = objectName(clusterId, pool, place.generation) + (place.cell === null ? '' : `:s${place.cell}`)
+    // `idFromName` computes a keyed hash, so its result is cached.
+    if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
+    return namespace.get(at.id, hint)
   }
 }
 

@@ -23,6 +23,9 @@ export async function probePool(
     ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
   const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable)
-  const signals = await Promise.all([...toTargets(settings).values()].map((target) => probe(target, () => Date.now())))
+  const own = new Set(pool.engines.map(({ id }) => id))
+  // An object of a pool with several has a part of the engines.
+  const targets = [...toTargets(settings).values()].filter(({ id }) => own.has(id))
+  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
   return signals.filter((signal) => signal !== null)
 }

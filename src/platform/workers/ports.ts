@@ -206,6 +206,7 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
       places.set(nameOf(cluster.id, pool.model), {
         version: config.version,
         pool: toPoolConfig(cluster, pool),
+        shards: pool.shards,
         isRegional: cluster.gateway !== null,
         generation,
         locationHint,
