@@ -39,6 +39,8 @@ export interface ContinuedParts {
   readonly max: number
   /** Longest output that is generated again, ms. */
   readonly replayMs: number
+  /** The response to the client begins before the engine's first byte, so the request is kept until there is output. */
+  readonly isEarly: boolean
   suspect(engine: AttemptFailed['engine']): void
   /** Makes the relay of a further engine. */
   relayOf(handover: Handover): SegmentRelay
@@ -83,7 +85,7 @@ class ContinuedStream {
     this.#state = newState(parts.request, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
     this.#sentAt = parts.attempt.ports.now()
-    this.#keptFrom = parts.request.repeats ? this.#sentAt : null
+    this.#keptFrom = parts.request.repeats || parts.isEarly ? this.#sentAt : null
     this.#booked = parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
@@ -222,6 +224,7 @@ class ContinuedStream {
   #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
     const { record, barrier, byIds, request } = this.#state
     if (this.#continued >= this.#parts.max) return { how: 'ids', reason: 'attempts' }
+    if (this.#state.head === null && this.#keptFrom !== null) return { how: 'replay', reason: null }
     const needsReplay = barrier === null ? request.hasTools : isRepeatable(barrier)
     if (needsReplay && request.repeats && !byIds) {
       if (this.#keptFrom !== null) return { how: 'replay', reason: null }
@@ -239,11 +242,13 @@ class ContinuedStream {
     return true
   }
 
-  /** Releases the request when its output has become too long to be generated again. */
+  /** Releases the request when its output has begun, or, if it may be repeated, has become too long for that. */
   #dropLateRequest(): void {
     if (this.#keptFrom === null) return
-    const { exchange, ports } = this.#parts.attempt
-    if (ports.now() - this.#keptFrom <= this.#parts.replayMs) return
+    const { attempt, request, replayMs } = this.#parts
+    const { exchange, ports } = attempt
+    if (this.#state.head === null) return
+    if (request.repeats && ports.now() - this.#keptFrom <= replayMs) return
     this.#keptFrom = null
     exchange.begun?.(false)
   }
@@ -287,6 +292,8 @@ class ContinuedStream {
   #segmentOf({ byIds, tokens }: Handover): { readonly segment: Segment; begin(): string } {
     const state = this.#state
     if (byIds === null) {
+      // The client has no output yet, so it gets that of this engine as it is.
+      if (state.head === null) return { segment: new FirstSegment(state), begin: () => '' }
       return { segment: new RepeatedSegment(state, state.deltas!), begin: () => '' }
     }
     state.byIds = true

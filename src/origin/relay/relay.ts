@@ -154,9 +154,9 @@ export class AnswerRelay implements RequestRelay {
     if (!early) this.#firstByte()
     this.#recordPlacement()
     const change = this.#answer.status >= 300 ? null : this.#change
-    const continued = this.#continued()
+    const continued = this.#continued(early)
     // A request that may be repeated is needed longer.
-    if (continued === null || !this.#repeats) this.#attempt.exchange.begun?.(this.#written())
+    if (continued === null || !(early || this.#repeats)) this.#attempt.exchange.begun?.(this.#written())
     if (continued !== null)
       return this.#commented() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
     if (this.#commented()) {
@@ -169,7 +169,7 @@ export class AnswerRelay implements RequestRelay {
   }
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */
-  #continued(): Response | null {
+  #continued(isEarly: boolean): Response | null {
     const { exchange, placed, digests, suspect } = this.#attempt
     const { route } = placed
     const request = exchange.continuation?.(route) ?? null
@@ -188,6 +188,7 @@ export class AnswerRelay implements RequestRelay {
       digests,
       max: route.pool.retry.midStreamMax,
       replayMs: route.pool.retry.midStreamReplayMs,
+      isEarly,
       suspect: (engine) => suspect?.(route, engine),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
