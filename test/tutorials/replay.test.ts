@@ -1,0 +1,34 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { bash, missingFrom, root, stepsOf } from './run-page.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tutorial-'))
+const path = `${join(root, 'node_modules/.bin')}:${process.env['PATH']}`
+
+// A step that failed left its processes running.
+afterAll(async () => {
+  await bash('kill $(cat *.pid 2>/dev/null) 2>/dev/null || true', folder, path)
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const steps = stepsOf('replay.md')
+
+it('has steps', () => expect(steps.length).toBe(5))
+
+it.each(steps.map((step, at) => ({ ...step, at })))(
+  'step $at works as typed',
+  async ({ commands, expected }) => {
+    const typed = commands.replaceAll('npx firstlight', `node ${JSON.stringify(join(root, 'bin/firstlight.mjs'))}`)
+    const { code, output } = await bash(typed, folder, path)
+    expect(code, output).toBe(0)
+    expect(missingFrom(output, expected), output).toEqual([])
+  },
+  120_000,
+)
+
+it('writes a report without scripts and addresses', () => {
+  const html = readFileSync(join(folder, 'report.html'), 'utf8')
+  expect(html).not.toMatch(/<script|https?:\/\/(?!www\.w3\.org)/)
+})
