@@ -44,8 +44,11 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
   const { lookups } = await aggregateCounts(context)
   const [digests, regions] = await Promise.all([digestsOf(context), regionsOf(context, true)])
   const pools = await poolViews(context, { digests, regions })
+  const placement = incoming.request.headers.get('cf-placement')
   return answerJson(incoming, {
     ...gatewayView(context, digests),
+    // Cloudflare adds it to requests of placed Workers.
+    ...(placement === null ? {} : { placement }),
     pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })),
   })
 }

@@ -70,6 +70,11 @@ const cluster = strict({
     'Workers only: location hint for the cluster’s Durable Objects.',
     z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me'])),
   ),
+  jurisdiction: describe(
+    'Workers only: jurisdiction in which the cluster’s Durable Objects run and store their data. Raise `generation` ' +
+      'with a change: objects of another jurisdiction start anew.',
+    z.optional(oneOf(['eu', 'us', 'fedramp', 'fedramp-high'])),
+  ),
   generation: describe(
     'Part of the names of the cluster’s Durable Objects. Raise it to move them.',
     withDefault(int(1, 1_000_000), 1),

@@ -5,6 +5,7 @@ import { kubernetesAccess } from '../../platform/node/kubernetes/access.ts'
 import { PodDiscovery } from '../../platform/node/kubernetes/pods.ts'
 import { withTimeout } from '../../timeout.ts'
 import type { Endpoint } from '../doctor/ask.ts'
+import { examineWorker } from '../doctor/worker.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { hasConfig, loadConfig } from '../../platform/node/load-config.ts'
 import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
@@ -96,6 +97,7 @@ export const doctor: Command = {
     'firstlight doctor http://127.0.0.1:8001',
     'firstlight doctor http://10.0.0.1:8000 http://10.0.0.9:9300 --no-generate',
     'firstlight doctor --config firstlight.yaml --brief --json doctor.json',
+    'firstlight doctor --worker https://firstlight.example.workers.dev --key ADMIN_KEY',
   ],
   positionals: '[URL...]',
   flags: {
@@ -117,6 +119,12 @@ export const doctor: Command = {
       multiple: true,
       value: 'NAME:VALUE',
       about: 'With URLs: header of every request. Repeatable.',
+    },
+    worker: {
+      type: 'string',
+      value: 'URL',
+      about:
+        'Check a deployed Worker: readiness, placement, shared state, load of its Durable Objects. --key is the admin key.',
     },
     'no-generate': {
       type: 'boolean',
@@ -147,7 +155,11 @@ async function run(args: Args, io: Io): Promise<number> {
     generate: !args.on('no-generate'),
     progress: bar.draw,
   }
-  const subjects = await (args.positionals.length > 0 ? byUrl(args, io, options) : byConfig(args, io, options))
+  const subjects = await (args.text('worker') !== null
+    ? byWorker(args, io, limitMs)
+    : args.positionals.length > 0
+      ? byUrl(args, io, options)
+      : byConfig(args, io, options))
   bar.clear()
   for (const line of reportLines(subjects, args.on('brief'))) io.out(line)
   const exitCode = exitCodeOf(countsOf(subjects), args.on('strict'))
@@ -155,14 +167,32 @@ async function run(args: Args, io: Io): Promise<number> {
   return exitCode
 }
 
-function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examinePlaces> {
-  if (args.text('config') !== null)
-    throw new UsageError('firstlight doctor takes either URLs or --config.', `Example: ${doctor.examples[0]}`)
+/** Time between two readings of a Worker's metrics, milliseconds. */
+const SAMPLE_MS = 2_000
+
+async function byWorker(args: Args, io: Io, limitMs: number): Promise<readonly Subject[]> {
+  if (args.positionals.length > 0 || args.text('config') !== null)
+    throw new UsageError(
+      '--worker takes neither URLs nor --config.',
+      'Example: firstlight doctor --worker URL --key KEY',
+    )
+  const place = placeOf(args.text('worker')!, requestHeaders(args, io))
+  return [await examineWorker(place, { limitMs, sampleMs: SAMPLE_MS })]
+}
+
+/** Headers of `--key` and `--header`. */
+function requestHeaders(args: Args, io: Io): Readonly<Record<string, string>> {
   const key = args.text('key') ?? io.env['FIRSTLIGHT_ENGINE_KEY'] ?? null
-  const headers = {
+  return {
     ...Object.fromEntries(args.texts('header').map(headerOf)),
     ...(key === null ? {} : { authorization: `Bearer ${key}` }),
   }
+}
+
+function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examinePlaces> {
+  if (args.text('config') !== null)
+    throw new UsageError('firstlight doctor takes either URLs or --config.', `Example: ${doctor.examples[0]}`)
+  const headers = requestHeaders(args, io)
   return examinePlaces(
     args.positionals.map((url) => placeOf(url, headers)),
     { ...options, folder: '.' },

@@ -236,6 +236,8 @@ export interface PoolPlace extends PoolSource {
   readonly shards?: number
   /** Applies only to the first request that the object ever gets. */
   readonly locationHint: string | null
+  /** Where the object may run. Absent, null: anywhere. */
+  readonly jurisdiction?: string | null
 }
 
 export interface DurableClustersOptions {
@@ -301,15 +303,20 @@ function opener(
   [clusterId, pool]: readonly [string, string],
   source: () => CellPlace | null,
 ): () => Stub {
-  let at: { readonly name: string; readonly id: DurableObjectId } | null = null
+  let at: { readonly name: string; readonly objects: typeof namespace; readonly id: DurableObjectId } | null = null
   return () => {
     const place = source()
     if (place === null) throw new Error('the pool is not in the configuration')
     const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
     const name = objectName(clusterId, pool, place.generation) + (place.cell === null ? '' : `:s${place.cell}`)
     // `idFromName` computes a keyed hash, so its result is cached.
-    if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
-    return namespace.get(at.id, hint)
+    if (at?.name !== name) {
+      const { jurisdiction = null } = place
+      const objects =
+        jurisdiction === null ? namespace : namespace.jurisdiction(jurisdiction as DurableObjectJurisdiction)
+      at = { name, objects, id: objects.idFromName(name) }
+    }
+    return at.objects.get(at.id, hint)
   }
 }
 

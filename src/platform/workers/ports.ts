@@ -201,7 +201,7 @@ function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft
 function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
   const places = new Map<string, PoolPlace>()
   for (const cluster of config.clusters) {
-    const { generation, locationHint } = cluster
+    const { generation, locationHint, jurisdiction } = cluster
     for (const pool of cluster.pools) {
       places.set(nameOf(cluster.id, pool.model), {
         version: config.version,
@@ -210,6 +210,7 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
         isRegional: cluster.gateway !== null,
         generation,
         locationHint,
+        jurisdiction,
       })
     }
   }
