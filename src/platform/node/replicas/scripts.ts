@@ -100,8 +100,10 @@ return 1
 
 /**
  * Limits of one key (`KeyLimiter` in Lua, by the server's clock). KEYS: 1 hash with `r<second>` requests and
- * `t<second>` tokens of the last 61 seconds, and the tokens of the day; 2 sorted set of running requests with the time
- * at which they lapse. ARGV 1: the time in ms, for tests; else empty.
+ * `t<second>` tokens of the last 61 seconds, their sums `r` and `t`, and the tokens of the day; 2 sorted set of running
+ * requests with the time at which they lapse. ARGV 1: the time in ms, for tests; else empty.
+ *
+ * Only the seconds that have left since the last change are read, because a scan of all would cost some 200 µs.
  */
 const USE = `
 local ms = tonumber(ARGV[1])
@@ -109,13 +111,31 @@ if not ms then
   local clock = redis.call('TIME')
   ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 end
-local use = {}
-local stored = redis.call('HGETALL', KEYS[1])
-for at = 1, #stored, 2 do use[stored[at]] = tonumber(stored[at + 1]) end
-ms = math.max(ms, use.ms or 0)
-local second = math.floor(ms / 1000)
+local stored = redis.call('HMGET', KEYS[1], 'ms', 'day', 'tokens', 'r', 't')
+local before = tonumber(stored[1] or ms)
+ms = math.max(ms, before)
+local second, last = math.floor(ms / 1000), math.floor(before / 1000)
 local day = math.floor(ms / 86400000)
-if use.day ~= day then use.tokens = 0 end
+local dayTokens = tonumber(stored[2] or -1) == day and tonumber(stored[3]) or 0
+local used = {r = tonumber(stored[4] or 0), t = tonumber(stored[5] or 0)}
+local function amounts(kind, from, to, fields)
+  fields = fields or {}
+  local first = #fields
+  for at = from, to do fields[#fields + 1] = kind .. at end
+  return redis.call('HMGET', KEYS[1], unpack(fields, first + 1))
+end
+local old = {}
+if second > last then
+  for kind in pairs(used) do
+    for _, amount in ipairs(amounts(kind, last - 60, math.min(second - 61, last), old)) do
+      used[kind] = used[kind] - tonumber(amount or 0)
+    end
+  end
+end
+local function save()
+  if #old > 0 then redis.call('HDEL', KEYS[1], unpack(old)) end
+  redis.call('HSET', KEYS[1], 'ms', ms, 'day', day, 'tokens', dayTokens, 'r', used.r, 't', used.t)
+end
 `
 
 /**
@@ -124,48 +144,40 @@ if use.day ~= day then use.tokens = 0 end
  * request would be admitted, the time of the reservation, then requests and tokens in use with the time until none are.
  */
 const RESERVE = `${USE}
-local old = {}
-for field in pairs(use) do
-  local at = tonumber(string.match(field, '^[rt](%d+)$'))
-  if at and at <= second - 61 then old[#old + 1] = field end
-end
-for _, field in ipairs(old) do use[field] = nil end
-if #old > 0 then redis.call('HDEL', KEYS[1], unpack(old)) end
-local function used(kind)
-  local sum = 0
-  for at = second - 60, second do sum = sum + (use[kind .. at] or 0) end
-  return sum
-end
 local function free(kind, most)
-  local left = used(kind)
-  for at = second - 60, second do
-    if left <= most then return math.max(0, (at + 60) * 1000 - ms) end
-    left = left - (use[kind .. at] or 0)
+  local left = used[kind]
+  for at, amount in ipairs(amounts(kind, second - 60, second)) do
+    if left <= most then return math.max(0, (second - 1 + at) * 1000 - ms) end
+    left = left - tonumber(amount or 0)
   end
   return (second + 61) * 1000 - ms
 end
+local function reset(kind)
+  if used[kind] == 0 then return 0 end
+  local at = second
+  while tonumber(redis.call('HGET', KEYS[1], kind .. at) or 0) == 0 and at > second - 61 do at = at - 1 end
+  return (at + 61) * 1000 - ms
+end
 local cost, lease = tonumber(ARGV[3]), tonumber(ARGV[4])
 local rpm, tpm, tpd, most = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', ms))
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ms)
 local exceeded, retry = 0, 0
 if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
   if most >= 0 and redis.call('ZCARD', KEYS[2]) >= most then exceeded, retry = 1, 1000
-  elseif rpm >= 0 and used('r') + 1 > rpm then exceeded, retry = 2, free('r', rpm - 1)
-  elseif tpm >= 0 and used('t') + cost > tpm then exceeded, retry = 3, free('t', tpm - cost)
-  elseif tpd >= 0 and use.tokens + cost > tpd then exceeded, retry = 4, (day + 1) * 86400000 - ms
+  elseif rpm >= 0 and used.r + 1 > rpm then exceeded, retry = 2, free('r', rpm - 1)
+  elseif tpm >= 0 and used.t + cost > tpm then exceeded, retry = 3, free('t', tpm - cost)
+  elseif tpd >= 0 and dayTokens + cost > tpd then exceeded, retry = 4, (day + 1) * 86400000 - ms
   else
-    use['r' .. second] = (use['r' .. second] or 0) + 1
-    use['t' .. second] = (use['t' .. second] or 0) + cost
-    use.tokens = use.tokens + cost
-    redis.call('HSET', KEYS[1], 'r' .. second, use['r' .. second], 't' .. second, string.format('%.0f', use['t' .. second]),
-      'ms', string.format('%.0f', ms), 'day', day, 'tokens', string.format('%.0f', use.tokens))
-    redis.call('ZADD', KEYS[2], string.format('%.0f', ms + lease), ARGV[2])
+    used.r, used.t, dayTokens = used.r + 1, used.t + cost, dayTokens + cost
+    save()
+    redis.call('HINCRBY', KEYS[1], 'r' .. second, 1)
+    redis.call('HINCRBY', KEYS[1], 't' .. second, cost)
+    redis.call('ZADD', KEYS[2], ms + lease, ARGV[2])
     redis.call('PEXPIRE', KEYS[1], tpd >= 0 and 90000000 or 122000)
     redis.call('PEXPIRE', KEYS[2], 2 * lease)
   end
 end
-local requests, tokens = used('r'), used('t')
-return {exceeded, retry, ms, requests, requests == 0 and 0 or free('r', 0), tokens, tokens == 0 and 0 or free('t', 0)}
+return {exceeded, retry, ms, used.r, reset('r'), used.t, reset('t')}
 `
 
 /** Ends a request. ARGV: 2 id, 3 reserved tokens, 4 time of the reservation, 5 used tokens; -1: unknown. */
@@ -173,13 +185,14 @@ const SETTLE = `${USE}
 if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 or tonumber(ARGV[5]) < 0 then return 0 end
 local more = ARGV[5] - ARGV[3]
 local at = math.floor((more > 0 and ms or tonumber(ARGV[4])) / 1000)
-local field = 't' .. at
+if more > 0 or math.floor(ARGV[4] / 86400000) == day then dayTokens = math.max(0, dayTokens + more) end
 if at <= second and at > second - 61 then
-  redis.call('HSET', KEYS[1], field, string.format('%.0f', math.max(0, (use[field] or 0) + more)))
+  local amount = tonumber(redis.call('HGET', KEYS[1], 't' .. at) or 0)
+  more = math.max(more, -amount)
+  redis.call('HSET', KEYS[1], 't' .. at, amount + more)
+  used.t = math.max(0, used.t + more)
 end
-if more > 0 or math.floor(ARGV[4] / 86400000) == day then
-  redis.call('HSET', KEYS[1], 'day', day, 'tokens', string.format('%.0f', math.max(0, (use.tokens or 0) + more)))
-end
+save()
 if redis.call('PTTL', KEYS[1]) == -1 then redis.call('PEXPIRE', KEYS[1], 90000000) end
 return 1
 `
