@@ -8,7 +8,7 @@ import { commands } from '../../src/cli/cli.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const inFolder = (folder: string): string[] =>
   readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
-const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'durable'].flatMap(inFolder)
+const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'docs/tutorials', 'durable'].flatMap(inFolder)
 const read = (page: string): string => readFileSync(page, 'utf8')
 const named = (page: string): string => relative(root, page)
 
