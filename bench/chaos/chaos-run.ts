@@ -25,7 +25,7 @@ const FAULTS: readonly (FaultRule | null)[] = [
 const FAULT_MS = 2_000
 const DISRUPTION_MS = 8_000
 /** Overload: the rate is this many times as high for this long, once in four disruptions. */
-const OVERLOAD = { factor: 6, ms: 1_500 }
+const OVERLOAD = { factor: 5, ms: 1_000 }
 /** An error this near to a kill of the gateway is its consequence, ms. */
 const KILL_WINDOW_MS = 2_000
 /** Memory is compared with that after this share of the run, when code, pools and rings are warm. */

@@ -50,8 +50,8 @@ export function pick(random: () => number): Kind {
   return 'stream'
 }
 
-/** Longest time of a request, ms. Engines that are silent in the middle of a stream are found within 5 s. */
-const PATIENCE_MS = 30_000
+/** Longest time of a request, ms. An engine that is silent costs up to 10 s, and a request may meet several. */
+const PATIENCE_MS = 40_000
 
 /** Outcome of one request. `rejected`: 429, over a limit or over capacity. */
 export type Outcome =
@@ -94,7 +94,7 @@ export async function exchange(kind: Kind, target: Target): Promise<Ended> {
   const { url, random } = target
   const asked: Asked = {
     isCompletion: random() < 0.3,
-    text: Array.from({ length: 5 + Math.floor(random() * 200) }, () => wordOf(random)).join(' '),
+    text: Array.from({ length: 5 + Math.floor(random() * 60) }, () => wordOf(random)).join(' '),
     maxTokens: 1 + Math.floor(random() * 40),
   }
   const id = `chaos-${process.pid}-${++sent}`

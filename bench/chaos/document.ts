@@ -29,7 +29,8 @@ export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-else
 
 // Most engines have faults at times, and a stream may meet several of them.
 const retry = { share: 1, min_per_s: 1000, mid_stream: 'replay', mid_stream_max: 5 }
-const limits = { first_byte_ms: 4000, prefill_ms: 2000, idle_ms: 2000, native_ms: 10_000 }
+// Longer than the queues of an overload on the one engine without faults, which is healthy.
+const limits = { first_byte_ms: 8000, prefill_ms: 4000, idle_ms: 3000, native_ms: 10_000 }
 
 function documentWith(pool: object, rest: object): object {
   return {
@@ -95,8 +96,8 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     observe_share: random(),
     limits: {
       ...limits,
-      first_byte_ms: 1000 + Math.floor(random() * 3000),
-      idle_ms: 500 + Math.floor(random() * 1500),
+      first_byte_ms: 8000 + Math.floor(random() * 2000),
+      idle_ms: 2500 + Math.floor(random() * 1500),
     },
     ...(split ? { split: { connector: 'nixl', mode: 'always' } } : {}),
     engines,
