@@ -3,9 +3,11 @@
  * one run over the same stub engines. Needs `npm run build:worker`.
  *
  * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat) · --quick
- * --cold (cold starts only) · --baseline FILE (bundle to compare cold starts with)
+ * --cold (cold starts only) · --paths (time to the first byte only) · --path-requests 30 · --baseline FILE (bundle to compare cold starts with)
  */
 import { coldStart } from './edge/cold-start.ts'
+import { pathRows } from './edge/path-model.ts'
+import { placedPaths } from './edge/placed.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { median } from './median.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
@@ -46,8 +48,14 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
   try {
     const urls: string[] = []
     for (let i = 0; i < ENGINES; i++) urls.push(`http://127.0.0.1:${(await start('stub-engine.ts', ['0'])).port}`)
-    const cold = await coldStart(urls, note, typeof flags['baseline'] === 'string' ? flags['baseline'] : undefined)
+    const cold =
+      flags['paths'] === true
+        ? {}
+        : await coldStart(urls, note, typeof flags['baseline'] === 'string' ? flags['baseline'] : undefined)
     if (flags['cold'] === true) return { rows: [], headline: { ...cold } }
+    note('paths …')
+    const paths = await pathsOf(urls, Number(flags['path-requests'] ?? (flags['quick'] ? 10 : 30)))
+    if (flags['paths'] === true) return { rows: [...paths.rows], headline: { ...cold, ...paths.headline } }
     const subjects: [EdgeSubject, Started][] = []
     for (const name of SUBJECTS) subjects.push([name, await start('../edge/host.ts', [name, ...urls])])
     const runs = new Map<string, LoadResult[]>()
@@ -66,9 +74,25 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
     const rss = subjects.map(
       ([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const,
     )
-    return { rows, headline: { ...headlineOf(rows), ...cold, ...tokens, ...Object.fromEntries(rss) } }
+    return {
+      rows,
+      headline: { ...headlineOf(rows), ...cold, ...paths.headline, ...tokens, ...Object.fromEntries(rss) },
+    }
   } finally {
     for (const one of started) one.stop()
+  }
+}
+
+/** Rows of the model with its count over the goal, and measured times under workerd. */
+async function pathsOf(urls: readonly string[], requests: number) {
+  const rows = pathRows()
+  return {
+    rows: rows.map((row) => ({ scenario: 'path', ...row })),
+    headline: {
+      first_byte_over_goal_rows: rows.filter((row) => row.placed_ms > row.goal_ms).length,
+      first_byte_over_goal_rows_unplaced: rows.filter((row) => row.unplaced_ms > row.goal_ms).length,
+      ...(await placedPaths(urls, requests)),
+    },
   }
 }
 
@@ -97,7 +121,7 @@ function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   return {
     native_ratio_burst: ratio('1k burst c16', 'native'),
     native_ratio_paced: ratio('1k paced c32', 'native'),
-    native_ratio_long: ratio('220k c4', 'native'),
+    native_ratio_220k: ratio('220k c4', 'native'),
     books_ratio_burst: ratio('1k burst c16', 'pass + books'),
     books_ratio_paced: ratio('1k paced c32', 'pass + books'),
     observed_ratio_burst: ratio('1k burst c16', 'observed'),

@@ -10,6 +10,8 @@ export interface WorkerSpec {
   readonly services?: Readonly<Record<string, string>>
   /** Worker whose Durable Objects it uses. Absent: its own. */
   readonly objectsOf?: string
+  /** false: the script has none. Absent: those of the bundle. */
+  readonly objects?: boolean
   /** Text of the bundle. Absent: the output of `npm run build:worker`. */
   readonly script?: string
   /** It has the dashboard. Absent: no. */
@@ -49,7 +51,8 @@ export async function startWorkers(
   return { urls, stop: () => runtime.dispose() }
 }
 
-function workerOptions({ name, bindings, services = {}, objectsOf, script, assets = false, port }: WorkerSpec) {
+function workerOptions(spec: WorkerSpec) {
+  const { name, bindings, services = {}, objectsOf, objects = true, script, assets = false, port } = spec
   const shared = objectsOf === undefined ? {} : { scriptName: objectsOf }
   return {
     name,
@@ -57,7 +60,10 @@ function workerOptions({ name, bindings, services = {}, objectsOf, script, asset
     script: script ?? builtScript(),
     ...workerSettings(),
     durableObjects: Object.fromEntries(
-      objectClasses().map(([binding, className]) => [binding, { className, useSQLite: true, ...shared }]),
+      (objects ? objectClasses() : []).map(([binding, className]) => [
+        binding,
+        { className, useSQLite: true, ...shared },
+      ]),
     ),
     bindings: { ...bindings },
     serviceBindings: { ...services },
