@@ -67,7 +67,9 @@ export class Replicas implements Deployment {
   }
 
   rss(): number {
-    return this.#serving.reduce((sum, one) => sum + (one?.rss ?? 0), 0)
+    const all = this.#serving.flatMap((one) => one?.rss ?? [])
+    // One that is away counts like the others.
+    return (all.reduce((sum, bytes) => sum + bytes, 0) / all.length) * this.#serving.length
   }
 
   async disrupt(random: () => number): Promise<string> {

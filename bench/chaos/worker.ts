@@ -5,7 +5,7 @@ import { IsolateGateway, type GatewayEnv } from '../../src/platform/workers/isol
 import { ClusterObject as Books } from '../../src/worker.ts'
 import type { ObjectFault } from './object-fault.ts'
 
-export { TtftObject } from '../../src/worker.ts'
+export { EdgeObject, LimitObject, TtftObject } from '../../src/worker.ts'
 
 interface ChaosEnv extends GatewayEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>

@@ -52,10 +52,12 @@ export class WorkersGateway implements Deployment {
       kvNamespaces: { CONFIG: 'config' },
       bindings: { TIME_SCALE: TIME_SCALE[name] },
       durableObjects: Object.fromEntries(
-        Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject' }).map(([binding, className]) => [
-          binding,
-          { className, useSQLite: true, ...(name === 'other' ? { scriptName: 'firstlight' } : {}) },
-        ]),
+        Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject', LIMIT: 'LimitObject', EDGE: 'EdgeObject' }).map(
+          ([binding, className]) => [
+            binding,
+            { className, useSQLite: true, ...(name === 'other' ? { scriptName: 'firstlight' } : {}) },
+          ],
+        ),
       ),
       unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
     })
