@@ -6,6 +6,7 @@ import type { RegionStatus } from '../origin/regions/client.ts'
 import type { GatewayContext } from './context.ts'
 import { mapYielding } from './map-yielding.ts'
 import { VERSION } from './version.ts'
+import { aggregateCounts, type GatewayCounts } from './worker-group.ts'
 import { toSnakeCase } from '../config.ts'
 
 /** Digests of all cluster objects, in the order of the routes. null: unreachable; the log has the cause. */
@@ -148,7 +149,18 @@ export const gatewayView = (
 /** Parts of the gateway that a view needs. */
 export type Watched = Pick<
   GatewayContext,
-  'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired' | 'shared'
+  | 'ports'
+  | 'catalog'
+  | 'digests'
+  | 'config'
+  | 'startedAt'
+  | 'draining'
+  | 'retired'
+  | 'shared'
+  | 'telemetry'
+  | 'lookups'
+  | 'recent'
+  | 'usage'
 >
 
 const DECISIONS = 60
@@ -181,9 +193,16 @@ export async function dashboardSnapshot(context: Watched): Promise<unknown> {
     ...gatewayView(context, digests),
     at: ports.now(),
     pools: await poolViews(context, { digests, regions }, brief),
+    traffic: trafficOf(await aggregateCounts(context)),
     decisions: distinct([...decisions, ...measured]).map(summary),
   }
 }
+
+/** Totals of all gateways that serve this address. */
+const trafficOf = ({ usage, refusals }: GatewayCounts) => ({
+  output_tokens_total: Object.values(usage).reduce((sum, { outputTokens }) => sum + outputTokens, 0),
+  rejected_total: refusals,
+})
 
 /** Each attempt once, newest first. */
 function distinct(decisions: readonly Decision[]): Decision[] {

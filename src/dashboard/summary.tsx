@@ -1,7 +1,7 @@
 import type { Concern, Since } from './concerns.ts'
 import type { Line } from './engine-state.ts'
 import { clock, count, ms, number, percent, plural, seconds } from './format.ts'
-import { SPAN_MS, type Point, type Trend } from './trend.ts'
+import { rejectionReasons, SPAN_MS, type Point, type Trend } from './trend.ts'
 
 interface SummaryProps {
   readonly lines: readonly Line[]
@@ -26,6 +26,18 @@ const TILES: readonly (readonly [
     'Requests placed on engines per second, over the last 10 s.',
   ],
   ['failureShare', 'failed attempts', share, 'Attempts that an engine failed, over the last 10 s.'],
+  [
+    'rejectedPerS',
+    'rejected/s',
+    (value) => number(value),
+    'Requests that the gateway rejected per second, over the last 10 s: overload, limits of keys, authentication.',
+  ],
+  [
+    'outputTokensPerS',
+    'output tokens/s',
+    (value) => number(value),
+    'Output tokens per second, over the last 10 s. A stream counts when it ends.',
+  ],
   ['ttftP50Ms', 'TTFT p50', ms, 'Median time to first token, over the last 40 first tokens of each engine.'],
   ['ttftP95Ms', 'TTFT p95', ms, '95th percentile, over the last 40 first tokens of each engine.'],
   ['ttftP99Ms', 'TTFT p99', ms, '99th percentile, over the last 40 first tokens of each engine.'],
@@ -34,7 +46,9 @@ const TILES: readonly (readonly [
 ]
 
 /** The first row: is the fleet well. Each figure with its last 15 minutes, as far as this page was open. */
-export function Summary({ lines, trend: { points } }: SummaryProps) {
+export function Summary({ lines, trend }: SummaryProps) {
+  const { points } = trend
+  const reasons = rejectionReasons(trend)
   const up = lines.filter(({ state }) => state === 'up').length
   const running = lines.flatMap(({ engine }) => engine.requests ?? [])
   const now = points.at(-1)
@@ -54,7 +68,12 @@ export function Summary({ lines, trend: { points } }: SummaryProps) {
         </dd>
       </div>
       {TILES.map(([figure, name, text, about]) => (
-        <div class="tile" key={figure} title={about} data-figure={figure}>
+        <div
+          class="tile"
+          key={figure}
+          title={figure === 'rejectedPerS' && reasons.length > 0 ? `${about} Now: ${reasons.join(', ')}.` : about}
+          data-figure={figure}
+        >
           <dt>{name}</dt>
           <dd class={figure === 'failureShare' && (now?.failureShare ?? 0) > 0 ? 'bad' : ''}>
             {text(now?.[figure] ?? null)}

@@ -1,6 +1,6 @@
 /** Rates and latencies of the fleet over the last 15 minutes, from the totals and first tokens of each view. */
 import { quantile } from './format.ts'
-import type { Engine, View, Decision } from './wire.ts'
+import type { Engine, View, Decision, Traffic } from './wire.ts'
 
 /** Enough points for a chart, and small for a page that stays open for weeks. */
 const KEPT = 400
@@ -49,6 +49,9 @@ export interface Point {
   readonly requestsPerS: number | null
   /** Failed attempts as a share of attempts, over the rate window. */
   readonly failureShare: number | null
+  /** Output tokens by the engines' usage, which comes at the end of a response. */
+  readonly outputTokensPerS: number | null
+  readonly rejectedPerS: number | null
   /** Over the last first tokens of each engine, as many as the gateway keeps. */
   readonly ttftP50Ms: number | null
   readonly ttftP95Ms: number | null
@@ -69,6 +72,7 @@ interface Totals {
 interface Mark {
   readonly at: number
   readonly totals: ReadonlyMap<string, Totals>
+  readonly traffic: Traffic | undefined
 }
 
 export interface Trend {
@@ -88,7 +92,7 @@ const WINDOW_MS = 10_000
 
 /** Adds a view. A gateway that restarted has new totals, so its rates start again. */
 export function trended({ points, marks, startedAt }: Trend, view: View): Trend {
-  const now: Mark = { at: view.at, totals: totalsOf(view) }
+  const now: Mark = { at: view.at, totals: totalsOf(view), traffic: view.traffic }
   const before = startedAt === view.started_at ? marks.filter(({ at }) => at < view.at) : []
   // One mark beyond the window, so that the rate covers all of it.
   const from = Math.max(
@@ -130,6 +134,7 @@ function pointOf({ at, pools }: View, marks: readonly Mark[]): Point {
   return {
     at,
     ...ratesOf(marks),
+    ...trafficRates(marks),
     ttftP50Ms: quantile(ttfts, 0.5),
     ttftP95Ms: quantile(ttfts, 0.95),
     ttftP99Ms: quantile(ttfts, 0.99),
@@ -154,6 +159,32 @@ function ratesOf(marks: readonly Mark[]): Pick<Point, 'requestsPerS' | 'failureS
     requestsPerS: (1000 * grown.served) / (last.at - first.at),
     failureShare: grown.attempts === 0 ? null : Math.min(1, grown.failures / grown.attempts),
   }
+}
+
+function trafficRates(marks: readonly Mark[]): Pick<Point, 'outputTokensPerS' | 'rejectedPerS'> {
+  const [first, last] = [marks[0]!, marks.at(-1)!]
+  const [before, now] = [first.traffic, last.traffic]
+  if (before === undefined || now === undefined || last.at <= first.at)
+    return { outputTokensPerS: null, rejectedPerS: null }
+  const perS = (growth: number): number => Math.max(0, (1000 * growth) / (last.at - first.at))
+  return {
+    outputTokensPerS: perS(now.output_tokens_total - before.output_tokens_total),
+    rejectedPerS: perS(rejected(now) - rejected(before)),
+  }
+}
+
+const rejected = ({ rejected_total: byReason }: Traffic): number =>
+  Object.values(byReason).reduce((sum, count) => sum + count, 0)
+
+/** Reasons of the rejections of the last 10 s, most frequent first. */
+export function rejectionReasons({ marks }: Pick<Trend, 'marks'>): readonly string[] {
+  const [before, now] = [marks[0]?.traffic?.rejected_total, marks.at(-1)?.traffic?.rejected_total]
+  if (before === undefined || now === undefined) return []
+  return Object.entries(now)
+    .map(([reason, total]): readonly [string, number] => [reason, total - (before[reason] ?? 0)])
+    .filter(([, grown]) => grown > 0)
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([reason]) => reason.replaceAll('_', ' '))
 }
 
 function highest(engines: readonly Engine[], of: (engine: Engine) => number | null | undefined): number | null {

@@ -11,7 +11,7 @@ export interface Span {
 
 /** Stages in order. They are consecutive and do not overlap. */
 const STEPS: readonly (readonly [stage: Stage, name: string, tone: string])[] = [
-  ['edge', 'door', 'a'],
+  ['edge', 'reading', 'a'],
   ['tokens', 'tokens', 'b'],
   ['lookup', 'cache lookup', 'c'],
   ['route', 'cluster choice', 'c'],
@@ -23,7 +23,7 @@ const STEPS: readonly (readonly [stage: Stage, name: string, tone: string])[] = 
 ]
 
 export const TONES: readonly (readonly [tone: string, name: string])[] = [
-  ['a', 'door'],
+  ['a', 'reading'],
   ['b', 'tokens'],
   ['c', 'lookup, cluster, transfer'],
   ['d', 'engine choice'],

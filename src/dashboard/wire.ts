@@ -63,5 +63,14 @@ export interface View {
   readonly replicas?: readonly Wire<ReplicaDigest>[]
   readonly at: number
   readonly pools: readonly Pool[]
+  /** Absent from older gateways. */
+  readonly traffic?: Traffic
   readonly decisions: readonly Decision[]
+}
+
+/** Totals since the start of the gateway. */
+export interface Traffic {
+  readonly output_tokens_total: number
+  /** By reason: overload, limits of keys, authentication. */
+  readonly rejected_total: Readonly<Record<string, number>>
 }

@@ -1,3 +1,7 @@
+import { RequestHistory } from '../../src/api/request-log.ts'
+import { KeyUsage } from '../../src/core/limits/key-usage.ts'
+import { CacheLookups } from '../../src/origin/lmcache/lookups.ts'
+import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
 import { RequestContext } from '../../src/api/request-context.ts'
@@ -89,6 +93,10 @@ function watch(options: LiveOptions = {}) {
     draining: false,
     retired: false,
     shared: null,
+    recent: new RequestHistory(10),
+    usage: new KeyUsage(),
+    lookups: new CacheLookups(world.ports),
+    telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
   }
   const asked: string[] = []
   const { cluster } = world.ports
@@ -146,7 +154,13 @@ describe('/v1/firstlight/live', () => {
     const { open } = watch()
     const feed = follow(open())
     const first = await feed.next()
-    expect(first?.view).toMatchObject({ config_version: 7, started_at: 1, draining: false, decisions: [] })
+    expect(first?.view).toMatchObject({
+      config_version: 7,
+      started_at: 1,
+      draining: false,
+      decisions: [],
+      traffic: { output_tokens_total: 0, rejected_total: {} },
+    })
     expect(first?.view.pools).toMatchObject([
       { cluster: 'paris', reachable: true, bookings: 3 },
       { cluster: 'rome', reachable: true, bookings: 3 },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { noTrend, type Trend, trended } from '../../src/dashboard/trend.ts'
+import { noTrend, rejectionReasons, type Trend, trended } from '../../src/dashboard/trend.ts'
 import type { Engine, View } from '../../src/dashboard/wire.ts'
 
 const engine = (id: string, more: Partial<Engine> = {}): Engine => ({
@@ -47,6 +47,23 @@ describe('the trend of the dashboard', () => {
     expect(now(trend)).toMatchObject({ requestsPerS: rate, ttftP50Ms: 20, ttftP99Ms: 30 })
   })
 
+  it('measures output tokens and rejections by the totals of the gateway, and names the reasons', () => {
+    let trend = noTrend
+    for (let second = 0; second <= 20; second++) {
+      const rejected = { key_wrong: 5, overloaded: 3 * second, rate_limited: second }
+      trend = trended(trend, {
+        ...view(second * 1000, [engine('a')]),
+        traffic: { output_tokens_total: 200 * second, rejected_total: rejected },
+      })
+    }
+    expect(now(trend)).toMatchObject({ outputTokensPerS: 200, rejectedPerS: 4 })
+    expect(rejectionReasons(trend)).toEqual(['overloaded', 'rate limited'])
+  })
+
+  it('leaves them out for a gateway that does not send totals', () => {
+    expect(now(over(20, () => [engine('a')]))).toMatchObject({ outputTokensPerS: null, rejectedPerS: null })
+  })
+
   it('counts a split request once, and failures of both legs', () => {
     const trend = over(20, (second) => [
       engine('p', { role: 'prefill', requests_total: 4 * second, failures_total: second }),
@@ -83,6 +100,8 @@ describe('the trend of the dashboard', () => {
       at: 0,
       requestsPerS: null,
       failureShare: null,
+      outputTokensPerS: null,
+      rejectedPerS: null,
       ttftP50Ms: null,
       ttftP95Ms: null,
       ttftP99Ms: null,
