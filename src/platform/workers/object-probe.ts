@@ -9,6 +9,7 @@ import { workersOrigin } from './origin.ts'
 const log = workersLog(() => 'info')
 /** Lives as long as the isolate: see engineProbe. */
 const unpausable = new Set<string>()
+const metricsPaths = new Map<string, string>()
 
 /** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
 export async function probePool(
@@ -22,10 +23,10 @@ export async function probePool(
     .find(({ id }) => id === pool.cluster)
     ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable)
+  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable, metricsPaths)
   const own = new Set(pool.engines.map(({ id }) => id))
   // An object of a pool with several has a part of the engines.
-  const targets = [...toTargets(settings).values()].filter(({ id }) => own.has(id))
+  const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
   const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
   return signals.filter((signal) => signal !== null)
 }
