@@ -13,11 +13,17 @@ export interface Script {
   readonly lies?: boolean
   /** The output from this token on is another. */
   readonly differsAt?: number
+  /** The connection breaks after this many bytes of the body, with a reset or (`fault: 'end'`) without. */
+  readonly bytes?: number
+  /** The script is played once in this process. Absent: each time. */
+  readonly id?: string
   /** Tokens of one chunk. */
   readonly merge?: number
 }
 
 const OFFSET = 1000
+/** Bodies that are kept. */
+const KEPT = 1000
 const encode = (text: string): number[] => Array.from(new TextEncoder().encode(text), (byte) => byte + OFFSET)
 const decode = (ids: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(ids, (id) => id - OFFSET))
 
@@ -30,6 +36,8 @@ export class ByteEngine {
   #script: Script = {}
   /** Bodies of requests to `/v1/completions` and chats, oldest first. */
   readonly bodies: Json[] = []
+  /** Requests whose prompt was a list of token ids. */
+  continued = 0
   url = ''
 
   constructor(prompt: string, output: string) {
@@ -61,8 +69,11 @@ export class ByteEngine {
     if (path === '/tokenize') return json(response, { tokens: encode('a'), count: 1, max_model_len: 4096 })
     if (path === '/detokenize') return json(response, { prompt: decode(body['tokens'] as number[]) })
     this.bodies.push(body)
-    const script = this.#script
+    if (this.bodies.length > KEPT) this.bodies.shift()
+    if (Array.isArray(body['prompt'])) this.continued++
+    const script = scriptIn(body) ?? this.#script
     this.#script = {}
+    if (script.bytes !== undefined) breakAfter(response, script.bytes, script.fault === 'end')
     this.#stream({ body, script, response, isChat: path === '/v1/chat/completions' })
   }
 
@@ -75,13 +86,14 @@ export class ByteEngine {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const writer = new ChunkWriter(response, { body, isChat, prompt: given, script })
     const { fault, after = 0, merge = 1 } = script
-    const end = fault === undefined || fault === 'lost_done' ? tokens.length : Math.min(after, tokens.length)
+    const fails = fault !== undefined && fault !== 'lost_done' && script.bytes === undefined
+    const end = !fails ? tokens.length : Math.min(after, tokens.length)
     for (let at = 0; at < end && !writer.stopped; at += merge) {
       const last = at + merge >= tokens.length
       const reason = from + tokens.length < this.#output.length ? 'length' : 'stop'
       writer.tokens(tokens.slice(at, Math.min(at + merge, end)), last ? reason : null)
     }
-    if (fault === undefined || writer.stopped) return writer.end()
+    if (!fails || writer.stopped) return writer.end()
     this.#fail(fault, response, writer)
   }
 
@@ -104,6 +116,42 @@ interface Stream {
   readonly script: Script
   readonly response: http.ServerResponse
   readonly isChat: boolean
+}
+
+/** Breaks the connection after `bytes` of the body, in the middle of an event. */
+function breakAfter(response: http.ServerResponse, bytes: number, clean: boolean): void {
+  let left = bytes
+  const write = response.write.bind(response) as (data: string | Uint8Array) => boolean
+  const end = response.end.bind(response)
+  response.write = (data: unknown): boolean => {
+    if (left < 0) return true
+    const whole = Buffer.from(String(data))
+    left -= whole.length
+    if (left >= 0) return write(whole)
+    write(whole.subarray(0, whole.length + left))
+    const { socket } = response
+    // What was written must arrive first.
+    setTimeout(() => (clean ? socket?.destroy() : socket?.resetAndDestroy()), 2)
+    return true
+  }
+  response.end = (data?: unknown): http.ServerResponse => {
+    if (data !== undefined) response.write(data)
+    return left < 0 ? response : end()
+  }
+}
+
+/** Ids of scripts that were played. */
+const played = new Set<string>()
+
+/** The script in a request. A retry of the request has none. */
+function scriptIn({ script }: Json): Script | null {
+  if (script === undefined) return null
+  const { id, ...given } = script as Script
+  if (id === undefined || !played.has(id)) {
+    if (id !== undefined) played.add(id)
+    return given
+  }
+  return {}
 }
 
 function json(response: http.ServerResponse, value: unknown): void {

@@ -415,6 +415,19 @@ export function continuationContract(name: string, start: Start): void {
       60_000,
     )
 
+    it.each([1, 46, 150, 215, 260, 300])(
+      'has everything if the connection breaks after %i bytes of the body',
+      async (at) => {
+        for (const path of ['/v1/chat/completions', '/v1/completions'])
+          for (const fault of ['end', 'reset'] as const) {
+            const { text, error, finish, payloads } = await cut({ fault, bytes: at }, {}, path)
+            expect({ path, text, error, finish }).toEqual({ path, text: OUTPUT, error: null, finish: ['stop'] })
+            const roles = payloads.filter((one) => one.includes('"role"'))
+            expect(roles).toHaveLength(path === '/v1/completions' ? 0 : 1)
+          }
+      },
+    )
+
     it.each(['error_event', 'abort', 'end', 'silence'] as const)('continues after %s', async (fault) => {
       const { text, finish, error, payloads } = await cut({ fault, after: 20 })
       expect({ text, finish, error }).toEqual({ text: OUTPUT, finish: ['stop'], error: null })
@@ -430,10 +443,19 @@ export function continuationContract(name: string, start: Start): void {
       expect(asked()).toBe(before)
     })
 
+    it('sends no error event after the finish reason', async () => {
+      const more = { stream_options: { include_usage: true } }
+      const { text, error, usage, finish, payloads } = await cut({ fault: 'error_event', after: bytes }, more)
+      expect({ text, error, finish }).toEqual({ text: OUTPUT, error: null, finish: ['stop'] })
+      expect(usage).toMatchObject({ completion_tokens: bytes })
+      expect(payloads.filter((one) => one === '[DONE]')).toHaveLength(1)
+    })
+
     it('sends text once that a stop string had held back', async () => {
       for (const stop of ['; END of', 'Then, at dawn', 'never said, and quite long'])
         for (let after = 1; after < bytes; after += 5) {
-          const { text, error } = await cut({ fault: 'reset', after }, { stop: [stop] })
+          const fault = after % 2 === 0 ? 'reset' : 'abort'
+          const { text, error } = await cut({ fault, after }, { stop: [stop] })
           expect({ after, error, text }).toEqual({ after, error: null, text: OUTPUT.split(stop)[0]! })
         }
     }, 60_000)

@@ -39,9 +39,9 @@ export interface ContinuedParts {
   readonly max: number
   /** Longest output that is generated again, ms. */
   readonly replayMs: number
-  /** The response to the client begins before the engine's first byte, so the request is kept until there is output. */
-  readonly isEarly: boolean
   suspect(engine: AttemptFailed['engine']): void
+  /** Called once, when the request will not be sent again. `once`: it was not repeated. */
+  dropRequest(once: boolean): void
   /** Makes the relay of a further engine. */
   relayOf(handover: Handover): SegmentRelay
 }
@@ -85,7 +85,7 @@ class ContinuedStream {
     this.#state = newState(parts.request, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
     this.#sentAt = parts.attempt.ports.now()
-    this.#keptFrom = parts.request.repeats || parts.isEarly ? this.#sentAt : null
+    this.#keptFrom = this.#sentAt
     this.#booked = parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
@@ -117,6 +117,7 @@ class ContinuedStream {
       if (failure === null) return this.#complete()
       if (this.#state.finished) {
         yield encoder.encode(closingRecords(this.#state))
+        if (this.#part.segment.failure !== null) this.#release(failure === 'drained' ? 'reset' : failure)
         return this.#complete()
       }
       const moved = yield* failure === 'drained' ? this.#left() : this.#moved(failure)
@@ -212,20 +213,24 @@ class ContinuedStream {
 
   /** Ends the booking of the engine that failed. */
   #fail(failure: AttemptFailure): void {
-    const part = this.#part
-    const { engine } = part.attempt.placed
-    part.relay.release(cutEnd(part.end, failure), part.segment.usage)
-    part.end = null
+    const { engine } = this.#part.attempt.placed
+    this.#release(failure)
     this.#failed.push({ engine, failure, status: null })
     this.#parts.suspect(engine)
   }
 
+  #release(failure: AttemptFailure): void {
+    const part = this.#part
+    part.relay.release(cutEnd(part.end, failure), part.segment.usage)
+    part.end = null
+  }
+
   /** How the stream can be continued from here. `reason`: why it cannot be; null: it can. */
   #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
-    const { record, barrier, byIds, request } = this.#state
+    const { record, barrier, byIds, request, hasOutput } = this.#state
     if (this.#continued >= this.#parts.max) return { how: 'ids', reason: 'attempts' }
-    if (this.#state.head === null && this.#keptFrom !== null) return { how: 'replay', reason: null }
     const needsReplay = barrier === null ? request.hasTools : isRepeatable(barrier)
+    if (!hasOutput && this.#keptFrom !== null) return { how: 'replay', reason: null }
     if (needsReplay && request.repeats && !byIds) {
       if (this.#keptFrom !== null) return { how: 'replay', reason: null }
       if (barrier !== null) return { how: 'replay', reason: 'replay_too_long' }
@@ -242,15 +247,18 @@ class ContinuedStream {
     return true
   }
 
-  /** Releases the request when its output has begun, or, if it may be repeated, has become too long for that. */
+  /** Releases the request at the first output, or when its output has become too long to be generated again. */
   #dropLateRequest(): void {
-    if (this.#keptFrom === null) return
+    if (this.#keptFrom === null || !this.#state.hasOutput) return
     const { attempt, request, replayMs } = this.#parts
-    const { exchange, ports } = attempt
-    if (this.#state.head === null) return
-    if (request.repeats && ports.now() - this.#keptFrom <= replayMs) return
+    if (request.repeats && attempt.ports.now() - this.#keptFrom <= replayMs) return
+    this.#dropRequest()
+  }
+
+  #dropRequest(): void {
+    if (this.#keptFrom === null) return
     this.#keptFrom = null
-    exchange.begun?.(false)
+    this.#parts.dropRequest(this.#continued === 0)
   }
 
   async #handOver(drains = false): Promise<HandoverResult> {
@@ -294,7 +302,7 @@ class ContinuedStream {
     if (byIds === null) {
       // The client has no output yet, so it gets that of this engine as it is.
       if (state.head === null) return { segment: new FirstSegment(state), begin: () => '' }
-      return { segment: new RepeatedSegment(state, state.deltas!), begin: () => '' }
+      return { segment: new RepeatedSegment(state), begin: () => '' }
     }
     state.byIds = true
     const segment = new ContinuedSegment(state, byIds.window)
@@ -355,8 +363,7 @@ class ContinuedStream {
   #end(result: Result): void {
     if (this.#isOver) return
     this.#isOver = true
-    if (this.#keptFrom !== null) this.#parts.attempt.exchange.begun?.(false)
-    this.#keptFrom = null
+    this.#dropRequest()
     this.#parts.relay.finish(result, this.#state.usage, this.#failed)
   }
 }

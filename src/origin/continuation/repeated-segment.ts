@@ -1,12 +1,12 @@
 /** Events of an engine that repeats the request of a stream: what the client has is compared and not sent again. */
-import { RepeatedDeltas, type SentDeltas } from '../../core/continuation/sent-deltas.ts'
+import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
 import { addDeltas, FIELDS, textOf } from './deltas.ts'
 import { headOf, readChunk, withoutIds, type Chunk } from './chunks.ts'
-import { ABORTED, DONE, note, type Segment, type StreamState } from './segments.ts'
+import { ABORTED, DONE, note, withholds, type Segment, type StreamState } from './segments.ts'
 
 export class RepeatedSegment implements Segment {
   failure: AttemptFailure | null = null
@@ -18,9 +18,9 @@ export class RepeatedSegment implements Segment {
   readonly #isNew: boolean
   #tokens = 0
 
-  constructor(state: StreamState, sent: SentDeltas) {
+  constructor(state: StreamState) {
     this.#state = state
-    this.#repeated = new RepeatedDeltas(sent)
+    this.#repeated = new RepeatedDeltas(state.deltas ?? new SentDeltas())
     this.#known = state.record.tokens
     this.#isNew = state.head === null
   }
@@ -57,6 +57,10 @@ export class RepeatedSegment implements Segment {
     if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll)) return this.#differs()
     note(state, chunk)
     state.record.addIds(ids)
+    if (withholds(state, chunk)) {
+      this.failure = 'reset'
+      return ''
+    }
     if (rest.content !== '') state.record.addText(rest.content)
     if (state.deltas !== null) addDeltas(state.deltas, rest.fields)
     if (isAborted) this.failure = 'reset'

@@ -28,6 +28,8 @@ export interface StreamState {
   head: ResponseHead | null
   /** Why it cannot be continued from here; null: it can. */
   barrier: NotContinued | null
+  /** The engines have sent output. Before, the request itself can be sent again. */
+  hasOutput: boolean
   /** Another engine has continued it by ids, so the request repeated is another stream. */
   byIds: boolean
   /** The client has the finish reason. */
@@ -46,6 +48,7 @@ export const newState = (request: Continuable, record: OutputRecord): StreamStat
   deltas: request.repeats ? new SentDeltas() : null,
   head: null,
   barrier: request.barrier,
+  hasOutput: false,
   byIds: false,
   finished: false,
   done: false,
@@ -84,7 +87,7 @@ export class FirstSegment implements Segment {
     if (payload.trim() === DONE) return this.#done(record)
     const chunk = readChunk(payload)
     if (chunk === null) return record
-    if (chunk.isError) return this.#error(record)
+    if (chunk.isError) return this.#error()
     if (chunk.isUsage) return this.#usageRecord(chunk, record)
     return this.#output(chunk, payload)
   }
@@ -99,9 +102,8 @@ export class FirstSegment implements Segment {
     return record
   }
 
-  #error(record: string): string {
-    // After the finish reason there is nothing to continue.
-    if (this.#state.finished) return record
+  #error(): string {
+    if (this.#state.done) return ''
     this.failure = 'status_5xx'
     return ''
   }
@@ -117,6 +119,10 @@ export class FirstSegment implements Segment {
     state.head ??= headOf(chunk.json)
     note(state, chunk)
     record.addIds(chunk.ids ?? [])
+    if (withholds(state, chunk)) {
+      this.failure = 'reset'
+      return ''
+    }
     record.addText(chunk.text)
     if (state.deltas !== null) addDeltas(state.deltas, (chunk.json['choices'] as readonly JsonObject[])[0]!)
     if (chunk.finish !== null && ABORTED.has(chunk.finish)) return this.#aborted(chunk)
@@ -135,6 +141,13 @@ export class FirstSegment implements Segment {
   }
 }
 
+/**
+ * True if text must not be sent: an engine that aborts sends all text that it had held back, and a stop string may
+ * begin in it. The next engine decodes it again from the ids.
+ */
+export const withholds = ({ request }: StreamState, { finish }: Chunk): boolean =>
+  finish !== null && ABORTED.has(finish) && request.stops.length > 0
+
 /** Notes what forbids a continuation by ids from here on. */
 export function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk): void {
   const { record, request } = state
@@ -142,6 +155,7 @@ export function note(state: StreamState, { ids, promptIds, text, opens, finish }
     record.promptIds = Uint32Array.from(promptIds)
     state.promptTokens ??= promptIds.length
   }
+  if (text !== '' || (ids?.length ?? 0) > 0 || opens !== null) state.hasOutput = true
   if (ids === null && text !== '' && finish === null) state.barrier = 'no_token_ids'
   if (opens === 'tools') state.barrier = 'tools'
   else if (opens === 'reasoning') state.barrier ??= 'reasoning'
@@ -198,7 +212,7 @@ export class ContinuedSegment implements Segment {
     if (chunk.finish === null || typeof found !== 'string') return this.send(found, chunk.ids)
     if (ABORTED.has(chunk.finish)) {
       this.failure = 'reset'
-      return this.send(found, chunk.ids)
+      return withholds(state, chunk) ? '' : this.send(found, chunk.ids)
     }
     const { stop_reason: stopReason } = choice
     const rest = this.#window.end(typeof stopReason === 'string' ? stopReason : null)

@@ -135,8 +135,6 @@ export class AnswerRelay implements RequestRelay {
   /** Why the stream cannot be continued; null: it can, or nothing would. */
   #notContinued: NotContinued | null = null
   #begun = false
-  /** The request is kept, because it may be repeated. */
-  #repeats = false
 
   constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
     this.#attempt = attempt
@@ -154,9 +152,9 @@ export class AnswerRelay implements RequestRelay {
     if (!early) this.#firstByte()
     this.#recordPlacement()
     const change = this.#answer.status >= 300 ? null : this.#change
-    const continued = this.#continued(early)
-    // A request that may be repeated is needed longer.
-    if (continued === null || !(early || this.#repeats)) this.#attempt.exchange.begun?.(this.#written())
+    const continued = this.#continued()
+    // A stream that may be continued needs the request longer.
+    if (continued === null) this.#attempt.exchange.begun?.(this.#written())
     if (continued !== null)
       return this.#commented() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
     if (this.#commented()) {
@@ -169,7 +167,7 @@ export class AnswerRelay implements RequestRelay {
   }
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */
-  #continued(isEarly: boolean): Response | null {
+  #continued(): Response | null {
     const { exchange, placed, digests, suspect } = this.#attempt
     const { route } = placed
     const request = exchange.continuation?.(route) ?? null
@@ -179,7 +177,6 @@ export class AnswerRelay implements RequestRelay {
       this.#notContinued = typeof request === 'string' ? request : barrier
       return null
     }
-    this.#repeats = request.repeats
     return relayContinued({
       attempt: this.#attempt,
       request,
@@ -188,8 +185,8 @@ export class AnswerRelay implements RequestRelay {
       digests,
       max: route.pool.retry.midStreamMax,
       replayMs: route.pool.retry.midStreamReplayMs,
-      isEarly,
       suspect: (engine) => suspect?.(route, engine),
+      dropRequest: (once) => exchange.begun?.(once && this.#written()),
       relayOf: ({ attempt, answer, dispatchedAt }) =>
         new AnswerRelay(attempt, { answer, dispatchedAt, engine: attempt.placed.engine, last: null }),
     })

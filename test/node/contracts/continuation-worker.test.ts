@@ -1,6 +1,8 @@
 import { continuationContract } from '../../contracts/continuation.ts'
+import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 
 continuationContract('the built Worker', (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
 )
+randomCutContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,0 +1,135 @@
+/**
+ * Streams that continue at another engine (docs/continuation.md): streams cut at random bytes on both runtimes, the gap
+ * that the client sees, and the CPU that `mid_stream: ids` costs when nothing fails.
+ *
+ * Flags: --streams 10000 · --seed 1 · --gaps 60 · --cpu-streams 400
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buildWorker } from '../scripts/build-worker.ts'
+import { startEdge } from '../scripts/edge.ts'
+import { ByteEngine } from '../test/contracts/byte-engine.ts'
+import { cutDocument, faultsOf, OUTPUT, randomCase, randomOf, SECRET, type CutCase } from './continuation/cases.ts'
+import { measureCpu } from './continuation/cpu.ts'
+import { measureGaps } from './continuation/gaps.ts'
+import { startServed } from './proxy/processes.ts'
+import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
+
+const ENGINES = 3
+const CONCURRENT = 16
+/** Wrong streams that are printed. */
+const PRINTED = 5
+
+interface Gateway {
+  readonly url: string
+  stop(): unknown
+}
+
+export default async function continuation({ flags, note }: BenchOptions): Promise<BenchResult> {
+  const streams = Number(flags['streams'] ?? 10_000)
+  const seed = Number(flags['seed'] ?? 1)
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-continuation-'))
+  const engines = Array.from({ length: ENGINES }, () => new ByteEngine(SECRET, OUTPUT))
+  await Promise.all(engines.map((engine) => engine.open()))
+  const urls = engines.map(({ url }) => url)
+  try {
+    const rows: BenchRow[] = []
+    const document = JSON.stringify(cutDocument(urls, { mid_stream: 'ids' }))
+    for (const [runtime, open] of [
+      ['node', () => startNode(folder, document)],
+      ['workers', () => startWorker(document)],
+    ] as const) {
+      note(`${streams} streams on ${runtime}`)
+      const gateway = await open()
+      const cut = { runtime, url: gateway.url, streams, seed, engines, note }
+      rows.push(await cutStreams(cut).finally(() => gateway.stop()))
+    }
+    const wrong = rows.reduce((sum, row) => sum + Number(row['wrong']), 0)
+    note('gaps')
+    const gaps = await measureGaps(Number(flags['gaps'] ?? 60))
+    note('CPU without failures')
+    const cpu = await measureCpu(folder, urls, Number(flags['cpu-streams'] ?? 400))
+    if (wrong > 0) process.exitCode = 1
+    return {
+      rows: [...rows, gaps, cpu].map((row) => ({ ...COLUMNS, ...row })),
+      headline: {
+        streams: rows.length * streams,
+        wrong_streams: wrong,
+        continued: rows.reduce((sum, row) => sum + Number(row['continued']), 0),
+        gap_ratio_p50: gaps.gap_ratio_p50,
+        cpu_ratio: cpu.cpu_ratio,
+      },
+    }
+  } finally {
+    for (const engine of engines) engine.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const COLUMNS: BenchRow = {
+  runtime: 'node',
+  streams: null,
+  continued: null,
+  wrong: null,
+  gap_ms_p50: null,
+  predicted_ms_p50: null,
+  gap_ratio_p50: null,
+  cpu_ms_off: null,
+  cpu_ms_ids: null,
+  cpu_ratio: null,
+}
+
+async function startNode(folder: string, document: string): Promise<Gateway> {
+  const file = join(folder, 'cuts.yaml')
+  writeFileSync(file, document)
+  const { port, stop } = await startServed(file)
+  return { url: `http://127.0.0.1:${port}`, stop }
+}
+
+async function startWorker(document: string): Promise<Gateway> {
+  await buildWorker('dist/worker')
+  return startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: document }, quiet: true })
+}
+
+interface CutRun {
+  readonly runtime: string
+  readonly url: string
+  readonly streams: number
+  readonly seed: number
+  readonly engines: readonly ByteEngine[]
+  note(line: string): void
+}
+
+async function cutStreams({ runtime, url, streams, seed, engines, note }: CutRun): Promise<BenchRow> {
+  const random = randomOf(seed)
+  let next = 0
+  let wrong = 0
+  const before = continuations(engines)
+  const client = async (): Promise<void> => {
+    while (next < streams) {
+      const one = randomCase(random, `${runtime} ${next++}`)
+      const faults = await faultsAt(url, one)
+      if (faults.length > 0 && ++wrong <= PRINTED) note(`${faults.join(', ')}: ${JSON.stringify(one)}`)
+    }
+  }
+  await Promise.all(Array.from({ length: CONCURRENT }, client))
+  return { runtime, streams, continued: continuations(engines) - before, wrong }
+}
+
+/** Requests by token ids: those of the gateway itself. */
+const continuations = (engines: readonly ByteEngine[]): number =>
+  engines.reduce((sum, { continued }) => sum + continued, 0)
+
+async function faultsAt(url: string, one: CutCase): Promise<readonly string[]> {
+  try {
+    const response = await fetch(url + one.path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(one.body),
+    })
+    return faultsOf(one, await response.text())
+  } catch (error) {
+    return [String(error)]
+  }
+}
