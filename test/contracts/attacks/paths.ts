@@ -24,7 +24,6 @@ const ENGINE_ONLY: readonly string[] = [
   '/update_weights',
   '/flush_cache',
   '/docs',
-  '/openapi.json',
   '/load',
   '/abort_request',
 ]
