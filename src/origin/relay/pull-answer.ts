@@ -43,7 +43,7 @@ export class PullAnswer implements OriginAnswer {
   protected ended = false
   /** Called when the client disconnects. Set by a response that does not pass through the stream. */
   protected takenOver: (() => void) | null = null
-  /** The pending read, so that `pass` can continue it. */
+  /** The read whose result nobody has taken, so that `pass` can continue it. */
   #reading: Promise<Uint8Array | null> | null = null
   #pipe: PullRelay | null = null
 
@@ -60,9 +60,10 @@ export class PullAnswer implements OriginAnswer {
     let heldBytes = 0
     try {
       while (this.#pipe === null && this.takenOver === null) {
-        const chunk = await this.next()
-        // `pass` took over during this read, so the chunk belongs to it.
+        const chunk = await this.#pendingRead()
+        // `pass` took over during this read, so the chunk belongs to it: the read stays pending for `next`.
         if (this.#pipe !== null || this.takenOver !== null) return
+        this.#reading = null
         if (chunk === null) {
           this.ended = true
           break
@@ -139,10 +140,18 @@ export class PullAnswer implements OriginAnswer {
     this.source.stop(new OriginError('reset', 'the answer was discarded'))
   }
 
-  /** Reads once at a time; a second caller joins the pending read. */
-  protected next(): Promise<Uint8Array | null> {
-    this.#reading ??= this.source.read().finally(() => (this.#reading = null))
-    return this.#reading
+  /** Reads once at a time. Returns the result of a read that is pending, or whose result nobody has taken. */
+  protected async next(): Promise<Uint8Array | null> {
+    const reading = this.#pendingRead()
+    try {
+      return await reading
+    } finally {
+      if (this.#reading === reading) this.#reading = null
+    }
+  }
+
+  #pendingRead(): Promise<Uint8Array | null> {
+    return (this.#reading ??= this.source.read())
   }
 
   /** Called when the first byte is here. The platform ends its timer. */

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import type { RelayOptions } from '../../src/ports.ts'
+import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.ts'
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+/** A source to which a test gives the bytes. */
+class Source implements ByteSource {
+  readonly #given: (Uint8Array | null)[] = []
+  #waiting: ((chunk: Uint8Array | null) => void) | null = null
+
+  read(): Promise<Uint8Array | null> {
+    const given = this.#given.shift()
+    if (given !== undefined) return Promise.resolve(given)
+    return new Promise((resolve) => (this.#waiting = resolve))
+  }
+
+  stop(): void {
+    // No test stops it.
+  }
+
+  give(text: string | null): void {
+    const chunk = text === null ? null : bytes(text)
+    if (this.#waiting === null) this.#given.push(chunk)
+    else this.#waiting(chunk)
+    this.#waiting = null
+  }
+}
+
+const reply = (): RelayOptions => ({
+  scope: { background: () => undefined, client: null, remoteAddress: null },
+  status: 200,
+  headers: [],
+  observe: true,
+  hideUsage: false,
+  heartbeatMs: 60_000,
+  idleMs: 0,
+  firstEvents: 0,
+  onEvents: () => 0,
+  onFirstByte: () => undefined,
+  cutEvent: () => bytes(''),
+  settled: () => undefined,
+})
+
+const text = (chunk: { readonly value?: Uint8Array | undefined }): string => new TextDecoder().decode(chunk.value)
+
+describe('an answer that is passed before its first byte', () => {
+  const open = () => {
+    const source = new Source()
+    const headers = ['content-type', 'text/event-stream']
+    return { source, answer: new PullAnswer({ status: 200, headers }, source, { now: () => 0 }) }
+  }
+
+  it('keeps bytes that come before the client reads', async () => {
+    const { source, answer } = open()
+    const begun = answer.firstByte()
+    const reader = (answer.pass(reply()).body as ReadableStream<Uint8Array>).getReader()
+    source.give('data: 1\n\n')
+    await begun
+    source.give('data: 2\n\n')
+    source.give(null)
+    const chunks = [await reader.read(), await reader.read(), await reader.read()]
+    expect(chunks.map(text)).toEqual(['data: 1\n\n', 'data: 2\n\n', ''])
+  })
+
+  it('keeps bytes that come in the moment in which it is passed', async () => {
+    const { source, answer } = open()
+    const begun = answer.firstByte()
+    source.give('data: 1\n\n')
+    await Promise.resolve()
+    const reader = (answer.pass(reply()).body as ReadableStream<Uint8Array>).getReader()
+    await begun
+    const first = reader.read()
+    source.give('data: 2\n\n')
+    expect(text(await first)).toBe('data: 1\n\n')
+  })
+})
