@@ -92,7 +92,8 @@ export const jwt = strict({
     withDefault(text(64), 'sub'),
   ),
   header: describe(
-    'Header that carries the token without a scheme, such as `cf-access-jwt-assertion`. Absent: `authorization: Bearer`.',
+    'Header that carries the token without a scheme, such as `cf-access-jwt-assertion`. Absent: ' +
+      '`authorization: Bearer`.',
     z.optional(headerName),
   ),
   ...rights,

@@ -97,7 +97,8 @@ export const engineShape = {
   id: describe('Name of the engine, unique in its cluster.', id),
   url: describe('Base URL, without `/v1`.', baseUrl),
   kind: describe(
-    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of any ' +
+    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
+      'any ' +
       'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
     withDefault(oneOf(['engine', 'external']), 'engine'),
   ),
@@ -311,12 +312,15 @@ const retry = strict({
   min_per_s: describe('Retries per second that are always allowed.', withDefault(number(0, 1000), 1)),
   mid_stream: describe(
     'What happens to a stream whose engine fails after the first byte. `off`: it ends with an error event. `ids`: ' +
-      'another engine continues it by its token ids (docs/continuation.md). `replay`: requests with a grammar, tools or ' +
-      'images are also repeated from the start, if they are greedy or have a seed; what the client has is not sent again.',
+      'another engine continues it by its token ids (docs/continuation.md). `replay`: requests with a grammar, tools ' +
+      'or ' +
+      'images are also repeated from the start, if they are greedy or have a seed; what the client has is not sent ' +
+      'again.',
     withDefault(z.enum(['off', 'ids', 'replay']), 'off'),
   ),
   mid_stream_replay_ms: describe(
-    'Longest output to generate again with `replay`, as the time that the failed engine took for it. The request body ' +
+    'Longest output to generate again with `replay`, as the time that the failed engine took for it. The request ' +
+      'body ' +
       'stays in memory for this time.',
     withDefault(int(1, 600_000), 10_000),
   ),
@@ -410,7 +414,8 @@ export const poolShape = {
     withDefault(int(1000, 10_000_000), 1_000_000),
   ),
   shards: describe(
-    'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 requests ' +
+    'Workers only: number of Durable Objects that share the pool, each with its own engines. Use 1 up to 500 ' +
+      'requests ' +
       'per second, and at least 8 engines per object. Raise the cluster’s `generation` with every change.',
     withDefault(int(1, 256), 1),
   ),

@@ -32,7 +32,8 @@ export const convert: Command = {
   examples: [
     'firstlight convert --from litellm config.yaml > firstlight.yaml',
     'firstlight convert --from production-stack values.yaml',
-    'firstlight convert --from vllm-router --model Qwen/Qwen3-8B -- --worker-urls http://10.0.0.1:8000 --policy cache_aware',
+    'firstlight convert --from vllm-router --model Qwen/Qwen3-8B -- --worker-urls http://10.0.0.1:8000 ' +
+      '--policy cache_aware',
   ],
   positionals: '<FILE | -- FLAGS...>',
   flags: {

@@ -124,7 +124,8 @@ export const doctor: Command = {
       type: 'string',
       value: 'URL',
       about:
-        'Check a deployed Worker: readiness, placement, shared state, load of its Durable Objects. --key is the admin key.',
+        'Check a deployed Worker: readiness, placement, shared state, load of its Durable Objects. --key is the ' +
+        'admin key.',
     },
     'no-generate': {
       type: 'boolean',

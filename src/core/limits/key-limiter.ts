@@ -111,7 +111,8 @@ export interface LimitState {
 
 export interface LimitAnswer {
   /**
-   * Limit that the request would exceed; `unavailable`: its state is unknown. null: the request is admitted and reserved.
+   * Limit that the request would exceed; `unavailable`: its state is unknown. null: the request is admitted and
+   * reserved.
    */
   readonly exceeded: LimitName | 'unavailable' | null
   /** Time until the request would be admitted, ms. 0: admitted. */

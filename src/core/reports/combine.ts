@@ -37,7 +37,7 @@ export interface RequestRecord {
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
-  /** Results of continuing the stream at other engines: `continued`, `finished`, or a reason. Absent: it was not cut. */
+  /** Results of continuing the stream: `continued`, `finished`, or a reason. Absent: it was not cut. */
   readonly continuations?: readonly string[]
   /** Parallel responses, whose tokens are counted together. Absent: one. */
   readonly sequences?: number | undefined

@@ -41,8 +41,9 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
 }
 
 /**
- * True if `text` is what these ids add to the first `before` tokens of the output, or a beginning of it. An engine that decodes anew from its
- * prompt sends other text: the prompt of another client, in the worst case. Rejects with an OriginError.
+ * True if `text` is what these ids add to the first `before` tokens of the output, or a beginning of it. An engine
+ * that decodes anew from its prompt sends other text: the prompt of another client, in the worst case. Rejects with
+ * an OriginError.
  */
 export async function isTextOf(
   text: string,

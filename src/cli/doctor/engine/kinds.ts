@@ -13,7 +13,7 @@ const OWNERS: Readonly<Record<string, ServerKind>> = {
   tensorrt_llm: 'tensorrt-llm',
 }
 
-/** Returns the kind of a server by its metrics, else by its model list, else by Ollama’s version route; null: unknown. */
+/** Kind of a server by its metrics, else by its model list, else by Ollama’s version route; null: unknown. */
 export function serverKind(
   metrics: EngineKind | null,
   owner: string | null,
