@@ -6,7 +6,8 @@ import { corsContract } from '../contracts/cors.ts'
 import { fetchRequest } from '../contracts/gateway.ts'
 
 corsContract('a gateway on Workers', async (document) => {
-  const live = new IsolateGateway(new ConfigSource())
+  // Tests wait for the work behind a response, which includes the next sync.
+  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
   const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
   return {
     send: async (request) => {

@@ -7,7 +7,8 @@ import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gat
 
 /** A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one. */
 function open(document: Readonly<Record<string, unknown>>): (request: Request) => Promise<Response> {
-  const live = new IsolateGateway(new ConfigSource())
+  // Tests wait for the work behind a response, which includes the next sync.
+  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
   const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
   return async (request) => {
     const context = createExecutionContext()

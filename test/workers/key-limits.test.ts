@@ -7,7 +7,8 @@ import { keyLimitsContract } from '../contracts/key-limits.ts'
 import { limiterContract } from '../contracts/limiter.ts'
 
 keyLimitsContract('a gateway on Workers', async (document) => {
-  const live = new IsolateGateway(new ConfigSource())
+  // Tests wait for the work behind a response, which includes the next sync.
+  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
   const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
   return { send: (request) => live.fetch(request, bindings, createExecutionContext()), close: () => reset() }
 })

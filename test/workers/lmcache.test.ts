@@ -36,7 +36,8 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
     FLEET: { fetch: (url: string, init: RequestInit) => fleet.fetch(new Request(url, init)) },
     BESIDE: { fetch: (url: string, init: RequestInit) => orAborted(service(new Request(url, init)), init.signal!) },
   }
-  const live = new IsolateGateway(new ConfigSource())
+  // Tests wait for the work behind a response, which includes the next sync.
+  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
   return {
     fleet,
     async send(path, init) {

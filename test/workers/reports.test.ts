@@ -17,7 +17,8 @@ const document = (changes: object = {}) => ({
 })
 
 function open(changes: object = {}, bindings: object = {}): (path: string, init?: RequestInit) => Promise<Response> {
-  const live = new IsolateGateway(new ConfigSource())
+  // Tests wait for the work behind a response, which includes the next sync.
+  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
   const given = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify(document(changes)), ...bindings }
   return async (path, init) => {
     const context = createExecutionContext()

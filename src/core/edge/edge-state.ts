@@ -19,8 +19,7 @@ const SILENT_MS = 30_000
 const GONE_MS = 600_000
 /** Decisions and requests that are kept for views. */
 const ROWS_KEPT = 5_000
-/** Interval of syncs, ms, up to 400 isolates; beyond, the object gets 400 calls per second. */
-const SYNC_MS = 1_000
+/** Least interval of syncs, ms, per isolate: the object gets at most 400 calls per second. */
 const SYNC_MS_PER_ISOLATE = 2.5
 /** Sum of all shares of a limit. More than 1, because shares follow the traffic one second late. */
 const SHARED_WHOLE = 1.1
@@ -198,7 +197,7 @@ export class EdgeState {
       seq: this.#seq,
       isolates: live.length,
       startedAt: this.#startedAt ?? own.startedAt,
-      nextMs: Math.max(SYNC_MS, SYNC_MS_PER_ISOLATE * live.length),
+      nextMs: SYNC_MS_PER_ISOLATE * live.length,
       regions: own.regions.map((report) => this.#share(own, report, { live, now })),
     }
   }

@@ -73,7 +73,7 @@ export interface SyncAnswer {
   readonly isolates: number
   /** Start of the first isolate, ms since the epoch. */
   readonly startedAt: number
-  /** Interval until the next sync. */
+  /** Least time until the next sync, ms. */
   readonly nextMs: number
   readonly regions: readonly RegionShare[]
 }

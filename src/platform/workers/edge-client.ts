@@ -12,7 +12,8 @@ import { withDeadline } from '../../timeout.ts'
 /** Name of the object. */
 export const EDGE_OBJECT = 'edge:g1'
 
-const SYNC_MS = 1_000
+/** Interval of syncs, ms. */
+export const SYNC_MS = 1_000
 /** Delay of a changed circuit, ms: changes of several requests go in one sync. */
 const URGENT_MS = 250
 /** Delay after which a promised sync is no longer expected: its request has ended. */
@@ -47,6 +48,8 @@ export interface EdgeClientParts {
   readonly configVersion: number
   /** The client reads for the object's own views, and is no isolate. Absent: false. */
   readonly isReader?: boolean
+  /** Interval of syncs, ms; more if the object asks for it. */
+  readonly syncMs: number
 }
 
 /**
@@ -70,7 +73,7 @@ export class EdgeClient implements WorkerGroup {
   /** Time by which a request has promised to sync, ms since the epoch. */
   #carrierBy = 0
   #syncedAt = 0
-  #nextMs = SYNC_MS
+  #nextMs: number
   #pauseUntil = 0
   #failures = 0
   #answer: Pick<SyncAnswer, 'epoch' | 'seq' | 'isolates' | 'startedAt'> | null = null
@@ -78,6 +81,7 @@ export class EdgeClient implements WorkerGroup {
   constructor(parts: EdgeClientParts) {
     this.#parts = parts
     this.#isolate = parts.newId()
+    this.#nextMs = parts.syncMs
   }
 
   /** Sets the source of the counters. */
@@ -171,7 +175,10 @@ export class EdgeClient implements WorkerGroup {
   /** null: another request syncs in time, or the object is away. */
   #carry(): Promise<void> | null {
     const now = Date.now()
-    const due = Math.max(this.#pauseUntil, this.#syncedAt + (this.#isUrgent ? URGENT_MS : this.#nextMs))
+    const due = Math.max(
+      this.#pauseUntil,
+      this.#syncedAt + (this.#isUrgent ? Math.min(URGENT_MS, this.#nextMs) : this.#nextMs),
+    )
     if (this.#carrierBy > now && this.#carrierBy <= due + LATE_MS) return null
     const waitMs = Math.max(0, due - now)
     if (waitMs > MAX_WAIT_MS) return null
@@ -226,7 +233,7 @@ export class EdgeClient implements WorkerGroup {
     // Answers may overtake each other.
     if (answer.epoch === this.#answer?.epoch && answer.seq < this.#answer.seq) return
     this.#answer = answer
-    this.#nextMs = Math.max(SYNC_MS, answer.nextMs)
+    this.#nextMs = Math.max(this.#parts.syncMs, answer.nextMs)
     const now = Date.now()
     for (const share of answer.regions)
       this.#ledgers.get(JSON.stringify([share.cluster, share.pool]))?.follow(share, now)

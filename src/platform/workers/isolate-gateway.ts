@@ -10,7 +10,7 @@ import type { Log, RequestScope, AssetFiles, Timer, Timers } from '../../ports.t
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import type { Totals } from '../../core/edge/sync.ts'
-import { EDGE_OBJECT, EdgeClient } from './edge-client.ts'
+import { EDGE_OBJECT, EdgeClient, SYNC_MS } from './edge-client.ts'
 import { workersPorts, type PortsEnv, workersLog } from './ports.ts'
 import type { HeldBytes } from '../../api/body-memory.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
@@ -227,17 +227,23 @@ interface Built {
   readonly edge: EdgeClient | null
 }
 
+export interface IsolateOptions {
+  /** It takes views for the shared object, and is no isolate with requests of its own. Absent: false. */
+  readonly isReader?: boolean
+  /** Interval, ms, at which the isolate shares its state. Absent: a second. */
+  readonly syncMs?: number
+}
+
 /** Requests share finished gateways, never pending ones, because a promise may not pass from one request to another. */
 export class IsolateGateway {
   readonly #source: ConfigSource
   readonly #log: Log
-  readonly #isReader: boolean
+  readonly #options: { readonly isReader: boolean; readonly syncMs: number }
   #built: Built | null = null
 
-  /** @param isReader it takes views for the shared object, and is no isolate with requests of its own */
-  constructor(source: ConfigSource, { isReader = false }: { readonly isReader?: boolean } = {}) {
+  constructor(source: ConfigSource, { isReader = false, syncMs = SYNC_MS }: IsolateOptions = {}) {
     this.#source = source
-    this.#isReader = isReader
+    this.#options = { isReader, syncMs }
     this.#log = workersLog(() => this.#built?.config.log.level ?? 'info')
   }
 
@@ -299,7 +305,7 @@ export class IsolateGateway {
       log: this.#log,
       newId: () => crypto.randomUUID(),
       configVersion: config.version,
-      isReader: this.#isReader,
+      ...this.#options,
     })
   }
 
