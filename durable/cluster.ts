@@ -126,9 +126,9 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.explain(id)
   }
 
-  async summary(decisions: number): Promise<ClusterSummary> {
+  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
     this.#alarm.setIfLost()
-    return this.#state.summary(decisions, this.now())
+    return this.#state.summary(decisions, historySince, this.now())
   }
 
   /** Release for edges older than `tell`. */

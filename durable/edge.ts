@@ -41,8 +41,8 @@ export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     return this.#state.digest(cluster, pool, this.now())
   }
 
-  async summary(cluster: string, pool: string, decisions: number): Promise<ClusterSummary | null> {
-    return this.#state.summary(cluster, pool, { limit: decisions, now: this.now() })
+  async summary(cluster: string, pool: string, decisions: number, historySince = 0): Promise<ClusterSummary | null> {
+    return this.#state.summary(cluster, pool, { limit: decisions, historySince, now: this.now() })
   }
 
   async decision(id: string): Promise<Decision | null> {

@@ -12,6 +12,7 @@ import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RequestHistory } from './api/request-log.ts'
 import type { Config } from './config.ts'
 import { KeyLimiter } from './core/limits/key-limiter.ts'
+import { FleetHistory } from './core/reports/fleet-history.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
@@ -106,6 +107,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),
     telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
+    history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
     draining: false,
     retired: false,

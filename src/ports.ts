@@ -58,7 +58,7 @@ export interface Cluster {
   regionDigest(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>
   /** Digest for the dashboard, with the last decisions, newest first. Absent: use `digest`. */
-  summary?(decisions: number): Promise<ClusterSummary>
+  summary?(decisions: number, historySince?: number): Promise<ClusterSummary>
 }
 
 export type Admitted =

@@ -3,6 +3,7 @@ import type { DigestCache } from '../origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
+import type { FleetHistory } from '../core/reports/fleet-history.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
@@ -40,6 +41,8 @@ export interface GatewayContext {
   /** Files of the dashboard. */
   readonly assets: AssetFiles
   readonly telemetry: Telemetry
+  /** History of the pools, for views. */
+  readonly history: FleetHistory
   draining: boolean
   /** A newer gateway has replaced this one. Running requests continue. */
   retired: boolean

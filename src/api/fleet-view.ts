@@ -112,6 +112,7 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
     aliases: pool.aliases,
     adapters: pool.adapters,
     policy: pool.policy.name,
+    slo: toSnakeCase(pool.slo ?? null),
   }
   if (digest === null) {
     return {
@@ -161,6 +162,7 @@ export type Watched = Pick<
   | 'lookups'
   | 'recent'
   | 'usage'
+  | 'history'
 >
 
 const DECISIONS = 60
@@ -193,8 +195,20 @@ export async function dashboardSnapshot(context: Watched): Promise<unknown> {
     ...gatewayView(context, digests),
     at: ports.now(),
     pools: await poolViews(context, { digests, regions }, brief),
-    traffic: trafficOf(await aggregateCounts(context)),
+    ...(await trafficViews(context)),
     decisions: distinct([...decisions, ...measured]).map(summary),
+  }
+}
+
+async function trafficViews(context: Watched): Promise<object> {
+  const counts = await aggregateCounts(context)
+  const { steps, from, stepMs, now, stages, ttftErrors } = context.history.view(counts.ended ?? {}, context.ports.now())
+  return {
+    traffic: trafficOf(counts),
+    now: toSnakeCase(now, brief),
+    history: { step_ms: stepMs, from, ...(toSnakeCase(steps, brief) as object) },
+    stages: toSnakeCase(stages, brief),
+    ttft_errors: ttftErrors,
   }
 }
 
@@ -210,15 +224,18 @@ function distinct(decisions: readonly Decision[]): Decision[] {
   return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
-async function summaryOf({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterSummary | null> {
+async function summaryOf({ ports, history }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterSummary | null> {
   const object = ports.cluster(cluster.id, pool.model)
+  const key = `${cluster.id}\n${pool.model}`
   try {
-    return await withDeadline(
+    const seen: ClusterSummary = await withDeadline(
       ANSWER_MS,
       object.summary === undefined
         ? object.digest().then((digest) => ({ digest, decisions: [] }))
-        : object.summary(DECISIONS),
+        : object.summary(DECISIONS, history.since(key)),
     )
+    if (seen.history !== undefined) history.add(key, seen.history, ports.now())
+    return seen
   } catch (error) {
     ports.log.warn('view_failed', { cluster: cluster.id, pool: pool.model, error })
     return null

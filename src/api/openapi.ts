@@ -90,6 +90,10 @@ const schemas: Readonly<Record<string, Schema>> = {
     aliases: listOf(text),
     adapters: listOf(text),
     policy: text,
+    slo: described(
+      'Latency objectives.',
+      orNull(object({ ttft_ms: orNull(number), ttft_ms_per_1k_tokens: orNull(number), itl_ms: orNull(number) })),
+    ),
     reachable: described('false: the state of the pool could not be read.', flag),
     'bookings?': orNull(number),
     'at?': milliseconds,

@@ -2,6 +2,8 @@
  * Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. Queries
  * collect what each of them counts.
  */
+import type { EndedByStep } from '../core/reports/fleet-history.ts'
+import { sumTotals } from '../core/edge/totals.ts'
 import { sumUsage, type UsageByKey } from '../core/limits/key-usage.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
 import { sumCounts } from '../origin/lmcache/client.ts'
@@ -39,6 +41,8 @@ export interface GatewayCounts {
   readonly usage: UsageByKey
   /** By pool, in the order of the configuration. null: the pool has no lookups. */
   readonly lookups: readonly (PoolLookupCounts | null)[]
+  /** Absent from older isolates. */
+  readonly ended?: EndedByStep
 }
 
 type Asked = Pick<GatewayContext, 'telemetry' | 'lookups' | 'catalog' | 'recent' | 'shared' | 'usage'>
@@ -58,6 +62,7 @@ export async function answerWorkerQuery(
     refusals,
     usage: context.usage.list(),
     lookups: context.catalog.routes.map((route) => context.lookups.counts(route)),
+    ended: context.telemetry.endedHistory.byStep(),
   }
 }
 
@@ -94,6 +99,7 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   ),
   usage: sumUsage(a.usage, b.usage),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
+  ended: sumTotals(a.ended ?? {}, b.ended ?? {}) as unknown as EndedByStep,
 })
 
 /** Adds two sets of counters. Threads without lookups have none. */

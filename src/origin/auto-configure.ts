@@ -8,8 +8,10 @@ export interface PoolSource {
   readonly pool: PoolConfig
 }
 
-async function summaryOf(cluster: Cluster, decisions: number): Promise<ClusterSummary> {
-  return cluster.summary === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.summary(decisions)
+async function summaryOf(cluster: Cluster, decisions: number, historySince?: number): Promise<ClusterSummary> {
+  return cluster.summary === undefined
+    ? { digest: await cluster.digest(), decisions: [] }
+    : cluster.summary(decisions, historySince)
 }
 
 /** Repeats the feed after configuring, because an unconfigured object has no engines. Feeds are idempotent. */
@@ -122,9 +124,9 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
               ({ configVersion }) => configVersion,
             ),
         }),
-    summary: (decisions) =>
+    summary: (decisions, historySince) =>
       configurer.upToDate(
-        () => summaryOf(cluster, decisions),
+        () => summaryOf(cluster, decisions, historySince),
         ({ digest }) => digest.configVersion,
       ),
   }

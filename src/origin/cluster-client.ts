@@ -92,8 +92,8 @@ export class ClusterClient implements Cluster {
     return this.#transport.call('explain', [id]) as ReturnType<Cluster['explain']>
   }
 
-  summary(decisions: number) {
-    return this.#transport.call('summary', [decisions]) as ReturnType<NonNullable<Cluster['summary']>>
+  summary(decisions: number, historySince = 0) {
+    return this.#transport.call('summary', [decisions, historySince]) as ReturnType<NonNullable<Cluster['summary']>>
   }
 
   #lease(admission: Admission, scope: Scope | undefined): Lease {

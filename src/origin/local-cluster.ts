@@ -74,8 +74,8 @@ export class LocalCluster implements Cluster {
     return this.#state.explain(id)
   }
 
-  async summary(decisions: number) {
-    return this.#state.summary(decisions, this.#now())
+  async summary(decisions: number, historySince = 0) {
+    return this.#state.summary(decisions, historySince, this.#now())
   }
 }
 

@@ -11,6 +11,7 @@ import type {
 import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { mergeDecisions } from '../core/edge/totals.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
+import { mergeHistories } from '../core/reports/history.ts'
 import { SlidingCount } from '../core/pool/retry-budget.ts'
 import { AffinityKeys } from '../core/routing/clusters.ts'
 import { hashText, rendezvous, withinBound } from '../core/routing/rendezvous.ts'
@@ -133,15 +134,17 @@ export class ShardedCluster implements Cluster {
     return null
   }
 
-  async summary(decisions: number): Promise<ClusterSummary> {
-    const all = await this.#all(
-      async (cluster) => (await cluster.summary?.(decisions)) ?? { digest: await cluster.digest(), decisions: [] },
+  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
+    const all: readonly ClusterSummary[] = await this.#all(
+      async (cluster) =>
+        (await cluster.summary?.(decisions, historySince)) ?? { digest: await cluster.digest(), decisions: [] },
     )
     const newest = (lists: readonly Decision[]) => [...lists].sort((a, b) => b.at - a.at).slice(0, decisions)
     return {
       digest: joined(all.map(({ digest }) => digest)),
       decisions: newest(all.flatMap((one) => one.decisions)),
       measured: newest(all.flatMap(({ measured = [] }) => measured)),
+      history: mergeHistories(all.flatMap(({ history }) => history ?? [])),
     }
   }
 

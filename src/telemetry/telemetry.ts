@@ -1,5 +1,6 @@
 /** Completed requests: records go to reports and rollups, spans to the collector. */
 import type { RequestRecord } from '../core/reports/combine.ts'
+import { EndedHistory } from '../core/reports/fleet-history.ts'
 import type { TracesConfig } from '../config.ts'
 import type { FailureReason } from '../failure.ts'
 import type { Ports, RequestScope } from '../ports.ts'
@@ -170,17 +171,23 @@ export interface Traced {
 
 const SPANS_DELAY_MS = 2_000
 
+/** Results that a client sees as a failure. */
+const FAILED: ReadonlySet<RequestRecord['result']> = new Set(['engine_failed', 'abandoned', 'lapsed'])
+
 export class Telemetry {
   readonly #records: BatchExporter<RequestRecord> | null
   readonly #traced: BatchExporter<Traced> | null
   #exported: TracesConfig
   /** Requests rejected before routing, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
+  readonly endedHistory = new EndedHistory()
+  readonly #now: () => number
 
   /** @param source id of this gateway among all that write to the same store */
   constructor(ports: Ports, traces: TracesConfig, source: string) {
     const { ttft, now, log, post } = ports
     const epoch = now()
+    this.#now = () => now()
     this.#records =
       ttft === undefined
         ? null
@@ -220,12 +227,16 @@ export class Telemetry {
 
   ended(record: RequestRecord, trace: Trace | null, scope: Pick<RequestScope, 'background'>): void {
     this.#records?.add(record, scope)
+    const isRejected = record.engine === null && record.result !== 'client_gone'
+    const isFailed = FAILED.has(record.result) || record.status >= 500
+    this.endedHistory.add(isRejected ? 'rejected' : isFailed ? 'failed' : 'served', this.#now())
     if (trace?.sampled) this.#traced?.add({ trace, record }, scope)
   }
 
   /** Counts a request that was rejected before it was tracked. */
   readonly refused = (reason: FailureReason): void => {
     this.refusals[reason] = (this.refusals[reason] ?? 0) + 1
+    this.endedHistory.add('rejected', this.#now())
   }
 
   /** Flushes, so that the next read includes all completed requests. */

@@ -1,4 +1,5 @@
 import { RequestHistory } from '../../src/api/request-log.ts'
+import { FleetHistory } from '../../src/core/reports/fleet-history.ts'
 import { KeyUsage } from '../../src/core/limits/key-usage.ts'
 import { CacheLookups } from '../../src/origin/lmcache/lookups.ts'
 import { Telemetry } from '../../src/telemetry/telemetry.ts'
@@ -95,6 +96,7 @@ function watch(options: LiveOptions = {}) {
     shared: null,
     recent: new RequestHistory(10),
     usage: new KeyUsage(),
+    history: new FleetHistory(),
     lookups: new CacheLookups(world.ports),
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
   }

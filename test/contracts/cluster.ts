@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/contract/contract.ts'
 import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
+import { mergeSlices, mergeSteps } from '../../src/core/reports/history.ts'
+import { quantileOf } from '../../src/core/reports/sketch.ts'
 import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
 /** One cluster object on some runtime, with its clock in our hands. */
@@ -795,6 +797,34 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(digest.engines[0]?.hitRate).toBeCloseTo(0.25, 1)
       expect((await opened.cluster.summary!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
+    })
+
+    it('keeps the requests, first tokens and output of the last 15 minutes in steps', async () => {
+      const slo = { ttftMs: 50, ttftMsPer1kTokens: null, itlMs: null }
+      // The third block is not full.
+      const completionTokens = 2.5 * pool().blockTokens
+      await restart({ engines: engines('a'), slo })
+      for (const [id, ttft] of [
+        ['fast', 20],
+        ['late', 80],
+      ] as const) {
+        const { lease } = await admitted(opened.cluster.admit(admission({ id })))
+        await lease.firstToken({ ttft, admit: 1 })
+        await lease.progress(3)
+        await lease.release(
+          outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens, cachedTokens: 0 } }),
+        )
+      }
+      const { digest, history } = await opened.cluster.summary!(0)
+      const step = mergeSteps(history!.steps)
+      expect(step).toMatchObject({ requests: 2, outputTokens: 2 * completionTokens, judged: 2, late: 1 })
+      expect(quantileOf(step.ttft, 1)).toBeCloseTo(80, -1)
+      expect(step.queueS).not.toBeNull()
+      const { stages } = mergeSlices(history!.slices)
+      expect(Object.keys(stages).sort()).toEqual(['admit', 'ttft'])
+      expect(await opened.cluster.summary!(0, digest.at + 120_000)).toMatchObject({
+        history: { steps: [], slices: [] },
+      })
     })
 
     it('keeps the last first tokens in sight while newer requests wait for theirs', async () => {

@@ -1,6 +1,7 @@
 import type { DecisionCount } from '../pool/decisions.ts'
 import type { EarlyLegRole } from './legs.ts'
 import type { ShadowChoice } from '../routing/policy.ts'
+import type { PoolHistory } from '../reports/history.ts'
 
 /** Another gateway in front of the same engines. */
 export interface ReplicaDigest {
@@ -513,6 +514,8 @@ export interface ClusterSummary {
    * from older objects.
    */
   readonly measured?: readonly Decision[]
+  /** Absent from older objects. */
+  readonly history?: PoolHistory
 }
 
 /** Request of an edge to book again, without ranking, after the object lost its memory. */

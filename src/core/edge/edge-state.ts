@@ -11,7 +11,7 @@ import {
   type SyncBatch,
   type Totals,
 } from './sync.ts'
-import { mergeDigests, type OwnDigest, sumTotals } from './totals.ts'
+import { mergeDigests, type OwnDigest, SharedHistory, isList, sumTotals } from './totals.ts'
 
 /** Silence after which an isolate has no share and no requests in flight, ms. */
 const SILENT_MS = 30_000
@@ -61,6 +61,8 @@ export class EdgeState {
   readonly #circuits = new Map<string, CircuitRecord>()
   readonly #decisions = new BoundedMap<string, Decision>(ROWS_KEPT)
   readonly #requests = new BoundedMap<string, RequestRow>(ROWS_KEPT)
+  /** By pool. Lost with the memory. */
+  readonly #histories = new Map<string, SharedHistory>()
   #departed: Departed = { totals: null, regions: [] }
   #startedAt: number | null = null
   #seq = 0
@@ -115,7 +117,11 @@ export class EdgeState {
   }
 
   /** @param limit maximum number of decisions */
-  summary(cluster: string, pool: string, { limit, now }: { readonly limit: number; readonly now: number }) {
+  summary(
+    cluster: string,
+    pool: string,
+    { limit, historySince, now }: { readonly limit: number; readonly historySince: number; readonly now: number },
+  ) {
     const digest = this.digest(cluster, pool, now)
     if (digest === null) return null
     const own = [...this.#decisions]
@@ -123,7 +129,8 @@ export class EdgeState {
       .filter((one) => one.cluster === cluster && one.pool === pool)
     const decisions = own.sort((a, b) => b.at - a.at).slice(0, limit)
     const measured = own.filter(({ firstToken, actual }) => Boolean(firstToken ?? actual)).slice(0, limit)
-    const summary: ClusterSummary = { digest, decisions, measured }
+    const history = this.#historyOf({ cluster, pool }).data(historySince)
+    const summary: ClusterSummary = { digest, decisions, measured, history }
     return summary
   }
 
@@ -179,12 +186,20 @@ export class EdgeState {
     this.#startedAt = Math.min(this.#startedAt ?? Infinity, startedAt)
     for (const report of regions) {
       const key = keyOf(report)
+      this.#historyOf(report).adopt(id, report.history, now)
       const before = known?.regions.find((one) => keyOf(one) === key)?.changes ?? 0
       if (report.changes <= before) continue
       const circuit = changed(this.#circuits.get(key) ?? null, report.circuit, { isolate: id, now })
       if (circuit !== null) this.#circuits.set(key, circuit)
     }
-    this.#isolates.set(id, { id, n, startedAt, seenAt: now, totals, regions })
+    this.#isolates.set(id, { id, n, startedAt, seenAt: now, totals, regions: regions.map(withoutHistory) })
+  }
+
+  #historyOf(pool: { readonly cluster: string; readonly pool: string }): SharedHistory {
+    const key = keyOf(pool)
+    const known = this.#histories.get(key) ?? new SharedHistory()
+    this.#histories.set(key, known)
+    return known
   }
 
   #answer(isolate: string, now: number): SyncAnswer {
@@ -249,9 +264,10 @@ export class EdgeState {
     for (const isolate of this.#isolates.values()) {
       if (now - isolate.seenAt <= GONE_MS) continue
       this.#isolates.delete(isolate.id)
+      for (const history of this.#histories.values()) history.forget(isolate.id, now)
       const { totals, regions } = this.#departed
       this.#departed = {
-        totals: sumTotals(totals, isolate.totals),
+        totals: sumTotals(totals, withoutSteps(isolate.totals)),
         regions: isolate.regions.reduce(withDeparted, regions),
       }
     }
@@ -263,6 +279,17 @@ function withDeparted(regions: Departed['regions'], { cluster, pool, digest }: R
   const before = regions.filter((one) => keyOf(one) === key)
   const merged = mergeDigests([...before, { digest }].map((one) => ({ digest: one.digest, isLive: false })))
   return [...regions.filter((one) => keyOf(one) !== key), { cluster, pool, digest: merged }]
+}
+
+function withoutHistory({ history: _history, ...report }: RegionReport): RegionReport {
+  return report
+}
+
+/** Totals without the counts of recent steps, whose names would accumulate. */
+function withoutSteps(totals: Totals): Totals {
+  if (totals === null || typeof totals !== 'object' || isList(totals)) return totals
+  const { ended: _, ...kept } = totals as { readonly [key: string]: Totals }
+  return kept
 }
 
 /** Part of an isolate in the traffic of a pool. An isolate without traffic keeps a small part. */

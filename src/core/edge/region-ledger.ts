@@ -7,6 +7,9 @@ import type { RegionReport, RegionShare, SharedCircuit } from './sync.ts'
 /** Changed decisions that wait for a sync. */
 const DECISIONS_WAITING = 200
 
+/** A report repeats the history of so long, ms: reports may be lost, or wait for the next request. */
+const HISTORY_SENT_MS = 60_000
+
 export interface RegionLedgerParts {
   readonly cluster: string
   readonly pool: string
@@ -50,10 +53,12 @@ export class RegionLedger {
 
   report(now: number): RegionReport {
     const { cluster, pool } = this.#parts
+    const { digest, history } = this.state.summary(0, now - HISTORY_SENT_MS, now)
     return {
       cluster,
       pool,
-      digest: this.state.summary(0, now).digest,
+      digest,
+      ...(history === undefined ? {} : { history }),
       circuit: toShared(this.#current(), now),
       changes: this.#changes,
       recent: this.state.recentRequests(now),

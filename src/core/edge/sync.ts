@@ -3,6 +3,7 @@
  * different versions exchange them during a deployment, so an absent field means "unknown".
  */
 import type { ClusterDigest, Decision } from '../contract/contract.ts'
+import type { PoolHistory } from '../reports/history.ts'
 
 /** JSON of numbers, which is summed over isolates. */
 export type Totals = number | null | readonly Totals[] | { readonly [key: string]: Totals }
@@ -27,6 +28,8 @@ export interface RegionReport {
   readonly changes: number
   /** Requests of the last ten seconds. */
   readonly recent: number
+  /** Newest steps and slices of this isolate. Absent from older isolates. */
+  readonly history?: PoolHistory
 }
 
 /** A request that has ended, as the request history has it. */

@@ -1,6 +1,7 @@
 /** Sums of counters and digests over isolates. */
 import type { ClusterDigest, EngineDigest } from '../contract/contract.ts'
 import type { DecisionCount } from '../pool/decisions.ts'
+import { historyFrom, mergeHistories, type PoolHistory, STEP_MS, STEPS } from '../reports/history.ts'
 import type { Totals } from './sync.ts'
 
 /** Adds two trees of numbers. A part that only one of them has is copied. */
@@ -15,7 +16,7 @@ export function sumTotals(a: Totals, b: Totals): Totals {
   return Object.fromEntries(Array.from(keys, (key) => [key, sumTotals(a[key] ?? null, b[key] ?? null)]))
 }
 
-const isList = (value: Totals): value is readonly Totals[] => Array.isArray(value)
+export const isList = (value: Totals): value is readonly Totals[] => Array.isArray(value)
 
 /** Digest of one isolate. */
 export interface OwnDigest {
@@ -104,3 +105,34 @@ export function mergeDecisions(all: readonly DecisionCount[]): DecisionCount[] {
 function sum<Item>(all: readonly Item[], of: (item: Item) => number): number {
   return all.reduce((total, item) => total + of(item), 0)
 }
+
+const noHistory: PoolHistory = { steps: [], slices: [] }
+
+/** History of one pool over isolates. Each isolate repeats its newest steps, so older ones are added once. */
+export class SharedHistory {
+  #settled = noHistory
+  readonly #last = new Map<string, PoolHistory>()
+
+  /** Adopts the newest steps of an isolate. */
+  adopt(isolate: string, history: PoolHistory = noHistory, now: number): void {
+    const before = this.#last.get(isolate) ?? noHistory
+    const [steps, slices] = [startsOf(history.steps), startsOf(history.slices)]
+    const dropped = {
+      steps: before.steps.filter(({ at }) => !steps.has(at)),
+      slices: before.slices.filter(({ at }) => !slices.has(at)),
+    }
+    this.#last.set(isolate, history)
+    this.#settled = historyFrom(mergeHistories([this.#settled, dropped]), now - STEP_MS * STEPS)
+  }
+
+  forget(isolate: string, now: number): void {
+    this.adopt(isolate, noHistory, now)
+    this.#last.delete(isolate)
+  }
+
+  data(since: number): PoolHistory {
+    return historyFrom(mergeHistories([this.#settled, ...this.#last.values()]), since)
+  }
+}
+
+const startsOf = (parts: readonly { readonly at: number }[]): ReadonlySet<number> => new Set(parts.map(({ at }) => at))

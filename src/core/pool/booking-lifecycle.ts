@@ -2,16 +2,18 @@ import type { Booking } from './bookings.ts'
 import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { LegDone } from './ledger-entry.ts'
 import { type CircuitSignal, circuitSignal, gatewayOutcome } from './circuit.ts'
-import type { Outcome, StageTimes } from '../contract/contract.ts'
+import type { Outcome, PoolConfig, StageTimes } from '../contract/contract.ts'
 import type { LoadStats } from './load-stats.ts'
 import type { PoolLedger } from './ledger.ts'
 import type { Decisions } from './decisions.ts'
 import type { EngineState } from './engine-state.ts'
 import type { Attempt, Fleet, PoolAccounts } from './fleet.ts'
+import type { HistoryRecorder } from '../reports/history.ts'
 
 interface Parts extends PoolAccounts {
   readonly fleet: Fleet
   readonly decisions: Decisions
+  readonly history: HistoryRecorder
 }
 
 /** Applies each transition of a booking to the ledger, the load statistics, the circuits and the decision log. */
@@ -20,12 +22,19 @@ export class BookingLifecycle {
   readonly #ledger: PoolLedger
   readonly #fleet: Fleet
   readonly #decisions: Decisions
+  readonly #history: HistoryRecorder
+  #blockTokens = 1
 
-  constructor({ load, ledger, fleet, decisions }: Parts) {
+  constructor({ load, ledger, fleet, decisions, history }: Parts) {
     this.#load = load
     this.#ledger = ledger
     this.#fleet = fleet
     this.#decisions = decisions
+    this.#history = history
+  }
+
+  configure({ blockTokens }: PoolConfig): void {
+    this.#blockTokens = blockTokens
   }
 
   legDone(booking: Booking, done: LegDone, now: number): void {
@@ -51,7 +60,11 @@ export class BookingLifecycle {
     const own = isFirst ? stages : withoutTtft(stages)
     this.#load.firstToken(booking, now)
     this.#ledger.firstToken(booking, own, now)
-    this.#decisions.firstToken(booking.admission, stages)
+    const predictedTtftMs = this.#decisions.firstToken(booking.admission, stages)
+    if (!booking.elsewhere) {
+      const { promptTokens } = booking.admission
+      this.#history.firstToken({ stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }, now)
+    }
     const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)
@@ -63,6 +76,12 @@ export class BookingLifecycle {
   }
 
   progress(booking: Booking, outputBlocks: number, now: number): void {
+    if (!booking.elsewhere)
+      this.#history.output(Math.max(0, this.#tokensOf(outputBlocks) - this.#tokensOf(booking.outputBlocks)), now)
+    this.#moveTo(booking, outputBlocks, now)
+  }
+
+  #moveTo(booking: Booking, outputBlocks: number, now: number): void {
     if (outputBlocks <= booking.outputBlocks) return
     booking.outputBlocks = outputBlocks
     movedOn(booking, now)
@@ -77,13 +96,17 @@ export class BookingLifecycle {
   ): void {
     for (const part of legsDone) this.legDone(booking, { part, stages: {} }, now)
     if (firstTokenSeen) this.firstToken(booking, {}, now)
-    this.progress(booking, outputBlocks, now)
+    // Its output was counted before.
+    this.#moveTo(booking, outputBlocks, now)
   }
 
   end(booking: Booking, outcome: Outcome, now: number): void {
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
     this.#decisions.settle(booking.admission, outcome)
+    // What progress has not counted: the last block, and responses without progress.
+    const tokens = outcome.usage?.completionTokens ?? 0
+    if (!booking.elsewhere) this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
     for (const [at, { engine, part }] of booking.legs.entries()) {
       // A split request's usage is the decode engine's: its cached tokens are the transferred ones.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
@@ -93,6 +116,11 @@ export class BookingLifecycle {
       if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
       this.#fleet.left(engine)
     }
+  }
+
+  /** A block counts from its first token, so all but the last are full. */
+  #tokensOf(outputBlocks: number): number {
+    return Math.max(0, outputBlocks - 1) * this.#blockTokens
   }
 
   #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {

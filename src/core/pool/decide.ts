@@ -16,6 +16,7 @@ import {
 } from '../contract/contract.ts'
 import { fieldOf, receivingFieldOf, tieOrder, supportsRole, excludedFrom, panicOf, usesReserve } from './eligible.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
+import type { Forecast } from './ledger-entry.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type Excluded, refuse } from './refusals.ts'
 import { makePolicy, policyKind } from '../routing/policies/index.ts'
@@ -331,3 +332,20 @@ function splits({ engines }: PoolConfig): boolean {
   const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
   return dedicated && prefillers.some((one) => decoders.some((other) => one !== other))
 }
+
+/** The decision with another engine than the policy's choice. */
+export function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: Forecast): Decision {
+  const movedFrom = servingEngine(decision.placement)
+  const runnersUp = [movedFrom, ...decision.placement.runnersUp.filter((id) => id !== engine)]
+  return {
+    ...decision,
+    placement: { kind: 'whole', engine, runnersUp },
+    movedFrom,
+    predictedTtftMs: ttftMs,
+    predictedCachedTokens: cachedTokens,
+  }
+}
+
+/** Returns the engine that sends the response. */
+export const servingEngine = (placement: Placement): string =>
+  placement.kind === 'whole' ? placement.engine : placement.decode

@@ -117,12 +117,14 @@ export class Decisions {
     this.#byId.set(decision.id, kept)
   }
 
-  firstToken({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, stages: StageTimes): void {
+  /** Returns the predicted TTFT. null: there is none. */
+  firstToken({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, stages: StageTimes): number | null {
     const kept = this.#attempt(id, attempt)
     const ttftMs = stages.ttft ?? stages.first_byte
-    if (kept === null || ttftMs === undefined) return
+    if (kept === null || ttftMs === undefined) return null
     kept.decision = { ...kept.decision, firstToken: { ttftMs, stages } }
     this.#remember(kept)
+    return kept.decision.predictedTtftMs
   }
 
   /** Stores the outcome of a decision. */

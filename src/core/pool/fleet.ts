@@ -1,7 +1,14 @@
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
 import * as circuits from './circuit.ts'
 import type { CircuitSignal } from './circuit.ts'
-import type { CircuitConfig, EngineDigest, EngineSignal, EngineSpec, PoolConfig } from '../contract/contract.ts'
+import {
+  isOpaque,
+  type CircuitConfig,
+  type EngineDigest,
+  type EngineSignal,
+  type EngineSpec,
+  type PoolConfig,
+} from '../contract/contract.ts'
 import { overlaps, supportsRole, unavailability } from './eligible.ts'
 import { type EngineState, EngineTable } from './engine-state.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
@@ -9,6 +16,9 @@ import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import type { PoolLedger } from './ledger.ts'
 import type { LoadStats } from './load-stats.ts'
 import { type EngineSnapshot, engineDigest } from './snapshot.ts'
+
+/** Age from which reported KV use is unknown, ms. */
+const STATS_VALID_MS = 60_000
 
 /** Origin of a result for a circuit. */
 export interface Attempt {
@@ -172,6 +182,20 @@ export class Fleet {
 
   digest(now: number): EngineDigest[] {
     return this.engines.all().map((engine) => engineDigest(engine, this.#accounts, now))
+  }
+
+  /** Longest prefill queue and highest KV cache use. null: no engine has told. */
+  gauges(now: number): { readonly queueS: number | null; readonly kvUsage: number | null } {
+    let queueS: number | null = null
+    let kvUsage: number | null = null
+    for (const engine of this.engines.all()) {
+      if (isOpaque(engine.spec)) continue
+      queueS = Math.max(queueS ?? 0, this.#accounts.ledger.queuedPrefillS(engine, now))
+      const { stats } = engine
+      const reported = stats !== null && now - stats.at < STATS_VALID_MS ? stats.value.kvUsage : null
+      if (reported !== null) kvUsage = Math.max(kvUsage ?? 0, reported)
+    }
+    return { queueS, kvUsage }
   }
 
   /** Estimates for a new prompt, of each engine that is available for prefill. */

@@ -101,6 +101,13 @@ export class PoolLedger {
     book.kind.forgotten(book)
   }
 
+  /** Prefill work of bookings without a first token, seconds. */
+  queuedPrefillS(engine: EngineRef, now: number): number {
+    const { queue } = this.#book(engine)
+    queue.settle(now)
+    return queue.seconds(now)
+  }
+
   /** Records that the step limit of an engine refused or moved a request. */
   stepLimited(engine: EngineRef, now: number): void {
     this.#book(engine).stepLimit.refused(now)

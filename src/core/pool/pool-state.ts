@@ -6,8 +6,8 @@ import { LoadStats } from './load-stats.ts'
 import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf, BoundedSet } from './bookings.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
-import type { Forecast, LegDone } from './ledger-entry.ts'
-import { type DecisionResult, decide, PolicyChains } from './decide.ts'
+import type { LegDone } from './ledger-entry.ts'
+import { type DecisionResult, decide, movedTo, PolicyChains, servingEngine } from './decide.ts'
 import {
   type Admission,
   type ClusterDigest,
@@ -31,6 +31,7 @@ import { Fleet } from './fleet.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import type { SignalReader } from './signal-reader.ts'
+import { HistoryRecorder } from '../reports/history.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
@@ -93,6 +94,7 @@ export class ClusterState {
   readonly #decisions = new Decisions(DECISIONS_KEPT, this.#spare)
   readonly #counts = new DecisionCounts()
   readonly #events = new PoolEvents()
+  readonly #history = new HistoryRecorder()
   readonly #lifecycle: BookingLifecycle
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
@@ -108,7 +110,12 @@ export class ClusterState {
     this.#overload = new OverloadControl(random)
     const accounts = { load: this.#load, ledger: this.#ledger }
     this.#fleet = new Fleet(accounts, this.#events)
-    this.#lifecycle = new BookingLifecycle({ ...accounts, fleet: this.#fleet, decisions: this.#decisions })
+    this.#lifecycle = new BookingLifecycle({
+      ...accounts,
+      fleet: this.#fleet,
+      decisions: this.#decisions,
+      history: this.#history,
+    })
   }
 
   /** Configured pool; null: none yet. */
@@ -135,6 +142,8 @@ export class ClusterState {
     if (this.#configured !== null && version <= this.#configured.version) return false
     this.#configured = { version, pool, chains: new PolicyChains(pool) }
     this.#fleet.adopt(pool, now)
+    this.#lifecycle.configure(pool)
+    this.#history.configure(pool.slo ?? null)
     this.registry.configure(pool)
     return true
   }
@@ -160,6 +169,8 @@ export class ClusterState {
     this.#rotation += 1
     const { decision } = chosen
     this.#decisions.add(chosen)
+    if (admission.attempt === 0) this.#history.requested(now)
+    this.#gauge(now)
     const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
@@ -230,6 +241,7 @@ export class ClusterState {
 
   observe(signals: readonly EngineSignal[], now: number): void {
     for (const signal of signals) this.#fleet.observe(signal, now)
+    this.#gauge(now)
   }
 
   /** Applies KV events of engines; returns one result each. */
@@ -259,13 +271,20 @@ export class ClusterState {
   /**
    * Returns a digest with the last decisions.
    * @param decisions maximum number of decisions
+   * @param historySince ms since the epoch: the history has what ended after it
    */
-  summary(decisions: number, now: number): ClusterSummary {
+  summary(decisions: number, historySince: number, now: number): ClusterSummary {
+    this.#gauge(now)
     return {
       digest: this.#digestOf(() => this.#fleet.summary(now), now),
       decisions: this.#decisions.latest(decisions),
       measured: this.#decisions.measured(decisions),
+      history: this.#history.data(historySince, now),
     }
+  }
+
+  #gauge(now: number): void {
+    if (this.#history.isGaugeDue(now)) this.#history.gauges(this.#fleet.gauges(now), now)
   }
 
   /** First attempts of the last ten seconds. */
@@ -474,20 +493,3 @@ interface OverloadCheck {
   readonly reading: SignalReader
   readonly now: number
 }
-
-/** The decision with another engine than the policy's choice. */
-function movedTo(engine: string, decision: Decision, { ttftMs, cachedTokens }: Forecast): Decision {
-  const movedFrom = servingEngine(decision.placement)
-  const runnersUp = [movedFrom, ...decision.placement.runnersUp.filter((id) => id !== engine)]
-  return {
-    ...decision,
-    placement: { kind: 'whole', engine, runnersUp },
-    movedFrom,
-    predictedTtftMs: ttftMs,
-    predictedCachedTokens: cachedTokens,
-  }
-}
-
-/** Returns the engine that sends the response. */
-const servingEngine = (placement: Placement): string =>
-  placement.kind === 'whole' ? placement.engine : placement.decode

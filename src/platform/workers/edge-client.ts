@@ -41,6 +41,15 @@ type Remote = Pick<
   'sync' | 'status' | 'setDraining' | 'digest' | 'summary' | 'decision' | 'request' | 'totals'
 >
 
+/** What a view asks of a pool. */
+interface SummaryQuery {
+  readonly cluster: string
+  readonly pool: string
+  /** Maximum number of decisions. */
+  readonly decisions: number
+  readonly historySince: number
+}
+
 export interface EdgeClientParts {
   readonly open: () => Stub
   readonly log: Log
@@ -150,12 +159,13 @@ export class EdgeClient implements WorkerGroup {
   }
 
   summary(
-    { cluster, pool, decisions }: { readonly cluster: string; readonly pool: string; readonly decisions: number },
+    { cluster, pool, decisions, historySince }: SummaryQuery,
     own: () => ClusterSummary,
   ): Promise<ClusterSummary> {
-    return this.#view<ClusterSummary | null>((object) => object.summary(cluster, pool, decisions), null).then(
-      (found) => found ?? own(),
-    )
+    return this.#view<ClusterSummary | null>(
+      (object) => object.summary(cluster, pool, decisions, historySince),
+      null,
+    ).then((found) => found ?? own())
   }
 
   decision(id: string): Promise<Decision | null> {

@@ -102,10 +102,10 @@ export class RegionCluster implements Cluster {
     return (await this.#parts.edge?.decision(id)) ?? this.#parts.ledger.state.explain(id)
   }
 
-  async summary(decisions: number): Promise<ClusterSummary> {
+  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
     const { edge, cluster, pool, ledger } = this.#parts
-    const own = () => ledger.state.summary(decisions, this.#clock())
-    return edge === null ? own() : edge.summary({ cluster, pool, decisions }, own)
+    const own = () => ledger.state.summary(decisions, historySince, this.#clock())
+    return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
   }
 
   /** Digest over all isolates. */

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EdgeState } from '../../../src/core/edge/edge-state.ts'
 import { readBatch } from '../../../src/core/edge/read-batch.ts'
+import type { HistoryStep } from '../../../src/core/reports/history.ts'
 import type { RegionReport, SharedCircuit, SyncBatch } from '../../../src/core/edge/sync.ts'
 import { emptyDigest } from '../../../src/core/pool/snapshot.ts'
 
@@ -127,4 +128,56 @@ it('a batch of an older isolate has no effect on what it does not send', () => {
   const answer = state.sync(readBatch({ isolate: 'old', n: 1, future: true }), NOW)
   expect(answer).toMatchObject({ isolates: 1, regions: [] })
   expect(() => readBatch({ n: 1 })).toThrow(/isolate/)
+})
+
+describe('the history of a pool over isolates', () => {
+  const step = (at: number, requests: number): HistoryStep => ({
+    at,
+    requests,
+    outputTokens: 0,
+    ttft: { zeros: 0, first: 0, counts: [], sum: 0 },
+    judged: 0,
+    late: 0,
+    queueS: null,
+    kvUsage: null,
+  })
+  const sent = (steps: readonly HistoryStep[]) => ({ regions: [report({ history: { steps, slices: [] } })] })
+  const requests = (state: EdgeState, now: number) =>
+    state
+      .summary('paris', 'm', { limit: 0, historySince: 0, now })!
+      .history!.steps.map((one) => [one.at - NOW, one.requests])
+
+  it('counts repeated steps once, and keeps those that an isolate no longer sends', () => {
+    const state = new EdgeState('epoch')
+    state.sync(batch('a', 1, sent([step(NOW, 1)])), NOW)
+    state.sync(batch('a', 2, sent([step(NOW, 3), step(NOW + 10_000, 2)])), NOW + 10_000)
+    state.sync(batch('b', 1, sent([step(NOW + 10_000, 4)])), NOW + 10_000)
+    state.sync(batch('a', 1, sent([step(NOW, 1)])), NOW + 11_000)
+    expect(requests(state, NOW + 11_000)).toEqual([
+      [0, 3],
+      [10_000, 6],
+    ])
+    state.sync(batch('a', 3, sent([step(NOW + 90_000, 5)])), NOW + 90_000)
+    expect(requests(state, NOW + 90_000)).toEqual([
+      [0, 3],
+      [10_000, 6],
+      [90_000, 5],
+    ])
+  })
+
+  it('stays when an isolate ends, and is forgotten after 15 minutes', () => {
+    const state = new EdgeState('epoch')
+    state.sync(batch('a', 1, sent([step(NOW, 1)])), NOW)
+    state.sync(batch('b', 1, sent([])), NOW + 700_000)
+    expect(requests(state, NOW + 700_000)).toEqual([[0, 1]])
+    state.sync(batch('b', 2, sent([])), NOW + 1_000_000)
+    expect(requests(state, NOW + 1_000_000)).toEqual([])
+  })
+
+  it('drops the steps of the totals of ended isolates, whose names would accumulate', () => {
+    const state = new EdgeState('epoch')
+    state.sync(batch('a', 1, { totals: { requests: 1, ended: { [NOW]: [1, 0, 0] } } }), NOW)
+    state.sync(batch('b', 1), NOW + 700_000)
+    expect(state.totals(null)).toEqual({ requests: 2 })
+  })
 })

@@ -87,8 +87,8 @@ export class ReplicatedCluster implements Cluster {
     return (await this.#ledger.explain(id)) ?? this.#shared.feed.explain(id)
   }
 
-  async summary(decisions: number) {
-    const { digest, ...rest } = await this.#ledger.summary!(decisions)
+  async summary(decisions: number, historySince = 0) {
+    const { digest, ...rest } = await this.#ledger.summary!(decisions, historySince)
     return { ...rest, digest: { ...digest, ...this.#replicas } }
   }
 
