@@ -103,6 +103,9 @@ export async function poolViews(
   }))
 }
 
+const sloView = ({ slo }: PoolRoute['pool']) =>
+  slo === null ? null : { ttft_ms: slo.ttftMs, ttft_ms_per_1k_tokens: slo.ttftMsPer1kTokens, itl_ms: slo.itlMs }
+
 /** `wired`: starts with the pool's engines, which are removed from it. */
 function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wired: unknown[]): object {
   const view = {
@@ -112,7 +115,7 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
     aliases: pool.aliases,
     adapters: pool.adapters,
     policy: pool.policy.name,
-    slo: toSnakeCase(pool.slo ?? null),
+    slo: sloView(pool),
   }
   if (digest === null) {
     return {

@@ -43,6 +43,17 @@ export const linesOf = (pools: readonly Pool[]): Line[] =>
 
 export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
 
+/** Pools whose card would say nothing that the table does not: one pool of this gateway. */
+export const needsCards = (pools: readonly Pool[]): boolean =>
+  pools.length !== 1 || !pools[0]!.reachable || isGateway(pools[0]!)
+
+/** TTFT that all pools with an objective share, ms. null: there is none, or it depends on the pool or the prompt. */
+export function objectiveOf(pools: readonly Pick<Pool, 'slo'>[]): number | null {
+  const own = pools.flatMap(({ slo }) => (slo?.ttft_ms == null ? [] : [slo]))
+  const limits = new Set(own.map(({ ttft_ms: limit, ttft_ms_per_1k_tokens: per1k }) => (per1k ? null : limit)))
+  return limits.size === 1 ? ([...limits][0] ?? null) : null
+}
+
 /** Role for display: another gateway has engines of all roles. */
 export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
   isGateway(pool) ? 'gateway' : engine.role

@@ -5,13 +5,13 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Decisions } from './decisions.tsx'
 import { Engines } from './engines.tsx'
 import { type Concern, concernsOf, type Since, sinceOf } from './concerns.ts'
-import { linesOf, type Line, isGateway, regionText } from './engine-state.ts'
+import { linesOf, type Line, isGateway, needsCards, regionText } from './engine-state.ts'
 import { Feed, type Link } from './feed.ts'
 import { saveKey, savedKey } from './gateway.ts'
 import { Prediction } from './prediction.tsx'
 import { Attention, Summary } from './summary.tsx'
-import { noTrend, type Trend, trended, noHistory, remembered, type History } from './trend.ts'
-import { Waterfall } from './waterfall.tsx'
+import { noHistory, remembered, remarked, type History, type Mark } from './trend.ts'
+import { Stages } from './waterfall.tsx'
 import type { View, Pool } from './wire.ts'
 import { plural } from './format.ts'
 
@@ -22,7 +22,8 @@ interface PageState {
   readonly lines: readonly Line[]
   readonly concerns: readonly Concern[]
   readonly since: Since
-  readonly trend: Trend
+  /** Totals of the last views. */
+  readonly marks: readonly Mark[]
 }
 
 function following(last: PageState | null, view: View): PageState {
@@ -34,7 +35,7 @@ function following(last: PageState | null, view: View): PageState {
     lines,
     concerns,
     since: sinceOf(last?.since ?? null, concerns, view.at),
-    trend: trended(last?.trend ?? noTrend, view),
+    marks: remarked(last?.marks ?? [], view),
   }
 }
 
@@ -83,15 +84,15 @@ function Waiting({ link }: { readonly link: Link }) {
   )
 }
 
-function Fleet({ view, lines, concerns, since, trend, history: { latest, measured } }: PageState) {
+function Fleet({ view, lines, concerns, since, marks, history: { latest, measured } }: PageState) {
   return (
     <>
-      <Summary lines={lines} trend={trend} />
+      <Summary lines={lines} view={view} marks={marks} />
       <Attention concerns={concerns} since={since} />
-      <Pools pools={view.pools} />
+      {needsCards(view.pools) && <Pools pools={view.pools} />}
       <Engines lines={lines} />
-      <Waterfall decisions={measured} />
-      <Prediction decisions={measured} />
+      <Stages view={view} decisions={measured} />
+      <Prediction errors={view.ttft_errors} decisions={measured} />
       <Decisions decisions={latest} />
     </>
   )
@@ -178,6 +179,7 @@ function Status({ link, view, onForget }: StatusProps) {
         {view !== null && (
           <span class="dim">
             {view.version} · configuration {view.config_version}
+            {!needsCards(view.pools) && ` · ${view.pools[0]!.model} by ${view.pools[0]!.policy}`}
             {replicaCount(view) > 0 && ` · ${replicaCount(view)} other gateway${replicaCount(view) === 1 ? '' : 's'}`}
           </span>
         )}

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { cachedTokensOf } from './sentence.ts'
-import { count, ms, percent, plural, quantile } from './format.ts'
-import { ttftOf } from './trend.ts'
-import type { Decision } from './wire.ts'
+import { count, percent, plural, quantile } from './format.ts'
+import type { Decision, View } from './wire.ts'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
@@ -96,50 +95,32 @@ interface Pair {
   readonly actual: number
 }
 
-type Read = (decision: Decision) => readonly [predicted: number | null, actual: number | null | undefined]
-
-const ttft: Read = (decision) => [decision.predicted_ttft_ms, ttftOf(decision)]
-const cached: Read = (decision) => [decision.predicted_cached_tokens, cachedTokensOf(decision)]
-
-/** |actual - predicted| / actual; empty if one is unknown. */
-export function ttftError(decision: Decision): number[] {
-  const { predicted_ttft_ms: predicted } = decision
-  const measured = ttftOf(decision) ?? 0
-  return predicted !== null && measured > 0 ? [Math.abs(measured - predicted) / measured] : []
-}
-
 /** Decisions with both values, oldest first. */
-function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
+function pairsOf(decisions: readonly Decision[]): Pair[] {
   const pairs: Pair[] = []
   for (const decision of decisions.toReversed()) {
-    const [predicted, actual] = read(decision)
-    if (predicted !== null && actual !== null && actual !== undefined)
-      pairs.push({ at: decision.at / 1000, predicted, actual })
+    const [predicted, actual] = [decision.predicted_cached_tokens, cachedTokensOf(decision)]
+    if (predicted !== null && actual !== null) pairs.push({ at: decision.at / 1000, predicted, actual })
   }
   return pairs
 }
 
+interface PredictionProps {
+  /** Absent: an older gateway. */
+  readonly errors: View['ttft_errors']
+  /** With a first token, newest first. */
+  readonly decisions: readonly Decision[]
+}
+
 /** Error of the predictions that routed requests. */
-export function Prediction({ decisions }: { readonly decisions: readonly Decision[] }) {
-  const ttfts = pairsOf(decisions, ttft)
-  const tokens = pairsOf(decisions, cached)
-  const errors = decisions.flatMap(ttftError)
-  const bias = ttfts.map(({ predicted, actual }) => predicted - actual)
+export function Prediction({ errors, decisions }: PredictionProps) {
+  const tokens = pairsOf(decisions)
   const missed = tokens.map(({ predicted, actual }) => Math.abs(actual - predicted))
   return (
     <section aria-labelledby="prediction">
       <h2 id="prediction">Prediction</h2>
       <div class="charts">
-        <Figure
-          title="TTFT"
-          pairs={ttfts}
-          format={ms}
-          empty="No request with a predicted and a measured TTFT yet. Streamed requests have both."
-          text={
-            `error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ` +
-            `${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`
-          }
-        />
+        <ErrorHistogram errors={errors} />
         <Figure
           title="Cached tokens"
           pairs={tokens}
@@ -157,6 +138,57 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
         />
       </div>
     </section>
+  )
+}
+
+/** Range of predicted / actual in words. */
+function rangeOf(limits: readonly number[], at: number): string {
+  const [from, to] = [limits[at - 1], limits[at]]
+  if (from === undefined) return `below ${to}×`
+  return to === undefined ? `above ${from}×` : `${from} to ${to}×`
+}
+
+/** Predicted TTFT relative to the actual one, over 15 minutes. The middle is right within 10%. */
+function ErrorHistogram({ errors }: Pick<PredictionProps, 'errors'>) {
+  const { limits, counts } = errors ?? { limits: [], counts: [] }
+  const total = counts.reduce((sum, one) => sum + one, 0)
+  if (total === 0)
+    return (
+      <figure>
+        <h3>TTFT</h3>
+        <p class="empty">No request with a predicted and a measured TTFT yet. Streamed requests have both.</p>
+      </figure>
+    )
+  const most = Math.max(...counts)
+  const middle = limits.findIndex((limit) => limit > 1)
+  const part = (from: number, to: number) => counts.slice(from, to).reduce((sum, one) => sum + one, 0) / total
+  return (
+    <figure data-chart="ttft-errors">
+      <h3>TTFT: predicted / actual</h3>
+      <ol class="histogram">
+        {counts.map((one, at) => {
+          const words = `${rangeOf(limits, at)}: ${plural(one, 'request')} (${percent(one / total)})`
+          return (
+            <li key={at} title={words}>
+              <span class="share dim">{one === 0 ? '' : percent(one / total)}</span>
+              <i
+                role="img"
+                aria-label={words}
+                class={at === middle ? 'right' : at < middle ? 'under' : 'over'}
+                style={{ height: `${(one / most) * 100}%` }}
+              />
+              <span class="range dim">
+                {at === middle ? '±10%' : at < middle ? `≤${limits[at]}` : `>${limits[at - 1]}`}
+              </span>
+            </li>
+          )
+        })}
+      </ol>
+      <figcaption>
+        {percent(part(middle, middle + 1))} within 10%, {percent(part(0, middle))} too low,{' '}
+        {percent(part(middle + 1, counts.length))} too high; {plural(total, 'request')} in 15 minutes
+      </figcaption>
+    </figure>
   )
 }
 

@@ -1,6 +1,5 @@
-/** Rates and latencies of the fleet over the last 15 minutes, from the totals and first tokens of each view. */
-import { quantile } from './format.ts'
-import type { Engine, View, Decision, Traffic } from './wire.ts'
+/** What the page keeps of the views it was sent: decisions, and reasons of rejections. */
+import type { View, Decision, Traffic } from './wire.ts'
 
 /** Enough points for a chart, and small for a page that stays open for weeks. */
 const KEPT = 400
@@ -42,142 +41,22 @@ function merged(known: readonly Decision[], sent: readonly Decision[]): Decision
     .slice(0, KEPT)
 }
 
-/** Figures at one time. null: unknown. */
-export interface Point {
-  /** Epoch milliseconds. */
+/** Totals of a view. */
+export interface Mark {
   readonly at: number
-  readonly requestsPerS: number | null
-  /** Failed attempts as a share of attempts, over the rate window. */
-  readonly failureShare: number | null
-  /** Output tokens by the engines' usage, which comes at the end of a response. */
-  readonly outputTokensPerS: number | null
-  readonly rejectedPerS: number | null
-  /** Over the last first tokens of each engine, as many as the gateway keeps. */
-  readonly ttftP50Ms: number | null
-  readonly ttftP95Ms: number | null
-  readonly ttftP99Ms: number | null
-  /** Longest prefill queue of an engine. */
-  readonly queueS: number | null
-  /** Highest KV cache use of an engine. */
-  readonly kvUsage: number | null
-}
-
-interface Totals {
-  /** Requests are counted on decode engines, so that a split request counts once. */
-  readonly served: number | null
-  readonly attempts: number
-  readonly failures: number
-}
-
-interface Mark {
-  readonly at: number
-  readonly totals: ReadonlyMap<string, Totals>
   readonly traffic: Traffic | undefined
 }
 
-export interface Trend {
-  /** Oldest first, one per 5 s; the last is the current one. */
-  readonly points: readonly Point[]
-  /** Totals of the last 10 s, oldest first. */
-  readonly marks: readonly Mark[]
-  readonly startedAt: number | null
-}
-
-export const noTrend: Trend = { points: [], marks: [], startedAt: null }
-
-export const SPAN_MS = 15 * 60_000
-const STEP_MS = 5_000
-/** Long enough for a stable rate at 1 request/s. */
+/** Long enough to catch a reason at 1 rejection/s. */
 const WINDOW_MS = 10_000
 
-/** Adds a view. A gateway that restarted has new totals, so its rates start again. */
-export function trended({ points, marks, startedAt }: Trend, view: View): Trend {
-  const now: Mark = { at: view.at, totals: totalsOf(view), traffic: view.traffic }
-  const before = startedAt === view.started_at ? marks.filter(({ at }) => at < view.at) : []
-  // One mark beyond the window, so that the rate covers all of it.
-  const from = Math.max(
-    0,
-    before.findLastIndex(({ at }) => at <= view.at - WINDOW_MS),
-  )
-  const kept = [...before.slice(from), now]
-  const point = pointOf(view, kept)
-  // The current point becomes permanent once it is a step after the point before it.
-  const [previous, current] = [points.at(-2), points.at(-1)]
-  const isTransient = previous !== undefined && current !== undefined && current.at - previous.at < STEP_MS
-  const older = isTransient ? points.slice(0, -1) : points
-  return {
-    points: [...older.filter(({ at }) => at > view.at - SPAN_MS && at < view.at), point],
-    marks: kept,
-    startedAt: view.started_at,
-  }
+/** Adds a view to those of the last 10 s, oldest first. */
+export function remarked(marks: readonly Mark[], { at, traffic }: View): Mark[] {
+  return [...marks.filter((mark) => mark.at > at - WINDOW_MS && mark.at < at), { at, traffic }]
 }
-
-function totalsOf({ pools }: View): Map<string, Totals> {
-  const totals = new Map<string, Totals>()
-  for (const { cluster, model, engines } of pools)
-    for (const engine of engines) {
-      const { id, role, requests_total: requests, failures_total: failures, counted_before: before } = engine
-      if (requests === undefined || failures === undefined) continue
-      const attempts = requests - (before?.requests ?? 0)
-      totals.set(`${cluster} ${model} ${id}`, {
-        served: role === 'any' || role === 'decode' ? attempts : null,
-        attempts,
-        failures: failures - (before?.failures ?? 0),
-      })
-    }
-  return totals
-}
-
-function pointOf({ at, pools }: View, marks: readonly Mark[]): Point {
-  const engines = pools.flatMap((pool) => pool.engines)
-  const ttfts = engines.flatMap(({ recent_ttft_ms: recent }) => recent ?? [])
-  return {
-    at,
-    ...ratesOf(marks),
-    ...trafficRates(marks),
-    ttftP50Ms: quantile(ttfts, 0.5),
-    ttftP95Ms: quantile(ttfts, 0.95),
-    ttftP99Ms: quantile(ttfts, 0.99),
-    queueS: highest(engines, ({ queued_prefill_s: queue }) => queue),
-    kvUsage: highest(engines, ({ stats }) => stats?.kv_usage),
-  }
-}
-
-function ratesOf(marks: readonly Mark[]): Pick<Point, 'requestsPerS' | 'failureShare'> {
-  const [first, last] = [marks[0]!, marks.at(-1)!]
-  if (last.at <= first.at) return { requestsPerS: null, failureShare: null }
-  const grown = { served: 0, attempts: 0, failures: 0 }
-  for (const [key, { served, attempts, failures }] of last.totals) {
-    const earlier = first.totals.get(key)
-    // An object that lost its totals counts from zero.
-    if (earlier === undefined || attempts < earlier.attempts || failures < earlier.failures) continue
-    grown.served += (served ?? 0) - (earlier.served ?? 0)
-    grown.attempts += attempts - earlier.attempts
-    grown.failures += failures - earlier.failures
-  }
-  return {
-    requestsPerS: (1000 * grown.served) / (last.at - first.at),
-    failureShare: grown.attempts === 0 ? null : Math.min(1, grown.failures / grown.attempts),
-  }
-}
-
-function trafficRates(marks: readonly Mark[]): Pick<Point, 'outputTokensPerS' | 'rejectedPerS'> {
-  const [first, last] = [marks[0]!, marks.at(-1)!]
-  const [before, now] = [first.traffic, last.traffic]
-  if (before === undefined || now === undefined || last.at <= first.at)
-    return { outputTokensPerS: null, rejectedPerS: null }
-  const perS = (growth: number): number => Math.max(0, (1000 * growth) / (last.at - first.at))
-  return {
-    outputTokensPerS: perS(now.output_tokens_total - before.output_tokens_total),
-    rejectedPerS: perS(rejected(now) - rejected(before)),
-  }
-}
-
-const rejected = ({ rejected_total: byReason }: Traffic): number =>
-  Object.values(byReason).reduce((sum, count) => sum + count, 0)
 
 /** Reasons of the rejections of the last 10 s, most frequent first. */
-export function rejectionReasons({ marks }: Pick<Trend, 'marks'>): readonly string[] {
+export function rejectionReasons(marks: readonly Mark[]): readonly string[] {
   const [before, now] = [marks[0]?.traffic?.rejected_total, marks.at(-1)?.traffic?.rejected_total]
   if (before === undefined || now === undefined) return []
   return Object.entries(now)
@@ -185,9 +64,4 @@ export function rejectionReasons({ marks }: Pick<Trend, 'marks'>): readonly stri
     .filter(([, grown]) => grown > 0)
     .toSorted(([, a], [, b]) => b - a)
     .map(([reason]) => reason.replaceAll('_', ' '))
-}
-
-function highest(engines: readonly Engine[], of: (engine: Engine) => number | null | undefined): number | null {
-  const values = engines.flatMap((engine) => of(engine) ?? [])
-  return values.length === 0 ? null : values.reduce((most, value) => Math.max(most, value))
 }

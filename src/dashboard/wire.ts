@@ -1,5 +1,6 @@
 /** Types of the gateway's views, derived from its own types: on the wire every key is snake_case. */
 import type { Decision as KeptDecision, EngineDigest, Stage, ReplicaDigest } from '../core/contract/contract.ts'
+import type { Figures as KeptFigures, HistoryView } from '../core/reports/fleet-history.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
 
 /**
@@ -38,6 +39,12 @@ export interface Pool {
   readonly model: string
   readonly aliases: readonly string[]
   readonly policy: string
+  /** null: no objectives. */
+  readonly slo: {
+    readonly ttft_ms: number | null
+    readonly ttft_ms_per_1k_tokens: number | null
+    readonly itl_ms: number | null
+  } | null
   readonly reachable: boolean
   readonly bookings: number | null
   /** Epoch milliseconds of the object's state; absent: the object is unreachable. */
@@ -66,6 +73,22 @@ export interface View {
   /** Absent from older gateways. */
   readonly traffic?: Traffic
   readonly decisions: readonly Decision[]
+  /** Absent from older gateways, as are the next three. */
+  readonly now?: Figures
+  readonly history?: History
+  /** Quantiles of the stages before the first token, over 15 minutes. */
+  readonly stages?: Readonly<Record<string, { readonly p50_ms: number; readonly p95_ms: number }>>
+  readonly ttft_errors?: Wire<HistoryView['ttftErrors']>
+}
+
+export type Figures = Wire<KeptFigures>
+export type Figure = keyof Figures
+
+/** Each figure over the last 15 minutes. */
+export type History = Wire<HistoryView['steps']> & {
+  readonly step_ms: number
+  /** Start of the first step, ms since the epoch. */
+  readonly from: number
 }
 
 /** Totals since the start of the gateway. */

@@ -1,112 +1,57 @@
 import { describe, expect, it } from 'vitest'
-import { noTrend, rejectionReasons, type Trend, trended } from '../../src/dashboard/trend.ts'
-import type { Engine, View } from '../../src/dashboard/wire.ts'
+import { needsCards, objectiveOf } from '../../src/dashboard/engine-state.ts'
+import { type Mark, rejectionReasons, remarked } from '../../src/dashboard/trend.ts'
+import type { Pool, View } from '../../src/dashboard/wire.ts'
 
-const engine = (id: string, more: Partial<Engine> = {}): Engine => ({
-  id,
-  role: 'any',
-  available: true,
-  requests_total: 0,
-  failures_total: 0,
+const pool = (more: Partial<Pool> = {}): Pool => ({
+  cluster: 'c',
+  region: null,
+  model: 'm',
+  aliases: [],
+  policy: 'predicted',
+  slo: null,
+  reachable: true,
+  bookings: 0,
+  engines: [],
   ...more,
 })
+const slo = (ttft: number | null, per1k: number | null = null) =>
+  pool({ slo: { ttft_ms: ttft, ttft_ms_per_1k_tokens: per1k, itl_ms: null } })
 
-const view = (at: number, engines: readonly Engine[], startedAt = 1): View => ({
-  version: '0',
-  config_version: 1,
-  started_at: startedAt,
-  draining: false,
-  at,
-  pools: [
-    {
-      cluster: 'c',
-      region: null,
-      model: 'm',
-      aliases: [],
-      policy: 'predicted',
-      reachable: true,
-      bookings: 0,
-      engines,
-    },
-  ],
-  decisions: [],
+describe('the reasons of rejections', () => {
+  it('are those of the last 10 s, most frequent first', () => {
+    let marks: readonly Mark[] = []
+    for (let second = 0; second <= 20; second++)
+      marks = remarked(marks, {
+        at: second * 1000,
+        traffic: {
+          output_tokens_total: 0,
+          rejected_total: { key_wrong: Math.min(5, second), overloaded: 3 * second, rate_limited: second },
+        },
+      } as unknown as View)
+    expect(rejectionReasons(marks)).toEqual(['overloaded', 'rate limited'])
+    expect(marks.length).toBeLessThan(12)
+  })
+
+  it('are none for a gateway that does not send totals', () => {
+    expect(rejectionReasons(remarked([], { at: 1 } as View))).toEqual([])
+  })
 })
 
-/** One view a second. */
-function over(seconds: number, enginesAt: (second: number) => readonly Engine[]): Trend {
-  let trend = noTrend
-  for (let second = 0; second <= seconds; second += 1) trend = trended(trend, view(second * 1000, enginesAt(second)))
-  return trend
-}
-
-const now = ({ points }: Trend) => points.at(-1)!
-
-describe('the trend of the dashboard', () => {
-  it.each([1, 20, 500])('measures %d requests/s, without a decision in the view', (rate) => {
-    const trend = over(60, (second) => [engine('a', { requests_total: rate * second, recent_ttft_ms: [10, 20, 30] })])
-    expect(now(trend)).toMatchObject({ requestsPerS: rate, ttftP50Ms: 20, ttftP99Ms: 30 })
+describe('the objective that the tiles compare with', () => {
+  it('is the one of all pools that have one', () => {
+    expect(objectiveOf([slo(500), pool(), slo(500)])).toBe(500)
   })
 
-  it('measures output tokens and rejections by the totals of the gateway, and names the reasons', () => {
-    let trend = noTrend
-    for (let second = 0; second <= 20; second++) {
-      const rejected = { key_wrong: 5, overloaded: 3 * second, rate_limited: second }
-      trend = trended(trend, {
-        ...view(second * 1000, [engine('a')]),
-        traffic: { output_tokens_total: 200 * second, rejected_total: rejected },
-      })
-    }
-    expect(now(trend)).toMatchObject({ outputTokensPerS: 200, rejectedPerS: 4 })
-    expect(rejectionReasons(trend)).toEqual(['overloaded', 'rate limited'])
-  })
+  it.each([[[pool()]], [[slo(null)]], [[slo(500), slo(800)]], [[slo(500, 100)]]])(
+    'is none without one value for all requests',
+    (pools) => expect(objectiveOf(pools)).toBeNull(),
+  )
+})
 
-  it('leaves them out for a gateway that does not send totals', () => {
-    expect(now(over(20, () => [engine('a')]))).toMatchObject({ outputTokensPerS: null, rejectedPerS: null })
-  })
-
-  it('counts a split request once, and failures of both legs', () => {
-    const trend = over(20, (second) => [
-      engine('p', { role: 'prefill', requests_total: 4 * second, failures_total: second }),
-      engine('d', { role: 'decode', requests_total: 4 * second }),
-    ])
-    expect(now(trend)).toMatchObject({ requestsPerS: 4, failureShare: 1 / 8 })
-  })
-
-  it('covers the last 10 s, so that an old failure disappears', () => {
-    const failing = (until: number) =>
-      over(until, (second) => [engine('a', { requests_total: 10 * second, failures_total: Math.min(10, 10 * second) })])
-    expect(now(failing(5)).failureShare).toBeGreaterThan(0)
-    expect(now(failing(30)).failureShare).toBe(0)
-  })
-
-  it('keeps 15 minutes in at most one point per 5 s', () => {
-    const { points, marks } = over(2000, (second) => [engine('a', { requests_total: second })])
-    expect(points.length).toBeGreaterThan(170)
-    expect(points.length).toBeLessThanOrEqual(182)
-    expect(points.at(-1)!.at - points[0]!.at).toBeLessThanOrEqual(15 * 60_000)
-    expect(marks.length).toBeLessThan(15)
-  })
-
-  it('shows no rate after a restart of the gateway, of an object or of an engine until it is known', () => {
-    const before = over(20, (second) => [engine('a', { requests_total: 100 * second })])
-    const restarted = trended(before, view(21_000, [engine('a', { requests_total: 1 })], 2))
-    expect(now(restarted).requestsPerS).toBe(null)
-    const lost = trended(before, view(21_000, [engine('a', { requests_total: 1 })]))
-    expect(now(lost).requestsPerS).toBe(0)
-  })
-
-  it('leaves unknown figures null', () => {
-    expect(now(over(0, () => []))).toEqual({
-      at: 0,
-      requestsPerS: null,
-      failureShare: null,
-      outputTokensPerS: null,
-      rejectedPerS: null,
-      ttftP50Ms: null,
-      ttftP95Ms: null,
-      ttftP99Ms: null,
-      queueS: null,
-      kvUsage: null,
-    })
-  })
+it('draws no card for the only pool, unless the card says more than the table of engines', () => {
+  expect(needsCards([pool()])).toBe(false)
+  expect(needsCards([pool(), pool()])).toBe(true)
+  expect(needsCards([pool({ reachable: false })])).toBe(true)
+  expect(needsCards([pool({ gateway: null })])).toBe(true)
 })

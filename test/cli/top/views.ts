@@ -31,6 +31,7 @@ export const poolOf = (engines: readonly Engine[], more: Partial<Pool> = {}): Po
   model: 'qwen',
   aliases: [],
   policy: 'predicted',
+  slo: null,
   reachable: true,
   bookings: 0,
   at: 1_000,
