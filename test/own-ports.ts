@@ -1,7 +1,7 @@
 /**
- * Ports for a server that must name its port before it listens, or that stops listening and must find its port free again.
- * They are below those that Linux hands out for port 0 (from 32,768 on). A block belongs to one process, also beside other
- * test runs on this machine: whoever listens on its first port has it.
+ * Ports for a server that must know its port before it listens, or that must listen on the same port again. They are
+ * below the range that Linux assigns for port 0 (from 32,768 on). A block belongs to the process that listens on its
+ * first port, so test runs do not collide.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -13,7 +13,7 @@ const BLOCKS = 40
 const block = await freeBlock()
 let used = 1
 
-/** Returns the first of `count` ports in a row. After a few hundred, ports of earlier tests come again. */
+/** Returns the first of `count` consecutive ports. Ports repeat after a few hundred calls. */
 export function ownPorts(count: number): number {
   if (used + count > BLOCK_PORTS) used = 1
   used += count

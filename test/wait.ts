@@ -1,9 +1,9 @@
-/** Waits for events, not for times: a machine that is busy with other work takes longer, and nothing fails. */
+/** Waits for events instead of times, so that tests pass on a busy machine. */
 
-/** Far beyond what any machine needs; below the limit of a test, so that the error names what did not come about. */
+/** Longer than any machine needs, and below the limit of a test, so that the error names the missing event. */
 const LIMIT_MS = 45_000
 
-/** Looks every `everyMs` until `look` returns something truthy, and returns that. Throws what `look` throws. */
+/** Calls `look` every `everyMs` until it returns a truthy value, and returns that. Throws what `look` throws. */
 export async function until<Found>(
   look: () => Found | Promise<Found>,
   everyMs = 5,
@@ -19,8 +19,8 @@ export async function until<Found>(
 }
 
 /**
- * Lets the event loop go round. What was written to a socket of this process has been read at its other end in this process
- * after that.
+ * Runs turns of the event loop, after which a write to a socket of this process has been read at its other end in this
+ * process.
  */
 export async function turns(count = 10): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))

@@ -20,7 +20,7 @@ it('a key store caches valid secrets only, so that guesses use no memory', async
 
 const ports = { now: () => Date.now(), log: { warn: () => undefined } }
 
-/** Of `right`: `printf right | sha256sum`. */
+/** Output of `printf right | sha256sum`. */
 const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
 it('a key store with only the hash of a secret accepts the secret and rejects the hash', async () => {

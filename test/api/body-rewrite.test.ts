@@ -179,7 +179,7 @@ describe('edits of a request body', () => {
   })
 })
 
-/** A document as text, written by a hand that likes odd blanks, escapes, copies and numbers no double can hold. */
+/** A JSON document as text, with unusual white space, escapes, duplicate keys and numbers that no double can hold. */
 interface Written {
   readonly text: string
   /** `"key" : value` of every member, as written. */
@@ -201,7 +201,7 @@ const name = fc.oneof(
     'constructor',
     'prompt',
   ),
-  // The gateway lets no backslash in a name pass: where V8 has seen one it may misread others.
+  // The gateway rejects backslashes in names: after such a name, V8 can misread later documents.
   fc.string({ maxLength: 6 }).filter((text) => !text.includes('\\')),
 )
 const escaped = (text: string, mask: number): string =>
@@ -260,7 +260,7 @@ const wishes = fc.record({
   cacheSalt: fc.option(fc.string()),
 })
 
-/** The closed list of edits, said once more on what was parsed. */
+/** The allowed edits, applied to the parsed document. */
 function expected(body: Record<string, unknown>, { model, includeUsage, cacheSalt }: Edits): Map<string, unknown> {
   const out = new Map(Object.entries(body))
   for (const gone of ['firstlight', 'kv_transfer_params', 'ec_transfer_params']) out.delete(gone)
@@ -275,9 +275,12 @@ function expected(body: Record<string, unknown>, { model, includeUsage, cacheSal
   return out
 }
 
-/** No name above holds a backslash: V8 misread one. The gateway refuses such a body (`readJson`), and engines read with something else. */
+/**
+ * No name above has a backslash, because V8 misreads one. The gateway rejects such bodies (`readJson`); engines parse
+ * with another library.
+ */
 const isMisread = (json: object): boolean => Object.keys(json).some((key) => key.includes('\\'))
-/** After the first of these V8 takes the second's blank for a backslash. */
+/** After the first document, V8 reads the second one's blank as a backslash. */
 const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstlight":1,"taught":1,"\\u0020":1'].map(
   (raw): [Written, Edits] => [
     { text: `{${raw}}`, members: [] },
@@ -290,7 +293,7 @@ describe('edits of any document', () => {
     fc.assert(
       fc.property(written, wishes, ({ text, members }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>
-        // Two equal models: only the first is renamed, and the engine says that it knows no such model.
+        // With two equal `model` keys only the first is renamed, and the engine returns its model error.
         fc.pre(members.filter(({ key }) => key === 'model').length < 2 || typeof body['model'] !== 'string')
         const after = JSON.parse(decode(rewriteBody(encode(text), body, edits)).replace(/^\uFEFF/, '')) as Record<
           string,
@@ -320,7 +323,7 @@ describe('edits of any document', () => {
         let from = 0
         for (const { key, raw } of members) {
           if (touched.has(key)) continue
-          // Through UTF-8, as the wire does: a lone surrogate cannot pass it.
+          // Through UTF-8, as on the wire: a lone surrogate cannot pass.
           const at = after.indexOf(decode([encode(raw)]), from)
           expect(at, raw).toBeGreaterThanOrEqual(from)
           from = at + raw.length

@@ -133,7 +133,7 @@ function follow(response: Response) {
   const reader = response.body!.getReader()
   feeds.push(reader)
   return {
-    /** null: the feed ended. */
+    /** null: the feed has ended. */
     next: async () => {
       const { value } = await reader.read()
       if (value === undefined) return null
@@ -215,7 +215,7 @@ describe('/v1/firstlight/live', () => {
     let last = 0
     for (let round = 0; round < 3; round++)
       last = Math.max(...(await Promise.all(viewers.map((viewer) => viewer.next()))).map((frame) => frame!.id))
-    // Each view asks each of the two pools once; the last one may be on its way.
+    // Each view queries each of the two pools once; the last one may still be in transit.
     expect(asked.length).toBeLessThanOrEqual(2 * (last + 1))
   })
 

@@ -10,7 +10,7 @@ describe('docs/api.md', () => {
     expect(page).toContain(`${path}\``)
   })
 
-  // A stream that was cut has no status of its own.
+  // A cut stream has no status of its own.
   const { engine_cut, ...answered } = failures
   it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))(
     'names the error code %s with its status',

@@ -1,4 +1,4 @@
-/** A config, and ports that remember what was asked of them: enough to see what the gateway lets through. */
+/** A configuration, and ports that record their calls: enough to check what the gateway forwards. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type {
@@ -60,7 +60,7 @@ export function configOf(wish: ConfigWish = {}): Config {
   return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: wish.loopback ?? true })
 }
 
-/** What a fake engine answers; the body may name the request it was given. */
+/** Response of a fake engine; the body can depend on the request. */
 export type Answerer = (
   request: OriginRequest,
   body: string | null,
@@ -69,7 +69,7 @@ export type Answerer = (
 export interface World {
   readonly ports: Ports
   readonly scope: RequestScope
-  /** What reached engines. */
+  /** Requests that reached engines. */
   readonly sent: { request: OriginRequest; body: string | null }[]
   readonly admissions: Admission[]
   readonly signals: EngineSignal[]
@@ -216,7 +216,7 @@ function pass(reply: RelayOptions, bytes: Uint8Array<ArrayBuffer>, seen: ReturnT
 
 export type Post = (path: string, body: unknown, headers?: Readonly<Record<string, string>>) => Promise<Response>
 
-/** Sends to a gateway as a client would; `body` as text goes as it is. */
+/** Sends requests to a gateway as a client does; a text `body` is sent unchanged. */
 export function poster(
   gateway: { fetch(request: Request, scope: RequestScope): Promise<Response> },
   world: World,

@@ -54,7 +54,7 @@ describe('the request to an engine', () => {
   })
 
   it('never contains what JSON.parse misread', async () => {
-    // The V8 of Node 24 to 26 compares a name with the one that followed in earlier documents before it decodes it.
+    // V8 of Node 24 to 26 compares a name with its successor in earlier documents before it decodes it.
     const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
     const { world, post } = open({ keys })
     const send = (text: string) => post('/v1/completions', text, { authorization: 'Bearer key' })
@@ -73,11 +73,11 @@ describe('the request to an engine', () => {
     for (let i = 0; i < 3; i++) await send(inner('\\\\u006bv_transfer_p'))
     await send(inner('\\u006bv_transfer_params'))
     for (const { body } of world.sent) {
-      // Read as an engine reads it, which was never shown the other documents.
+      // Read as an engine reads it, which has not parsed the other documents.
       const names = [...body!.matchAll(/"((?:[^"\\]|\\.)*)":/g)].map(([, name]) => JSON.parse(`"${name}"`) as string)
       expect(names).not.toContain('kv_transfer_params')
       expect(names.filter((name) => name === 'model')).toHaveLength(1)
-      // Read rightly, the client's salt is inside the key's.
+      // The client's salt is inside the key's.
       expect(body).not.toContain('"salt-of-b"')
     }
   })
@@ -495,7 +495,7 @@ describe('responses stored on an engine', () => {
     expect((await opened.post('/v1/responses', '{"model":"qwen","previous_response_id":"resp_1"}', two)).status).toBe(
       404,
     )
-    // Engines let clients choose ids: nobody takes over another's by naming it.
+    // Engines let clients choose ids. A client cannot take over another client's response by its id.
     await stored(opened, two)
     expect((await opened.get('/v1/responses/resp_1', two)).status).toBe(404)
     expect((await opened.get('/v1/responses/resp_1', one)).status).toBe(200)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { exceedsJsonComplexity } from '../../src/api/json-complexity.ts'
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
-/** Pieces of a document, to the whole: the least limit that it keeps. */
+/** Pieces of a document: the smallest limit that accepts it. */
 function piecesOf(text: string): number {
   const bytes = bytesOf(text)
   let low = 0
@@ -16,7 +16,7 @@ function piecesOf(text: string): number {
   return low
 }
 
-/** Where src/api/json-complexity.ts looks for a name that is the first of its mapping. */
+/** Slot in which src/api/json-complexity.ts looks up a name that is the first of its object. */
 function slotOf(name: string): number {
   let hash = 256
   for (const byte of bytesOf(name)) hash = Math.imul(hash ^ byte, 0x9e3779b1)
@@ -26,7 +26,7 @@ function slotOf(name: string): number {
 const list = <const T>(count: number, of: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => of(at))
 const each = (count: number, value: unknown): number => piecesOf(JSON.stringify(value)) / count
 
-/** By the parsed document, in 64ths of a piece, every name taken for a new one (`most`) or a known one (`least`). */
+/** Bounds from the parsed document, in 64ths of a piece: every name counted as new (`most`) or as known (`least`). */
 function bounds(value: unknown, text: string): { readonly least: number; readonly most: number } {
   let least = 0
   let names = 0
@@ -41,7 +41,7 @@ function bounds(value: unknown, text: string): { readonly least: number; readonl
     Object.values(one).forEach(visit)
   }
   visit(value)
-  // Every other byte weighs something, the comma and the marks of a fraction at most 48.
+  // Every other byte counts too; the comma and the digits of a fraction count at most 48.
   return { least, most: least + 577 * names + 48 * text.length + 320 * (text.match(/\\/g)?.length ?? 0) }
 }
 
@@ -62,7 +62,7 @@ describe('the pieces of a document', () => {
     )
   })
 
-  // A piece is 0.1 us of JSON.parse; in brackets what each took, in us, at its worst.
+  // A piece is 0.1 us of JSON.parse. Numbers in brackets: longest measured time in us.
   it.each<[string, number, unknown]>([
     ['a new name (0.9)', 12, Object.fromEntries(list(10_000, (at) => [`k${at}`, 1]))],
     ['a new name that is an index (0.35)', 12, Object.fromEntries(list(10_000, (at) => [4099 * at, 1]))],
@@ -102,9 +102,9 @@ describe('the pieces of a document', () => {
     ).toBeGreaterThan(6 + 8 * 11)
   })
 
-  // What V8 makes of a row of names hangs on the first of them: it took 0.3 s to parse such documents when only that one counted.
+  // V8's time for a sequence of names depends on the first one: such documents took 0.3 s when only that one counted.
   it.each<[string, (at: number) => [string, unknown]]>([
-    // Found by the hash: all of them in one slot.
+    // Found by the hash: all names have one slot.
     [
       'a new name in the same slot',
       (() => {

@@ -20,14 +20,14 @@ class Carrier {
   asked = 0
   lostAt = -Infinity
   readonly lines: string[] = []
-  /** Running requests by gateway, which adds them again when the carrier is back. */
+  /** Running requests by gateway, which adds them again when the carrier recovers. */
   readonly #running = new Map<string, Reservation>()
 
   fail(): void {
     this.isUp = false
   }
 
-  /** It is back, empty. */
+  /** The carrier restarts without state. */
   restart(): void {
     this.isUp = true
     this.lostAt = this.now
@@ -50,7 +50,7 @@ class Carrier {
         },
         adopt: (reservation: Reservation) => {
           this.#running.set(reservation.id, reservation)
-          // The next heartbeat of its gateway adds it.
+          // The next heartbeat of its gateway adds it again.
           if (this.isUp) this.limiter.reserve({ ...reservation, limits: FREE }, this.now)
         },
         settle: (settlement: Settlement) => {
@@ -70,7 +70,7 @@ class Carrier {
   }
 }
 
-/** `RUNS=20000` searches for longer. */
+/** `RUNS=20000` runs a longer search. */
 const RUNS = Number(process.env['RUNS'] ?? 300)
 
 let ids = 0
@@ -158,14 +158,14 @@ it('never admits more than the limits plus what was in use when the carrier fail
       const limits = { requestsPerMin: 9, concurrent: 5 }
       const admitted: number[] = []
       const open: { readonly gateway: FallbackLimiter; readonly id: string }[] = []
-      /** What was in use at the last failure. */
+      /** Usage at the last failure. */
       let before = { requests: 0, running: 0, at: -Infinity }
       let asks = 0
       const inMinute = () => admitted.filter((at) => at > carrier.now - 60_000).length
       for (const { kind, gateway: number } of steps) {
         if (kind === 'wait') carrier.now += number
         else if (kind === 'fail') {
-          // One failure at a time: what the one before left over has passed.
+          // One failure at a time: the effects of the previous one have expired.
           if (carrier.isUp && carrier.now - before.at < 200_000) continue
           if (carrier.isUp) {
             before = { requests: inMinute(), running: open.length, at: carrier.now }

@@ -1,4 +1,4 @@
-/** What an operator asks for may be large: whatever else waits has its turn in between. */
+/** Large admin responses are computed in steps, so that other requests are served in between. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { mapYielding } from '../../src/api/map-yielding.ts'
@@ -48,7 +48,7 @@ const engineOf = (id: string): EngineDigest => ({
   ttftMs: 250, hitRate: 0.4, requestsTotal: 9, failuresTotal: 1, stats: null,
 }) // prettier-ignore
 
-/** A gateway in front of 200 engines, each with an ended request. `onTurn`: what happens while it is at work. */
+/** A gateway with 200 engines, each with a completed request. `onTurn` runs while it computes the response. */
 function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
   const { ports, scope } = openWorld()
   const names = Array.from({ length: ENGINES }, (_, at) => `engine-${at}`)

@@ -8,7 +8,7 @@ import { configOf, openWorld } from './fleet.ts'
 
 const DAY_MS = 86_400_000
 
-/** A gateway whose clock is set by hand, in front of rollups of several shards. */
+/** A gateway with a clock that the test sets, and rollups of several shards. */
 function openCounted(shards = 2) {
   const states = Array.from({ length: shards }, () => new TtftState({ store: null }))
   const { ports, scope } = openWorld()
@@ -43,7 +43,7 @@ function openCounted(shards = 2) {
       )
       states[shard]!.flush({ source: 'g', epoch: 1, seq: ++seq, records }, now)
     },
-    /** Engine → requests, as a scrape has them. */
+    /** Requests by engine, as a scrape returns them. */
     async scrape(): Promise<Record<string, number>> {
       const text = await (
         await gateway.fetch(new Request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } }), scope)
@@ -86,7 +86,7 @@ it('never shrinks a name, although shards see it at different times', async () =
   for (const shard of [0, 1]) world.end(shard, ['pod-1', 'pod-2'])
   world.pass(DAY_MS + 1)
   world.end(1, ['pod-1'])
-  // To one shard it has been silent for two days, to the other for one.
+  // For one shard it has been silent for two days, for the other for one.
   world.pass(DAY_MS)
   world.end(0, alive)
   expect(await shown()).toEqual({ 'pod-1': 3 })

@@ -220,7 +220,7 @@ const partsMade = fc.array(
   { maxLength: 6 },
 )
 
-/** Forms as clients make them, with what RFC 7578 leaves open. */
+/** Forms as clients send them, with every variation that RFC 7578 allows. */
 const forms: fc.Arbitrary<Made> = fc.tuple(boundaries, partsMade, fc.boolean()).map(([boundary, parts, ends]) => {
   const text = parts.map(({ name, content, file, type, small }) => {
     const disposition = `${small ? 'content-disposition' : 'Content-Disposition'}: form-data; name="${name}"${file === null ? '' : `; filename="${file}"`}`
@@ -260,7 +260,7 @@ function byUs({ boundary, text }: Made): [string, string][] | null {
   }
 }
 
-/** What each part holds, found by searching in a string; null: no form. */
+/** Content of each part, found by string search; null: not a form. */
 function naively({ boundary, text }: Made): string[] | null {
   const [before, ...pieces] = `\r\n${text}`.split(`\r\n--${boundary}`)
   const between = pieces.slice(0, -1)
@@ -276,7 +276,7 @@ describe('the parser of forms', () => {
       fc.asyncProperty(forms, async (made) => {
         const ours = byUs(made)
         const theirs = await byPlatform(made)
-        // The platform does not take every boundary.
+        // The platform rejects some boundaries.
         if (theirs === null || ours === null) return
         agreed += 1
         expect(ours).toEqual(theirs)

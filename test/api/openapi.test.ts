@@ -12,12 +12,12 @@ interface Document {
 const document = openApiDocument() as unknown as Document
 
 const OPERATION = /^\/(?:v1\/firstlight\/|health$|ready$|version$|metrics$|openapi\.json$)/
-/** For gateways, bridges and pages, not for operators' programs. */
+/** Routes for gateways, bridges and pages, not for operators' programs. */
 const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
 
 describe('the OpenAPI document', () => {
   it('has every route of the admin API, and no other', () => {
-    // The routes are built without the parts that handlers use.
+    // The routes are built without the dependencies of handlers.
     const parts = { config: configOf(), ports: openWorld().ports, catalog: { routes: [] } }
     const app = createApp(parts as unknown as GatewayContext)
     const routes = app.routes

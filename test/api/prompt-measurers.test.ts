@@ -4,7 +4,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
-/** The route of a configuration that was read anew. */
+/** Route of a configuration that was parsed again. */
 function routeOf(more: object = {}, cluster = 'c'): PoolRoute {
   const config = parseConfig(
     { clusters: [{ id: cluster, pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }], ...more }] }] },
@@ -27,7 +27,7 @@ const bytes = () => null
 const tokensBy = (measurers: PromptMeasurers, route: PoolRoute): number =>
   measurers.measure(route, request).promptTokens
 
-/** Prompts here are found to have a token for every eight bytes. */
+/** A measurer that has learned one token for every eight bytes. */
 function taught(route: PoolRoute): PromptMeasurers {
   const measurers = new PromptMeasurers(() => 0, bytes)
   for (let at = 0; at < 50; at += 1)

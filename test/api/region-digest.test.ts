@@ -1,4 +1,4 @@
-/** What goes from an edge to a region, and what is told to an edge. */
+/** Requests of an edge to a region, and digests that the region returns. */
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
 import { configOf, openWorld, poster } from './fleet.ts'

@@ -11,7 +11,7 @@ import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
 import { configOf, openWorld, type ConfigWish, type World } from './fleet.ts'
 
-/** The official client, with the gateway where its network would be. It may retry twice, as by default. */
+/** The official client with the gateway in place of its network. It may retry twice, as by default. */
 function open(wish: ConfigWish = {}, apiKey = 'team-secret'): { client: OpenAI; world: World; asked: () => number } {
   const world = openWorld()
   const gateway = createGateway(configOf(wish), world.ports)

@@ -113,7 +113,7 @@ it.each([
   [3, { prompt: ['a', 'b', 'c'] }],
   [6, { prompt: [[1], [2], [3]], n: 2 }],
   [2, { prompt: [1, 2, 3], n: 2 }],
-  // Sums over requests are kept of it: what no engine makes must not drown those of all others.
+  // The value is added to sums over requests, so an impossible value must not dominate them.
   [16_384, { n: Number.MAX_SAFE_INTEGER }],
   [16_384, { n: 16_384, prompt: ['a', 'b'] }],
 ])('%d answers are made side by side of %j', (sequences, json) => {

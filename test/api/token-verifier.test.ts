@@ -18,7 +18,7 @@ beforeAll(async () => {
   ;[first, second] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('RS256')])
 })
 
-/** An issuer whose keys a test changes, and a verifier of its tokens. */
+/** An issuer with changeable keys, and a verifier of its tokens. */
 class World {
   now = NOW
   fetches = 0

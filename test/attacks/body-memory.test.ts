@@ -1,4 +1,4 @@
-/** The sum of request bodies on Node: the contract of both runtimes, and every way a request with an engine may end. */
+/** Sum of request bodies on Node: the shared contract, and every way in which a request to an engine can end. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'

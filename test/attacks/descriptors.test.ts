@@ -1,4 +1,4 @@
-/** More clients than the process can serve: new ones are refused cleanly, and no engine is blamed. */
+/** More clients than the process can serve: new ones are refused with a response, and no engine's circuit opens. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -41,7 +41,7 @@ describe('limits.connections', () => {
     await until(() => third.closed)
     expect(both.asked).toHaveLength(2)
     expect(both.lines.filter((line) => line.includes('"event":"connections_full"'))).toHaveLength(1)
-    // Those inside go on, and room is made by whoever leaves.
+    // Admitted clients continue, and a client that leaves makes room.
     expect((await second.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)
     first.socket.destroy()
     await until(async () => {
@@ -87,7 +87,7 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
       socket.on('error', () => {})
       socket.on('data', (bytes) => {
         const isChat = bytes.toString('latin1').startsWith('POST ')
-        // Long enough for all clients to be there at once.
+        // Long enough for all clients to be connected at once.
         setTimeout(
           () => socket.write(isChat ? jsonAnswer() : 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
           isChat ? 500 : 0,
@@ -113,7 +113,7 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
   }
 
   const BODY = '{"model":"m","messages":[{"role":"user","content":"hi"}]}'
-  /** Status and code of one request on a connection of its own; null: the connection closed without an answer. */
+  /** Status and error code of one request on its own connection; null: closed without a response. */
   function ask(port: number): Promise<{ readonly status: number; readonly text: string } | null> {
     return new Promise((resolve) => {
       const socket = net.connect(port, '127.0.0.1')
@@ -137,7 +137,8 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
     const answered = answers.filter((answer) => answer !== null)
     const odd = answered.filter(({ status, text }) => status !== 200 && !text.includes(`"code":"${code}"`))
     expect(odd).toEqual([])
-    // Where more is configured than there is, clients may hold all descriptors: none is left to ask an engine with.
+    // If the configuration exceeds the limit of the system, clients can hold all descriptors, and none is left for
+    // engines.
     if (code === 'connections_full') {
       expect(answered).toHaveLength(500)
       expect(answered.filter(({ status }) => status === 200).length).toBeGreaterThan(0)

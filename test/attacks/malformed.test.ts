@@ -1,4 +1,4 @@
-/** Requests that are not valid HTTP: each is answered at once, counted and logged, and costs no other request its answer. */
+/** Invalid HTTP requests: each gets a response at once, is counted and logged, and delays no other request. */
 import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
@@ -49,7 +49,7 @@ async function refusals(reason: string): Promise<number> {
 
 const { plain: host } = servers
 const GARBAGE = '\0\x01\x02 garbage\r\n\r\n'
-/** Name, what is sent, status, reason. */
+/** Name, bytes sent, status, reason. */
 const malformed: readonly (readonly [string, string, number, string])[] = [
   ['garbage', GARBAGE, 400, 'bad_http'],
   ['two lengths', requestText(host, { framing: 'content-length: 2\r\ncontent-length: 3' }), 400, 'bad_http'],

@@ -1,4 +1,4 @@
-/** Bodies in chunks of a few bytes: they cost neither other clients their turn nor the gateway its memory. */
+/** Bodies in chunks of a few bytes: they delay no other client and use no extra memory. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -63,7 +63,7 @@ describe('a body of which each byte is a chunk', () => {
       .answer()
     expect(answer.head).toContain(' 200 ')
     expect(bodyOf(both.asked[0]!)).toBe(body)
-    // 1.8 MB on the wire: a read is 64 KiB at most, and rarely below 1 KiB.
+    // 1.8 MB on the wire. A read has at most 64 KiB and rarely less than 1 KiB.
     expect(put.mock.calls.length).toBeLessThan(LONG / 100)
   })
 

@@ -1,4 +1,4 @@
-/** Clients that ask for an answer and never read it: the engine's place is free after `limits.write_ms`. */
+/** Clients that never read the response: the engine's slot is free after `limits.write_ms`. */
 import type { Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import {
@@ -23,7 +23,7 @@ afterEach(async () => {
   await both.close()
 })
 
-/** Sends for as long as somebody takes it. */
+/** Writes for as long as the other side reads. */
 function streamForever(socket: Socket): void {
   const more = (): void => {
     if (!socket.destroyed) socket.write(CHUNK, () => setImmediate(more))

@@ -1,4 +1,4 @@
-/** What request bodies may take together (`limits.buffered_bytes`), wherever the gateway runs. */
+/** Total size of request bodies (`limits.buffered_bytes`), on any runtime. */
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { gatewayDocument, gatewayKeys } from './gateway.ts'
@@ -14,14 +14,14 @@ const chat = '/v1/chat/completions'
 const broad = { authorization: `Bearer ${gatewayKeys.broad}` }
 const text = new TextEncoder()
 
-/** A request whose body goes on when the test says so. */
+/** A request whose body continues when the test sends more. */
 class Upload {
   readonly answer: Promise<Response | null>
   #controller!: ReadableStreamDefaultController<Uint8Array>
 
   constructor(send: BodySubject['send'], path = chat, headers: Record<string, string> = {}) {
     const body = new ReadableStream<Uint8Array>({ start: (controller) => void (this.#controller = controller) })
-    // An aborted one has no answer.
+    // An aborted request has no response.
     this.answer = send(
       new Request(ORIGIN + path, {
         method: 'POST',

@@ -1,4 +1,4 @@
-/** An engine whose tokens are bytes: a scripted vLLM, to the byte, in what matters to a continuation. */
+/** A scripted engine with bytes as tokens. It behaves like vLLM in everything that affects a continuation. */
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,9 +9,9 @@ export interface Script {
   readonly after?: number
   /** As vLLM: if the prompt ends inside a character, the first text is the whole decoded prompt. */
   readonly leaks?: boolean
-  /** The first text is not that of the first ids. */
+  /** The first text does not belong to the first ids. */
   readonly lies?: boolean
-  /** The output from this token on is another. */
+  /** The output differs from this token on. */
   readonly differsAt?: number
   /** The connection breaks after this many bytes of the body, with a reset or (`fault: 'end'`) without. */
   readonly bytes?: number
@@ -34,7 +34,7 @@ export class ByteEngine {
   readonly #output: readonly number[]
   readonly #server = http.createServer((request, response) => void this.#serve(request, response))
   #script: Script = {}
-  /** Bodies of requests to `/v1/completions` and chats, oldest first. */
+  /** Bodies of requests for completions and chats, oldest first. */
   readonly bodies: Json[] = []
   /** Requests whose prompt was a list of token ids. */
   continued = 0
@@ -106,7 +106,7 @@ export class ByteEngine {
       writer.tokens([], 'abort')
       writer.end()
     } else if (fault === 'end') response.end()
-    // What was written must arrive first.
+    // Written bytes must arrive first.
     else setTimeout(() => response.socket?.resetAndDestroy(), 30)
   }
 }
@@ -130,7 +130,7 @@ function breakAfter(response: http.ServerResponse, bytes: number, clean: boolean
     if (left >= 0) return write(whole)
     write(whole.subarray(0, whole.length + left))
     const { socket } = response
-    // What was written must arrive first.
+    // Written bytes must arrive first.
     setTimeout(() => (clean ? socket?.destroy() : socket?.resetAndDestroy()), 2)
     return true
   }
@@ -140,7 +140,7 @@ function breakAfter(response: http.ServerResponse, bytes: number, clean: boolean
   }
 }
 
-/** Ids of scripts that were played. */
+/** Ids of played scripts. */
 const played = new Set<string>()
 
 /** The script in a request. A retry of the request has none. */
@@ -159,7 +159,7 @@ function json(response: http.ServerResponse, value: unknown): void {
   response.end(JSON.stringify(value))
 }
 
-/** Writes chunks as vLLM does: text of whole characters, less what a stop string may take back. */
+/** Writes chunks as vLLM does: text of whole characters, without text that may belong to a stop string. */
 class ChunkWriter {
   readonly #response: http.ServerResponse
   readonly #body: Json
@@ -212,7 +212,7 @@ class ChunkWriter {
     if (text !== '' || reason !== null || choice.token_ids !== null) this.#write(choice)
   }
 
-  /** The engine's parser makes a tool call of all output, if the request has tools. */
+  /** With tools in the request, the engine's parser turns all output into a tool call. */
   #delta(text: string, reason: string | null): Json {
     if (text === '') return reason === null ? {} : { content: '' }
     if (!Array.isArray(this.#body['tools'])) return { content: text }
@@ -246,7 +246,7 @@ class ChunkWriter {
     return (this.#leaks() ? decode(this.#prompt) + text : text).replace(/\ufffd+$/, '')
   }
 
-  /** The bytes of the prompt that begin the first character of the output. */
+  /** Bytes of the prompt that start the first character of the output. */
   #begun(): readonly number[] {
     let from = this.#prompt.length
     while (from > 0 && decode(this.#prompt.slice(from - 1)).endsWith('\ufffd') && this.#prompt.length - from < 3) from--

@@ -11,7 +11,7 @@ const LONG = 20_000
 const error500: Outcome = { ...failed, failure: 'status_5xx', status: 500 }
 const tooLate: Outcome = { ...failed, failure: 'first_byte_timeout' }
 
-/** Circuit breakers of a pool: what opens them, what closes them, and when they are ignored. */
+/** Circuit breakers of a pool: when they open, close and are ignored. */
 export function circuitContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
   let opened: OpenCluster
   let cluster: Cluster
@@ -31,7 +31,7 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
   const others = (id: string): string[] => NAMES.filter((one) => one !== id)
   const on = async (id: string, changes: Partial<Admission> = {}): Promise<Lease> =>
     (await admitted(cluster.admit(admission({ avoid: others(id), isLastResort: true, ...changes })))).lease
-  /** Requests of these tenants fail on the engine, as far as it is given them. */
+  /** Requests of these tenants fail if they are placed on the engine. */
   const failOn = async (id: string, how: Outcome, tenants: readonly string[]): Promise<void> => {
     for (const tenant of tenants) {
       const given = await cluster.admit(admission({ avoid: others(id), isLastResort: true, tenant }))

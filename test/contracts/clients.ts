@@ -1,4 +1,4 @@
-/** What the official clients get from a gateway, wherever it runs: streams, tools, aborts, error classes and retries. */
+/** Responses for the official clients, on any runtime: streams, tools, aborts, error classes and retries. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, streamText, tool } from 'ai'
 import {
@@ -45,7 +45,7 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return list
 }
 
-/** `start` serves the document; `observed`: streams are read on the way, so an abort is seen at once. */
+/** `start` serves the document; `observed`: the gateway reads streams, so it detects an abort at once. */
 export function clientsContract(
   name: string,
   start: (document: Record<string, unknown>) => Promise<RunningSubject>,
@@ -68,7 +68,7 @@ export function clientsContract(
       await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
     ).json()) as FleetView
 
-  /** Until no request is booked: releases follow the last byte. */
+  /** Resolves when no request is booked: a release follows the last byte. */
   async function idle(): Promise<FleetView> {
     return until(async () => {
       const seen = await view()

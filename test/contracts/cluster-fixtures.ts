@@ -29,7 +29,7 @@ export function pool(changes: Partial<PoolConfig> = {}): PoolConfig {
 
 let made = 0
 
-/** The next admission is the first again. Choices by hash depend on the id. */
+/** Restarts the numbering of admissions. Choices by hash depend on the id. */
 export function resetAdmissions(): void {
   made = 0
 }

@@ -6,13 +6,13 @@ import { mergeSlices, mergeSteps } from '../../src/core/reports/history.ts'
 import { quantileOf } from '../../src/core/reports/sketch.ts'
 import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
-/** One cluster object on some runtime, with its clock in our hands. */
+/** One cluster object on some runtime, with a clock that the test sets. */
 export interface OpenCluster {
   readonly cluster: Cluster
   now(): number
-  /** Moves the clock and lets the object do what is due. */
+  /** Advances the clock and runs what is due. */
   advance(ms: number): Promise<void>
-  /** The object loses its memory, as by an eviction or a restart; what it had time to write down may come back. */
+  /** The object loses its memory, as after an eviction or a restart; what it had stored may be restored. */
   forget(): Promise<void>
   close(): Promise<void>
 }
@@ -22,7 +22,7 @@ export interface Source {
   pool: PoolConfig
 }
 
-/** What every implementation of the Cluster port must do. `source` is what its edge has configured, and may change. */
+/** Contract of every implementation of the Cluster port. `source` is the configuration of its edge, and can change. */
 export function clusterContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
   let opened: OpenCluster
   let source: Source
@@ -490,7 +490,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       }
       for (let index = 0; index < 3; index++) {
         await (await split()).release({ ...failed, failedEngine: 'p' })
-        // It prefilled this one long ago, and may have died since.
+        // It prefilled this one long before, and may have stopped since.
         await long[index]?.release(outcome())
       }
       expect(await circuits()).toEqual({ p: 'open', d: 'closed' })
@@ -563,10 +563,10 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     it('grants retries as a share of requests and a floor, and no more', async () => {
       await restart({ retry: { share: 0.1, minPerS: 0.2 } })
       for (let index = 0; index < 30; index++) await admit()
-      // 10 % of 30 and 0.2 a second over ten seconds.
+      // 10 % of 30, and 0.2 per second over ten seconds.
       for (let index = 0; index < 5; index++) await admit({ attempt: 1 })
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
-      // Nobody has worked for it yet.
+      // No engine has worked on it yet.
       await admit({ attempt: 1, moved: true })
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
       await opened.advance(11_000)
@@ -869,7 +869,7 @@ export function requestsOf(digest: ClusterDigest): Record<string, number> {
   return each(digest, (one) => one.requests)
 }
 
-/** The admitted whole placement, or an error that shows the refusal. */
+/** The admitted whole placement, or an error with the refusal. */
 export async function admitted(
   answer: Promise<Admitted>,
 ): Promise<{ readonly lease: Lease; readonly engine: string; readonly placement: Resume['placement'] }> {

@@ -1,4 +1,4 @@
-/** Streams whose engine fails in the middle, on any runtime: the client's text is that of an uncut stream. */
+/** Streams whose engine fails in the middle, on any runtime: the client's text equals an uncut stream's. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import type { FaultRule } from '../../src/simulator/faults.ts'
@@ -96,7 +96,7 @@ class Bench {
 
   stream = async (path: string, body: Json): Promise<Streamed> => read(await this.post(path, { ...body, stream: true }))
 
-  /** The same request at an engine without faults and without a gateway. */
+  /** The same request to an engine without faults, without a gateway. */
   uncut = async (path: string, body: Json): Promise<Streamed> =>
     read(await this.post(path, { ...body, stream: true }, { url: this.fleet.urls[2]! }))
 
@@ -399,7 +399,7 @@ export function continuationContract(name: string, start: Start): void {
       engines[0]!.next(script)
       return read(await send(path, more))
     }
-    /** Requests to the engines that continue. */
+    /** Number of requests to the engines that continue. */
     const asked = (): number => engines.slice(1).reduce((sum, { bodies }) => sum + bodies.length, 0)
     const bytes = new TextEncoder().encode(OUTPUT).length
 

@@ -1,4 +1,4 @@
-/** What a browser is told (`cors`), as data, with a runner for any gateway: no case of the table needs an engine. */
+/** CORS response headers (`cors`), as data, with a runner for any gateway. No case of the table needs an engine. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { gatewayDocument, gatewayKeys, type GatewayRequest, type SendToGateway } from './gateway.ts'
 
@@ -11,12 +11,12 @@ export const corsDocument = (
   cors: object = { origins: [ours, local], max_age_s: 60 },
 ): Record<string, unknown> => ({ ...gatewayDocument(urls), cors })
 
-/** Names, lower case, of all that CORS and caches are told. */
+/** Lower-case names of all response headers that affect CORS and caches. */
 export const told = (headers: Headers): Record<string, string> =>
   Object.fromEntries([...headers].filter(([name]) => name === 'vary' || name.startsWith('access-control-')))
 
 const exposed = { 'access-control-expose-headers': '*' }
-/** Every answer to a page that is let in. */
+/** Every response to an allowed page. */
 export const readable = (origin = ours) => ({ 'access-control-allow-origin': origin, ...exposed, vary: 'origin' })
 
 const chat = '/v1/chat/completions'
@@ -41,7 +41,7 @@ interface CorsCase {
   readonly told: Readonly<Record<string, string>>
 }
 
-// As Chromium asks for OpenAI's SDK.
+// Preflight request of Chromium for OpenAI's SDK.
 const asked =
   'authorization,content-type,x-firstlight-options,x-session-id,x-stainless-arch,x-stainless-lang,x-stainless-retry-count'
 const granted = (methods: string, origin = ours) => ({

@@ -1,4 +1,4 @@
-/** A gateway in front of simulated prefill, decode and encode engines on real ports, and what tests ask of both. */
+/** A gateway in front of simulated prefill, decode and encode engines on real ports, with queries for tests. */
 import { expect } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import type { SimulatedEngine } from '../../src/simulator/engine.ts'
@@ -12,11 +12,11 @@ export interface SplitGateway {
 
 export interface SplitRuntime {
   start(document: Record<string, unknown>): Promise<SplitGateway>
-  /** Does it notice that a client left before it has sent a byte? */
+  /** Whether the runtime detects that a client left before the first byte. */
   readonly seesLeaving: boolean
 }
 
-/** One pool; its name is the model's. Every test has its own: what a test teaches of an engine stays with it. */
+/** One pool, named like its model. Every test has its own, because learned values stay with it. */
 export interface PoolWish {
   readonly engines: readonly string[]
   readonly split?: Readonly<Record<string, unknown>>
@@ -50,7 +50,7 @@ export class SplitBench {
     this.gateway = gateway
   }
 
-  /** Engines are named by role: p0, p1, d0 … and a0; `w` is in no pool and serves whole what others are compared with. */
+  /** Engines are named by role: p0, p1, d0 … and a0. `w` is in no pool; its whole responses are the reference. */
   static async open(
     runtime: SplitRuntime,
     connector: 'nixl' | 'response' | 'lmcache',
@@ -130,12 +130,12 @@ export class SplitBench {
     return send(`${this.gateway.url}${path}`, body, init)
   }
 
-  /** The same of one engine alone, under the same request id. */
+  /** The same request to one engine alone, with the same request id. */
   whole(path: string, body: Body, requestId: string): Promise<Answered> {
     return send(`${this.fleet.urls.at(-1)!}${path}`, body, { headers: { 'x-request-id': requestId } })
   }
 
-  /** Bodies that reached an engine for this model, oldest first. */
+  /** Bodies of requests for this model that reached an engine, oldest first. */
   bodies(id: string, model: string): Body[] {
     return this.engine(id)
       .log.recent.map(({ body }) => JSON.parse(body) as Body)
@@ -150,7 +150,7 @@ export class SplitBench {
     return (await response.json()) as Awaited<ReturnType<SplitBench['decision']>>
   }
 
-  /** Nothing is booked and nothing runs. Releases travel behind the answers. */
+  /** Resolves when no booking is open and no request runs. Releases follow the responses. */
   async quiet(): Promise<void> {
     const state = async () => {
       const { pools } = (await (await this.#admin('/v1/firstlight/fleet')).json()) as {
@@ -184,7 +184,7 @@ async function send(url: string, body: Body | string, init: RequestInit): Promis
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-/** What the client reads in an answer, streamed or not. */
+/** Text that the client reads in a response, streamed or not. */
 export function wordsOf({ text }: Answered): string {
   if (!text.startsWith('data:') && !text.startsWith('event:')) return said(JSON.parse(text) as Body)
   const payloads = text
@@ -212,7 +212,7 @@ function said(payload: Body): string {
   return choices.map((choice) => choice.text ?? choice.message?.content ?? choice.delta?.content ?? '').join('')
 }
 
-/** An answer without what differs from run to run. */
+/** A response without parts that differ from run to run. */
 export function comparable(text: string): string {
   return text
     .replaceAll(/"(created|created_at)":\d+/g, '"$1":0')

@@ -1,4 +1,4 @@
-/** Split serving as clients and engines see it: one suite for every runtime. */
+/** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { comparable, SplitBench, wordsOf, type Body, type PoolWish, type SplitRuntime } from './disagg-fixture.ts'
 
@@ -78,7 +78,7 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
   plans(name, runtime)
 }
 
-/** A client that would name a prefill of its own. */
+/** Clients that send transfer parameters of their own. */
 function forged(name: string, runtime: SplitRuntime): void {
   it(`${name} serves a message with thinking whole, because one token would not complete its prefill`, async () => {
     const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair } })
@@ -121,7 +121,7 @@ function forged(name: string, runtime: SplitRuntime): void {
   })
 }
 
-/** What the engines are sent. */
+/** Requests that engines receive. */
 function legs(name: string, runtime: SplitRuntime): void {
   describe(`${name}, the legs of a split`, () => {
     let bench: SplitBench
@@ -264,7 +264,7 @@ function legs(name: string, runtime: SplitRuntime): void {
 const HANG_MS = 1500
 const NO_RETRIES = { share: 0, min_per_s: 0 }
 
-/** Every phase, every way to fail: whoever else can serve does, and nothing stays booked. */
+/** Every phase and every failure: the remaining engines serve, and no booking stays open. */
 function walks(name: string, runtime: SplitRuntime): void {
   const phases = ['encode', 'prefill', 'decode'] as const
   const faults = {
@@ -327,7 +327,7 @@ function walks(name: string, runtime: SplitRuntime): void {
       bench.engine(dead).restart()
       bench.heal()
       expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
-      // It could reach nobody there: as a vLLM does, it said so after five seconds.
+      // It could reach no engine there; like vLLM, it reported that after five seconds.
       expect(['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).kv!.violations.unknownEngine, 0)).toBe(1)
       await bench.quiet()
     })
@@ -355,9 +355,9 @@ function walks(name: string, runtime: SplitRuntime): void {
           const model = keyOf(phase, fault)
           const before = bench.engine(first[phase]).log.inference
           bench.engine(first[phase]).setFault(rule)
-          // Round robin: two requests meet every engine of a role.
+          // Round robin: two requests reach every engine of a role.
           for (let at = 0; at < 2; at++) {
-            // Only streams have a limit for their beginning: an answer that does not stream may take as long as it does.
+            // Only streams have a time limit for their start; a response that does not stream has none.
             const stream = at === 1 || (phase === 'decode' && fault.startsWith('hang'))
             const body = { model, messages: picture(`${model}${at}`), max_tokens: 3, temperature: 0, stream }
             const answer = await bench.ask(chat, body)
@@ -476,7 +476,7 @@ function walks(name: string, runtime: SplitRuntime): void {
       const legsBefore = bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs
       for (const id of ['d0', 'd1']) bench.engine(id).setFault({ kind: 'status', status: 500 })
       const answer = await bench.ask(chat, { model, messages: hello, max_tokens: 3 })
-      // Both failed, and the last one once more; each attempt had its own prefill, and none was used twice.
+      // Both failed, and the last one again. Each attempt had its own prefill, and none was used twice.
       expect(answer.status).toBe(502)
       expect(bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs).toBe(legsBefore + 3)
       bench.heal()
@@ -486,7 +486,7 @@ function walks(name: string, runtime: SplitRuntime): void {
   })
 }
 
-/** When requests are split, and what the decision says of it. */
+/** When requests are split, and the reasons in the decision. */
 function plans(name: string, runtime: SplitRuntime): void {
   const ids = (length: number) => Array.from({ length }, (_, at) => 1000 + at)
   describe(`${name}, the plan`, () => {
@@ -610,7 +610,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       const strict = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
       expect(strict.status).toBe(503)
       expect(strict.headers.get('x-request-id')).not.toBeNull()
-      // Once the circuit is open, no attempt is made.
+      // After the circuit opens, no attempt is made.
       const refusal = async () => {
         const { status, text } = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
         return [status, (JSON.parse(text) as { error: Body }).error['message']]

@@ -1,4 +1,4 @@
-/** An engine of a provider (`kind: external`): when it is asked, and with what. */
+/** An engine of a provider (`kind: external`): when it gets requests, and their contents. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -110,7 +110,7 @@ export function externalContract(name: string, start: Start): void {
     })
 
     it('is never probed', async () => {
-      // An object of a Worker probes when its pool has traffic.
+      // A Worker's object probes when its pool has traffic.
       await expect
         .poll(async () => (await ask(), own.seen.some(({ method }) => method === 'GET')), { timeout: 10_000 })
         .toBe(true)

@@ -1,17 +1,17 @@
 /**
- * What the gateway answers, as data, with a runner that takes any way to send a request: `createGateway(…).fetch`,
- * a Node server, the built Worker. Every gateway under test runs with `gatewayDocument`.
+ * Responses of the gateway as data, with a runner for any way to send a request: `createGateway(…).fetch`, a Node
+ * server, the built Worker. Every gateway under test has the configuration `gatewayDocument`.
  */
 import { describe, expect, it } from 'vitest'
 
 export const gatewayKeys = { narrow: 'narrow-secret-1', broad: 'broad-secret-2', admin: 'admin-secret-3' } as const
 
-/** Of `broad`: all that the gateway knows of it. */
+/** SHA-256 of `broad`, which is all that the gateway stores. */
 const BROAD_SHA256 = 'dd6c00b6d6fbe729ee0eed2eca143211810168917775b6d18021f62b70c7373b'
 const BODY_LIMIT = 65_536
 const PIECES_LIMIT = 120_001
 
-/** The configuration the table is about. `urls` are engines of the base model `Qwen/Qwen3-8B`. */
+/** Configuration of the table. `urls` are engines of the base model `Qwen/Qwen3-8B`. */
 export function gatewayDocument(urls: readonly string[]): Record<string, unknown> {
   return {
     version: 1,
@@ -59,12 +59,12 @@ interface Expectation {
   /** Anthropic's `error.type`. */
   readonly anthropic?: string
   readonly message?: RegExp
-  /** The JSON body holds this. */
+  /** Part of the JSON body. */
   readonly json?: Readonly<Record<string, unknown>>
 }
 
 interface GatewayCase extends Expectation {
-  /** A sentence that could be false. */
+  /** Name of the test: a sentence that can be false. */
   readonly name: string
   readonly send: Partial<GatewayRequest> & { readonly path: string }
 }
@@ -852,7 +852,7 @@ const adminCases: readonly GatewayCase[] = [
     status: 400,
     message: /base64/,
   },
-  // A decision or refusals: whether the engine lives is not the gateway’s affair.
+  // A decision or a refusal: the result does not depend on the engine’s health.
   {
     name: 'ranks without sending',
     send: { path: '/v1/firstlight/route', headers: admin, body: say() },
@@ -891,7 +891,7 @@ export function requestOf({ path, method, headers, body, chunked }: GatewayCase[
   }
 }
 
-/** For senders built on fetch. Without a declared length the body goes in pieces of 64 KB. */
+/** For senders based on fetch. Without a declared length the body is sent in pieces of 64 KB. */
 export function fetchRequest(base: string, { method, path, headers, body, chunked }: GatewayRequest): Request {
   if (body === null) return new Request(base + path, { method, headers })
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
@@ -915,7 +915,7 @@ function inPieces(bytes: Uint8Array): ReadableStream<Uint8Array> {
 }
 
 /** Runs the table against one gateway that serves `gatewayDocument`. */
-/** `skip`: sentences that cannot be held to there, each with its reason. */
+/** `skip`: test names that do not apply there, each with its reason. */
 export function gatewayContract(name: string, send: SendToGateway, skip: Readonly<Record<string, string>> = {}): void {
   for (const [subject, cases] of Object.entries(gatewayCases)) {
     describe(`${subject} of ${name}`, () => {

@@ -1,4 +1,4 @@
-/** Limits per key, wherever the gateway runs. Nothing listens at the address of its engine. */
+/** Limits per key, on any runtime. Nothing listens at the address of the engine. */
 import { afterEach, describe, expect, it } from 'vitest'
 import type { BodySubject } from './body-memory.ts'
 import { gatewayDocument, gatewayKeys } from './gateway.ts'
@@ -75,7 +75,7 @@ export function keyLimitsContract(
 
     it('reserve tokens by the output that a request may have', async () => {
       await start({ tokens_per_min: 1_000 })
-      // It is admitted alone, although it may exceed the limit. Without an engine it used nothing.
+      // It is admitted although it alone may exceed the limit. Without an engine it used nothing.
       expect((await ask('narrow', { max_tokens: 5_000 })).status).not.toBe(429)
       expect((await ask('narrow', { max_tokens: 900 })).status).not.toBe(429)
     })

@@ -1,4 +1,4 @@
-/** What every implementation of the Cluster port makes of engines' own KV events. */
+/** Effect of engines' KV events on every implementation of the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Outcome } from '../../src/core/contract/contract.ts'
 import type { KvEventDelta } from '../../src/core/kv-events/delta-log.ts'
@@ -42,7 +42,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
   const tell = (changes: Partial<KvEventDelta> = {}) => feed(step(changes))
   const asked = (content: readonly (string | number)[]) =>
     admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
-  /** Tokens of the prompt that each engine is believed to have. */
+  /** Estimated tokens of the prompt that each engine has cached. */
   const cached = async (content: readonly (string | number)[]): Promise<Record<string, number>> => {
     const ranked = await opened.cluster.rank(asked(content))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
@@ -50,7 +50,7 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]),
     )
   }
-  /** Serves it on engine a, from its booking to its end. */
+  /** Serves the prompt on engine a, from its booking to its end. */
   const serve = async (content: readonly (string | number)[], end: Partial<Outcome> = {}): Promise<void> => {
     const { lease } = await admitted(opened.cluster.admit({ ...asked(content), avoid: ['b'] }))
     await lease.firstToken({ ttft: 100 })

@@ -1,4 +1,4 @@
-/** Carriers of the limits per key: what each of them must count, at a given time. */
+/** Contract of the carriers of limits per key: counts at a given time. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

@@ -1,4 +1,4 @@
-/** The gateway as the registry LMCache servers report to, on whatever runtime opens it. Bodies are those 0.5.6 sends. */
+/** The gateway as the registry of LMCache servers, on any runtime. Bodies are those of 0.5.6. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { chunkHashes, hashHex } from '../../src/core/lmcache/chunks.ts'
 import { rankOf } from '../../src/simulator/lmcache.ts'

@@ -1,4 +1,4 @@
-/** What LMCache's knowledge does to a gateway's choices, on whatever runtime opens it: lookups on the path, the wire as recorded. */
+/** Effect of LMCache lookups on routing, on any runtime, with responses as recorded. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
 import type { Fleet } from '../../src/simulator/fleet.ts'
@@ -13,7 +13,7 @@ export const lmcacheKeys = {
 /** Settings of the pool under test; its engines are three of a simulated fleet. */
 export type PoolWish = Readonly<Record<string, unknown>>
 
-/** A gateway, its fleet, and a service beside it that answers under `serviceUrl`. */
+/** A gateway, its fleet, and a service with the base URL `serviceUrl`. */
 export interface LmcacheWorld {
   readonly fleet: Fleet
   send(path: string, init?: RequestInit): Promise<Response>
@@ -21,7 +21,7 @@ export interface LmcacheWorld {
 }
 
 export interface OpenLmcache {
-  /** `service` answers whatever is asked at the URL that `pool` was given. */
+  /** `service` answers all requests to the URL that `pool` gets. */
   (options: { service(request: Request): Promise<Response>; pool(serviceUrl: string): PoolWish }): Promise<LmcacheWorld>
 }
 
@@ -56,7 +56,7 @@ export function lmcacheDocument(
 }
 
 export const MODEL_PATH = 'models/tiny'
-/** Long enough for the busiest machine: only the tests about time have less. */
+/** Long enough on a busy machine. Only tests of time limits have less. */
 const AMPLE_MS = 10_000
 const LOOKUP = '/directory/lookup'
 
@@ -263,7 +263,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       const before = fake.count(LOOKUP)
       const answers = [complete(prompt), complete(prompt), complete(prompt)]
       await expect.poll(() => fake.count(LOOKUP)).toBe(before + 1)
-      // The other two have come by the time a whole request behind them has been answered.
+      // The other two have arrived when a later request has been served.
       await complete(ids(20, 9))
       go()
       expect((await Promise.all(answers)).map(({ engine }) => engine)).toEqual(['engine-1', 'engine-1', 'engine-1'])

@@ -1,4 +1,4 @@
-/** What /metrics says against what was done: requests of known outcomes, counted by the client that sent them. One suite for every runtime. */
+/** /metrics against requests with known outcomes, counted by the client that sent them, on any runtime. */
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { StageTimes } from '../../src/core/contract/contract.ts'
@@ -23,7 +23,7 @@ const boss = { authorization: 'Bearer boss-key-for-tests' }
 type Families = ReadonlyMap<string, Family>
 type Labels = Readonly<Record<string, string>>
 
-/** Sum over all samples with these labels; 0: there are none. */
+/** Sum over all samples with these labels; 0 without samples. */
 function sum(families: Families, name: string, labels: Labels = {}): number {
   const family = families.get(name.replace(/_(?:count|sum|bucket)$/, '')) ?? families.get(name)
   const fits = (own: Labels) => Object.entries(labels).every(([label, value]) => own[label] === value)
@@ -39,14 +39,14 @@ interface Ask {
   readonly mode?: Mode
   readonly stream?: boolean
   readonly model?: string
-  /** Leaves when it has read this much. */
+  /** Disconnects after the first bytes. */
   readonly leave?: boolean
   readonly tokens?: number
-  /** Leaves when this has been done. */
+  /** Disconnects when this has resolved. */
   readonly holdsFor?: () => Promise<unknown>
 }
 
-/** The story: each kind of request and how often. */
+/** Each kind of request and its count. */
 const STORY = {
   streams: { count: 5, ask: { stream: true } },
   long: { count: 2, ask: { stream: true, tokens: 9 } },
@@ -54,13 +54,13 @@ const STORY = {
   broken: { count: 2, ask: { stream: true, mode: 'reset_midstream' } },
   refused: { count: 2, ask: { stream: true, mode: '500_but_healthy' } },
   unknown: { count: 3, ask: { model: 'no-such-model' } },
-  /** The last: an engine obeys whoever spoke last, and a runtime may be slow to see that a client left. */
+  /** The last kind: the client's disconnect may be detected late on some runtimes. */
   left: { count: 2, ask: { stream: true, tokens: 20_000, leave: true } },
-  /** While a held stream fills the only engine of its pool. */
+  /** Sent while a held stream fills the only engine of its pool. */
   full: { count: 2, ask: { model: 'narrow', tokens: 20_000 } },
 } as const satisfies Record<string, { readonly count: number; readonly ask: Ask }>
 
-/** One more holds the narrow pool. */
+/** One more fills the narrow pool. */
 const LEFT = STORY.left.count + 1
 const PASSED =
   LEFT +
@@ -76,7 +76,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
     let engines: FaultEngine[]
     let gateway: Scraped
     let families: Families
-    /** Class of status → answers that clients saw. */
+    /** Responses that clients received, by status class. */
     const answers: Record<string, number> = {}
     const records: { readonly durationMs: number; readonly stages: StageTimes }[] = []
     const reported: { readonly id: string; readonly queueMs: number; readonly computeMs: number }[] = []
@@ -126,7 +126,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
         admin: { secret: boss.authorization.slice('Bearer '.length) },
         metrics: { key: KEY },
         log: { level: 'silent' },
-        // So that a client that left is noticed on every runtime.
+        // Lets every runtime detect a client that left.
         limits: { heartbeat_ms: 100 },
         ttft: { enabled: true },
         clusters: [
@@ -167,13 +167,13 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
           prefill_queue_time_ms: report.queueMs,
           prefill_compute_time_ms: report.computeMs,
         }
-        // Twice: the second changes nothing.
+        // Twice: the second call changes nothing.
         for (let times = 0; times < 2; times++)
           expect(
             (await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: JSON.stringify(partial) })).status,
           ).toBe(200)
       }
-      // Records travel behind the answers; what never comes ends in the limit of this hook.
+      // Records follow the responses. A missing one runs into the time limit of this hook.
       await until(async () => {
         families = await scrape()
         return (

@@ -35,7 +35,7 @@ export function openApiContract(name: string, start: (document: object) => Promi
     })
     return { status: response.status, headers: response.headers, json: (await response.json()) as unknown }
   }
-  /** What differs between a value and a schema of the document. */
+  /** Differences between a value and a schema of the document. */
   const faultsOf = (schema: string, value: unknown): string => {
     const json = JSON.parse(
       JSON.stringify({ ...ref(schema), $defs: (components as { schemas: object }).schemas }).replaceAll(

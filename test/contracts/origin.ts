@@ -1,4 +1,4 @@
-/** What every Origin must do, driven by an engine that is told what to send byte by byte. */
+/** Contract of every Origin, with an engine that sends scripted bytes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   type Timers,
@@ -30,7 +30,7 @@ export interface OriginWorld {
 
 export interface OriginContract {
   open(): Promise<OriginWorld & { close?(): Promise<void> }>
-  /** Title → why this platform cannot do it. */
+  /** Test title and the reason why this platform cannot pass it. */
   readonly skip?: Readonly<Record<string, string>>
 }
 
@@ -92,7 +92,7 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
   return { response: answer.pass(reply), ended, events, settledTimes: () => settled, background }
 }
 
-/** Reads to the end: what came, and whether the end was clean. */
+/** Reads to the end. Returns the text and whether the body ended without an error. */
 async function drain(
   response: Response,
   read = (_body: string): void => {},
@@ -112,7 +112,7 @@ async function drain(
 export function originContract(name: string, contract: OriginContract): void {
   let world: Awaited<ReturnType<OriginContract['open']>>
 
-  /** One run: a script, the request that carries it, and what the engine saw. */
+  /** One run: a script, the request that carries it, and the engine's record. */
   function open(script: readonly Step[], asked: Asked = {}) {
     const run = `${name.replaceAll(/\W/g, '')}-${++runs}`
     const { signal = new AbortController().signal, targetHeaders = [], url = world.engineUrl, ...rest } = asked
@@ -128,7 +128,7 @@ export function originContract(name: string, contract: OriginContract): void {
         headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(asked.headers ?? [])],
         signal,
       })
-    /** Opens the gate of the script once all of `text` has been read: a reset takes along what has not been. */
+    /** Opens the gate of the script when all of `text` has been read, because a reset discards unread bytes. */
     const goAfter =
       (text: string) =>
       (body: string): void => {

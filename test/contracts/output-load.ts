@@ -1,17 +1,17 @@
-/** Load of one streamed request as the gateway shows and prices it, from the client's request to the last byte. One suite for every runtime. */
+/** Load of one streamed request in views and costs, from the client's request to the last byte, on any runtime. */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 const KEY = 'admin-key-of-the-load-suite'
 const BLOCK_TOKENS = 16
-/** Long enough that the estimate of its prefill, which counts down, is not over before it is read. */
+/** Long enough that its estimated prefill time has not passed when it is read. */
 const PROMPT_BLOCKS = 6_000
 /** Tokens in the partial block of the prompt. */
 const PARTIAL_TOKENS = 5
 const EVENT = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })}\n\n`
 
-/** On Workers a notice of progress travels behind the answer. */
+/** On Workers, progress updates follow the response. */
 const PATIENT = { timeout: 15_000 }
 
 interface FleetEngine {
@@ -33,7 +33,7 @@ class HeldEngine {
   #arrived = Promise.withResolvers<void>()
   #stream: http.ServerResponse | null = null
 
-  /** Resolves when the next request has come. */
+  /** Resolves when the next request has arrived. */
   async arrived(): Promise<void> {
     await this.#arrived.promise
     this.#arrived = Promise.withResolvers<void>()
@@ -106,7 +106,7 @@ export function outputLoadContract(
       return fleet.pools[0]!.engines[0]!
     }
     const activeBlocks = async (): Promise<number> => (await load()).active_blocks
-    /** What another prompt of one block would find on the engine. */
+    /** Cost of another prompt of one block on the engine. */
     const priced = async (): Promise<number> => {
       const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 900 + at)
       const response = await fetch(

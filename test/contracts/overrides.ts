@@ -1,4 +1,4 @@
-/** What a request may ask for itself, in its body or its header, on whatever runtime opens it. */
+/** Overrides in a request's body or header, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
 
@@ -32,7 +32,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     })
   }
 
-  /** The same wishes both ways. */
+  /** The same overrides in the body and in the header. */
   const ways = (wishes: object): readonly (readonly [object, Readonly<Record<string, string>>])[] => [
     [{ firstlight: wishes }, {}],
     [{}, { 'x-firstlight-options': JSON.stringify(wishes) }],
@@ -122,7 +122,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
         return ((await response.json()) as { decision: SeenDecision }).decision.placement.engine
       }
       for (let at = 0; at < 8; at++) expect(await dryRun(0)).toBe(cached)
-      // Nearly every third draw is the cached engine's: that all of them are has a chance of 1 in 10^20.
+      // Nearly every third draw selects the cached engine: the probability that all do is 1 in 10^20.
       const drawn = new Set<string>()
       for (let at = 0; at < 50 && drawn.size < 2; at++) drawn.add(await dryRun(10))
       expect(drawn.size).toBe(2)

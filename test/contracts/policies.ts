@@ -1,4 +1,4 @@
-/** Costs and load that decide placements, computed by whatever object serves the Cluster port. */
+/** Costs and load that decide placements, for every implementation of the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, Decision, PoolConfig } from '../../src/core/contract/contract.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
@@ -7,7 +7,7 @@ import { admission, engines, outcome, pool } from './cluster-fixtures.ts'
 
 /** A cluster object whose random draws a test sets. */
 export interface OpenPolicies extends OpenCluster {
-  /** Every later draw is `value`, from 0 up to 1. */
+  /** Sets every later draw to `value`, from 0 up to 1. */
   draw(value: number): void
 }
 
@@ -67,7 +67,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     it('adds the work queued on an engine until its first token, and prefers the engine without any', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       expect(await terms('queued_work', { promptTokens: 4 })).toEqual({ a: 55, b: 0 })
-      // A short prompt is cheaper than the queue, wherever turns would send it.
+      // A short prompt costs less than the queue, in any turn.
       for (let at = 0; at < 4; at++) {
         const { engine, lease: short } = await admit({ promptTokens: 4 })
         expect(engine).toBe('b')
@@ -123,7 +123,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       await lease.firstToken({ ttft: 20 })
       await lease.progress(2)
       await lease.progress(5)
-      // An earlier total that arrives late takes nothing back.
+      // A late, smaller total changes nothing.
       await lease.progress(4)
       expect((await shown('a')).activeBlocks).toBe(8)
       expect(await terms('potential_blocks', { promptTokens: BLOCK_TOKENS, blocks: chain([9]) })).toEqual({
@@ -137,7 +137,7 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     it('of two requests with one prompt count once', async () => {
       const first = await admit({ ...prompt(3), avoid: ['b'] })
       const second = await admit({ ...prompt(3), avoid: ['b'] })
-      // Three shared blocks, and for each request the block that its last token begins.
+      // Three shared blocks, and for each request the block that contains its next token.
       expect((await shown('a')).activeBlocks).toBe(5)
       await first.lease.release(outcome())
       expect((await shown('a')).activeBlocks).toBe(4)

@@ -1,6 +1,6 @@
 /**
- * An edge before regional gateways, wherever they run: which region a prompt goes to, what becomes of it when one is full,
- * drains or dies, and what is told to whom.
+ * An edge in front of regional gateways, on any runtime: the choice of region, failover when one is full, draining or
+ * down, and the exchanged digests.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readTold } from '../../src/origin/regions/client.ts'
@@ -20,7 +20,7 @@ type Name = (typeof NAMES)[number]
 
 export interface RegionsWay {
   readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
-  /** Of the edge's pools. */
+  /** `observe_share` of the edge's pools. */
   readonly observeShare: number
 }
 
@@ -43,7 +43,7 @@ interface PoolView {
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 
-/** Of its own from the first word on: no two begin alike. */
+/** Number of prompts so far: each prompt has a different first word. */
 let written = 0
 const promptOf = (words: number): string => {
   const own = ++written
@@ -118,7 +118,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     ...more,
   })
 
-  /** By the edge; where it went. */
+  /** Sends a chat through the edge. `cluster` is the region that served it. */
   async function ask(
     prompt: string,
     more: object = {},
@@ -133,7 +133,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     }
   }
 
-  /** Until the edge knows how many engines of each region take prompts. */
+  /** Resolves when the edge has the number of available engines of each region. */
   async function heard(engines: Record<Name, number> = { paris: 2, tokyo: 2 }): Promise<void> {
     await until(async () => {
       const seen = new Map(
@@ -149,13 +149,13 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
   const pools = async (base: string): Promise<readonly PoolView[]> =>
     ((await (await send(base, '/v1/firstlight/fleet', { key: ADMIN })).json()) as { pools: readonly PoolView[] }).pools
 
-  /** Where the edge would send it now. */
+  /** The edge's current choice of region. */
   async function placed(prompt: string): Promise<Name> {
     const answer = await send(edge.url, '/v1/firstlight/route', { key: ADMIN, body: chat(prompt) })
     return ((await answer.json()) as { readonly decision: { readonly cluster: Name } }).decision.cluster
   }
 
-  /** A long one that goes there as long as nobody holds any of it. */
+  /** A long prompt that the edge sends to this region while no region has its prefix. */
   async function promptAtHomeIn(region: Name): Promise<string> {
     for (;;) {
       const prompt = promptOf(1_200)
@@ -163,7 +163,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     }
   }
 
-  /** Until nobody has anything booked. */
+  /** Resolves when no gateway has a booking. */
   async function idle(): Promise<void> {
     for (const base of [edge.url, ...Object.values(urls())]) {
       await until(async () => (await pools(base)).every(({ bookings }) => bookings === 0), 20)
@@ -215,7 +215,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       for (const [holder, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
         const prompt = await promptAtHomeIn(other)
         expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
-        // A sample of what is held is made once a second, however many ask.
+        // The sample of cached prefixes is renewed once a second, whatever the number of queries.
         await expect.poll(() => placed(`${prompt} And then?`), { interval: 200 }).toBe(holder)
         expect((await ask(`${prompt} And then?`)).cluster, await regionDigests()).toBe(holder)
       }
@@ -251,7 +251,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     })
 
     it('never see a client’s key', async () => {
-      // A region that knew no other key than the client's would refuse: it knows the edge's alone.
+      // The region has only the edge's key, so it rejects the client's.
       expect((await send(regions.paris.gateway.url, CHAT, { key: CLIENT, body: chat('Hello') })).status).toBe(401)
       expect((await ask('Hello')).status).toBe(200)
     })

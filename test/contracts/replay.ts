@@ -18,7 +18,7 @@ interface Call {
   readonly function: { readonly name?: string; readonly arguments?: string }
 }
 
-/** The tool calls of a stream, as a client puts them together. */
+/** Tool calls of a stream, assembled as a client does. */
 function callOf({ payloads }: Streamed): { ids: string[]; names: string[]; text: string } {
   const calls = payloads
     .filter((one) => one !== '[DONE]')

@@ -1,24 +1,24 @@
-/** What the raw engine can be told to do, byte by byte. Strings are latin1: one character, one byte. */
+/** Script of the raw engine, byte by byte. Strings are latin1: one character, one byte. */
 export type Step =
   | { readonly send: string }
-  /** In writes of `of` bytes, a turn of the loop apart. */
+  /** Sent in writes of `of` bytes, one turn of the event loop apart. */
   | { readonly slices: string; readonly of: number }
-  /** Chunks of 64 KiB until so many bytes were sent. */
+  /** Sends chunks of 64 KiB up to this many bytes. */
   | { readonly flood: number }
   | { readonly waitMs: number }
-  /** Until the test says so. */
+  /** Waits until the test opens the gate. */
   | { readonly gate: true }
-  /** Until the other side closes. */
+  /** Waits until the other side closes. */
   | { readonly hang: true }
   | { readonly fin: true }
   | { readonly reset: true }
-  /** The next request on this connection meets a reset. */
+  /** Resets the connection at its next request. */
   | { readonly resetNext: true }
 
 export interface RunReport {
   readonly requests: number
   readonly connections: readonly number[]
-  /** The last request's head and body, as they came. */
+  /** Head and body of the last request, as received. */
   readonly head: string
   readonly body: string
   readonly sentBytes: number
@@ -39,6 +39,6 @@ export const USAGE_EVENT =
   'data: {"id":"c-1","choices":[],"usage":{"prompt_tokens":15,"total_tokens":18,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}\n\n'
 export const DONE_EVENT = 'data: [DONE]\n\n'
 
-/** A whole JSON answer with its length. */
+/** A whole JSON response with its length. */
 export const json = (body: string, status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${utf8(body).length}\r\n\r\n${utf8(body)}`

@@ -7,7 +7,7 @@ import type { Ttft } from '../../src/ports.ts'
 
 export interface OpenTtft {
   readonly ttft: Ttft
-  /** What a runtime may do to an object between two calls; nothing in one process's memory. */
+  /** Does to the object what its runtime may do between two calls; nothing for memory of one process. */
   evict(): Promise<void>
   close(): Promise<void>
 }
@@ -47,7 +47,7 @@ const batch = (seq: number, records: readonly RequestRecord[], changes: Partial<
 })
 const PD = { role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
 
-/** Everything of all shards in one. */
+/** Sums of all shards. */
 async function totals(ttft: Ttft) {
   const rollups = new Rollups()
   for (const group of await ttft.rollups()) rollups.merge(group)

@@ -1,4 +1,4 @@
-/** What comes of uploads of sound, from the official client to simulated engines and back, wherever the gateway runs. */
+/** Audio uploads from the official client to simulated engines and back, on any runtime. */
 import { OpenAI, toFile } from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
@@ -32,7 +32,7 @@ export function uploadsContract(
   let subject: RunningSubject
   let client: OpenAI
 
-  /** Of `seconds` at 128 kbit/s, as the engine counts: in characters. */
+  /** Audio of `seconds` at 128 kbit/s; the engine measures it in characters. */
   const sound = (seconds: number) =>
     toFile(
       Uint8Array.from({ length: seconds * 16_000 }, (_, i) => ((i * 7919) >>> 5) & 127),
@@ -60,7 +60,7 @@ export function uploadsContract(
     })
   }
 
-  /** Until no request is booked. */
+  /** Resolves when no request is booked. */
   async function idle(): Promise<void> {
     await until(async () => {
       const view = await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
@@ -202,7 +202,7 @@ export function uploadsContract(
 
     it('has its silence filled with comments', async () => {
       for (const engine of fleet.engines) engine.setFault({ kind: 'slow', factor: 60 })
-      // Of a length of its own: no engine has it cached.
+      // A unique length: no engine has it cached.
       const text = await (await upload({ stream: 'true', max_completion_tokens: '2' }, { seconds: 29 })).text()
       expect(text).toMatch(/^: ping\n\n/)
       expect(spoken(chunksOf(text))).not.toBe('')

@@ -1,6 +1,6 @@
 /**
- * Requests that come round, wherever the gateway runs: what `via` says to engines, which requests are refused for it, and what
- * becomes of an engine whose address is that of a balancer before this very gateway.
+ * Routing loops, on any runtime: the `via` header that engines get, requests that are refused because of it, and an
+ * engine whose address leads to a balancer in front of the same gateway.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -18,9 +18,9 @@ const PAIR = {
 
 export interface ViaWay {
   readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
-  /** Sent as `host`; absent: the gateway's own. */
+  /** Value of `host`; absent: the gateway's own. */
   readonly host?: string
-  /** Of the pools. */
+  /** `observe_share` of the pools. */
   readonly observeShare: number
 }
 
@@ -56,9 +56,9 @@ function listen(
 }
 
 export function viaContract(name: string, { start, host, observeShare }: ViaWay): void {
-  /** Heads of POSTs, and of what is asked of kept responses, as the engine got them. */
+  /** Heads of POSTs and of requests for stored responses, as the engine received them. */
   const heads: http.IncomingHttpHeaders[] = []
-  /** POSTs that took the way round. */
+  /** POSTs that passed through the loop. */
   let rounds = 0
   let sites: Site[] = []
   let subject: RunningSubject
@@ -78,7 +78,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       .end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))
   }
 
-  /** A balancer that knows of one backend: the gateway itself. It looks well, as the gateway is. */
+  /** A balancer whose only backend is the gateway itself, so it seems healthy. */
   const leadBack = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
     if (request.method === 'POST') rounds++
     const { hostname, port } = new URL(subject.url)
@@ -124,7 +124,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     })
   }
 
-  /** What the engine is told by whom this request came, one value a leg. */
+  /** Values of `via` that the engine received, one for each leg. */
   async function vias(asked: Asked = {}): Promise<(string | undefined)[]> {
     heads.length = 0
     const { status, body } = await ask(asked)

@@ -47,7 +47,7 @@ it('a circuit that one isolate opens is open for all, and one of them tries the 
     return (await circuitAt(edge.urls[1]!)) === 'open'
   })
   const openedAt = performance.now()
-  // Each isolate has news, so its view comes after its sync.
+  // Each isolate has changes to report, so its view comes after its sync.
   for (const url of edge.urls) {
     await chat(url, `news ${Math.random()}`)
     expect(await circuitAt(url)).toBe('open')
@@ -61,12 +61,12 @@ it('a circuit that one isolate opens is open for all, and one of them tries the 
   }
   expect(sent).toBeGreaterThan(4)
   expect(requests.size).toBe(before)
-  // After the pause one trial opens it again, for all.
+  // After the pause one trial opens the circuit again, for all isolates.
   await until(async () => {
     await chat(edge.urls[sent++ % 4]!, `trial ${Math.random()}`)
     return requests.size > before
   })
   for (let n = 0; n < 20; n++) expect((await chat(edge.urls[n % 4]!, `more ${Math.random()}`)).status).toBe(200)
-  // A second isolate may try before the first one's news reaches it; four separate circuits would try four times.
+  // A second isolate may try before it has the first one's result; four separate circuits would try four times.
   expect(requests.size - before).toBeLessThanOrEqual(2)
 })

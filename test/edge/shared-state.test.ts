@@ -50,7 +50,7 @@ it('all isolates report the same fleet, usage and decisions', async () => {
   }
 })
 
-/** Without what is measured by each isolate: sequence numbers, times and ways. */
+/** Removes what each isolate measures itself: sequence numbers, times and round trips. */
 const comparable = ({ pools }: Fleet) => pools.map(({ cluster, bookings, engines }) => ({ cluster, bookings, engines }))
 
 it('a drain at one isolate holds at all of them', async () => {
@@ -65,7 +65,7 @@ it('a drain at one isolate holds at all of them', async () => {
   for (const url of edge.urls) expect(await drainedAt(url)).toBe(false)
 })
 
-/** A view of an isolate with news of its own comes after its sync. */
+/** Reads a view of an isolate after its sync. */
 async function synced(url: string): Promise<void> {
   await chat(url, `news ${Math.random()}`)
   await fleetAt(url)

@@ -5,7 +5,7 @@ import { type RunningWorkers, startWorkers } from '../../scripts/edge-workers.ts
 import { until } from '../wait.ts'
 import { admin, MODEL } from './isolates.ts'
 
-/** Engine that sends a head and a comment, and then what a test sends. */
+/** Engine that sends a head and a comment, and then what the test sends. */
 let engine: Server
 const responses: ServerResponse[] = []
 let workers: RunningWorkers
@@ -56,7 +56,7 @@ afterAll(async () => {
   engine.close()
 })
 
-/** Opens a stream and waits for the engine to have it. */
+/** Opens a stream and waits until the engine has it. */
 async function open(signal: AbortSignal) {
   const before = responses.length
   const answer = fetch(`${front}/v1/chat/completions`, {

@@ -1,4 +1,4 @@
-/** An engine whose streams end when the test says so. */
+/** An engine whose streams end when the test ends them. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -6,9 +6,9 @@ export interface SlowEngine {
   readonly url: string
   /** Streams that wait for their end, oldest first. */
   readonly open: ServerResponse[]
-  /** Clients that went away before the end. */
+  /** Clients that disconnected before the end. */
   readonly aborted: () => number
-  /** Requests of the user `silent`, which get no answer. */
+  /** Requests of the user `silent`, which get no response. */
   readonly silent: () => number
   finish(): void
   close(): void

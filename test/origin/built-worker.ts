@@ -1,4 +1,4 @@
-/** The Worker as it is deployed (dist/worker, see test/setup/built-worker.ts), run by workerd behind a real socket. */
+/** The deployed Worker (dist/worker, see test/setup/built-worker.ts) in workerd, on a real socket. */
 import { startEdge } from '../../scripts/edge.ts'
 
 export interface BuiltWorker {

@@ -1,4 +1,4 @@
-/** An engine that can be told to fail in every way an engine does; speaks enough of vLLM's wire to be one. */
+/** An engine that fails in every way an engine can; it implements enough of vLLM's API. */
 import http from 'node:http'
 import type { Socket } from 'node:net'
 import { ownPorts } from '../own-ports.ts'
@@ -6,21 +6,21 @@ import { ownPorts } from '../own-ports.ts'
 export type Mode =
   | 'ok'
   | '500'
-  /** Is well, and answers every request with a 500. */
+  /** Healthy, but every request gets a 500. */
   | '500_but_healthy'
   | 'busy'
   | 'busy_inside'
-  /** As some versions have it: the code is text. */
+  /** As in some versions: the code is a string. */
   | 'busy_inside_text'
-  /** As vLLM in development mode: well in its health and its metrics, and deaf. */
+  /** As vLLM in development mode: healthy in its checks and metrics, without responses. */
   | 'paused'
-  /** Takes the request and says nothing. */
+  /** Accepts the request and sends nothing. */
   | 'hang'
-  /** Sends its head and nothing more. */
+  /** Sends only the head. */
   | 'hang_after_head'
-  /** Resets the connection when the request is here. */
+  /** Resets the connection after the request arrived. */
   | 'reset'
-  /** Resets in the middle of its stream. */
+  /** Resets the connection in the middle of the stream. */
   | 'reset_midstream'
   | 'garbage'
 
@@ -32,17 +32,17 @@ export interface FaultEngine {
   itlMs: number
   tokens: number
   requests: number
-  /** Requests that run now. */
+  /** Number of running requests. */
   readonly running: number
-  /** Requests whose client left before the end. */
+  /** Requests whose client disconnected before the end. */
   aborts: number
-  /** Resolves when nothing runs. */
+  /** Resolves when no request runs. */
   idle(): Promise<void>
   /** Resolves when `count` requests came since the start. */
   arrived(count: number): Promise<void>
-  /** Stops listening and breaks every connection, as a killed process does. */
+  /** Stops listening and breaks every connection, as when a process is killed. */
   kill(): Promise<void>
-  /** Listens again on the same port, if it does not. */
+  /** Listens again on the same port, if it was killed. */
   revive(): Promise<void>
   close(): Promise<void>
 }
@@ -172,7 +172,7 @@ class Engine implements FaultEngine {
         return json(503, BUSY)
       case 'busy_inside':
       case 'busy_inside_text':
-        // vLLM has sent its head before it finds itself full.
+        // vLLM has sent its head before it detects that it is full.
         if (!stream) return json(503, BUSY)
         return void response
           .writeHead(200, { 'content-type': 'text/event-stream' })

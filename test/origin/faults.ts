@@ -1,4 +1,4 @@
-/** What clients, engines and the books see when engines fail or clients leave: one table for every runtime. */
+/** Failing engines and disconnecting clients, as seen by clients, engines and the ledger, on any runtime. */
 import http from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startFaultEngine, type FaultEngine, type Mode } from './fault-engine.ts'
@@ -20,14 +20,14 @@ interface Seen {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
-  /** The body ended as HTTP says a body ends. */
+  /** Whether the body ended as its framing requires. */
   readonly clean: boolean
 }
 
 const ADMIN = 'admin-secret-for-tests'
-/** Later than anything healthy, also on a busy machine. */
+/** Longer than any healthy response, also on a busy machine. */
 const FIRST_BYTE_MS = 1_500
-/** Pools for tests of engines that hang. The limits of all others are so long that they end nothing. */
+/** Pools for tests of hanging engines. The limits of all others are too long to end a request. */
 const HASTY = 3
 const POOLS = 32
 
@@ -51,7 +51,7 @@ interface EngineView {
   readonly healthy?: boolean
 }
 
-/** Ids of the engines of a cluster that match. */
+/** Ids of the matching engines of a cluster. */
 async function enginesOf(url: string, cluster: string, isWanted: (engine: EngineView) => boolean): Promise<string[]> {
   const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
   const { pools } = (await response.json()) as { pools: { cluster: string; engines: EngineView[] }[] }
@@ -63,7 +63,7 @@ async function enginesOf(url: string, cluster: string, isWanted: (engine: Engine
 export function faultTable(name: string, table: FaultTable): void {
   let engines: FaultEngine[] = []
   let gateway: FaultGateway
-  /** For the tests of heartbeats. */
+  /** Gateway of the tests of heartbeats. */
   let beating: FaultGateway
   let pool = -1
   let hasty = 0
@@ -74,7 +74,7 @@ export function faultTable(name: string, table: FaultTable): void {
     else it.skip(`${title} (${reason})`, () => {})
   }
 
-  /** Pools of the same engines, one for each test: what a test teaches of an engine stays with it. */
+  /** Pools of the same engines, one for each test, because learned values stay with a pool. */
   const start = (limits: Record<string, unknown> = {}) => {
     const all = Array.from({ length: POOLS }, (_, i) => ({
       model: `m${i}`,
@@ -98,7 +98,7 @@ export function faultTable(name: string, table: FaultTable): void {
   const say = (body: Record<string, unknown>) =>
     JSON.stringify({ model: `m${pool}`, messages: [{ role: 'user', content: `hello ${Math.random()}` }], ...body })
 
-  /** A fresh connection each, so that a cut is the request's own. `leave` is told of each piece and may end it all. */
+  /** Uses a new connection, so that a cut belongs to this request. `leave` gets each piece and can disconnect. */
   function ask(
     body: Record<string, unknown>,
     leave?: (got: string, gone: () => void) => void,
@@ -131,7 +131,7 @@ export function faultTable(name: string, table: FaultTable): void {
     for (const i of which) engines[i]!.mode = mode
   }
 
-  /** A health check of this pool may have met an engine that an earlier test made fail. */
+  /** Resolves when the pool's engines are healthy: a check may have failed because of an earlier test. */
   async function recovered(): Promise<void> {
     for (const { url } of [gateway, beating])
       await expect
@@ -139,7 +139,7 @@ export function faultTable(name: string, table: FaultTable): void {
         .toEqual([])
   }
 
-  /** Nothing may be booked once all is quiet; releases travel behind the answers. */
+  /** Resolves when no booking is open; releases follow the responses. */
   async function quiet(url = gateway.url): Promise<void> {
     await Promise.all(engines.map((engine) => engine.idle()))
     await expect.poll(() => bookings(url), { interval: 50 }).toBe(0)
@@ -228,7 +228,7 @@ export function faultTable(name: string, table: FaultTable): void {
       expect(engines[0]!.requests).toBe(0)
       set('ok', 0)
       await expect.poll(asleep, { interval: 50 }).toEqual([])
-      // Its circuit may have opened before anybody knew why it was silent.
+      // Its circuit may have opened before the reason of its silence was known.
       await expect
         .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50 })
         .toBe(true)
@@ -257,7 +257,7 @@ export function faultTable(name: string, table: FaultTable): void {
 
     test('takes no engine out of the choice for requests that all engines fail', async () => {
       set('500_but_healthy', 0, 1, 2)
-      // As many as open a circuit, and one more.
+      // One more than open a circuit.
       expect(statuses(await times(4, stream))).toEqual([502, 502, 502, 502])
       await quiet()
       set('ok', 0, 1, 2)

@@ -119,7 +119,7 @@ describe('a request that successive engines fail', () => {
         [failure],
         [failure],
       ])
-      // Busy is no news: a full fleet says it to each request.
+      // "Busy" is not logged: a full fleet returns it to each request.
       const told = world.told.filter((fields) => (fields as { engine?: string }).engine !== undefined)
       const status =
         meeting !== 'hangs' && 'status' in meeting
@@ -223,7 +223,7 @@ describe('a request in a routing loop', () => {
       expect(thrown.message).not.toMatch(/c1|http/)
       await world.settled()
       expect(world.open).toBe(0)
-      // What leads back is no request's fault, however many agree.
+      // A routing loop is not counted as a fault of requests, however many agree.
       expect(world.signals).toEqual([])
       expect(world.logged).toEqual(['loop_found', 'loop_found', 'loop_found'])
     }

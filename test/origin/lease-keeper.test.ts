@@ -8,7 +8,7 @@ import { turns } from '../wait.ts'
 const ending: Outcome = { ...endedAs('complete'), status: 200, outputEvents: 3 }
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
 
-/** Alarms that ring when a test takes them out of `rings` and calls them. */
+/** Timers that fire when a test calls them out of `rings`. */
 const alarmsIn = (rings: (() => void)[]): Timers => ({
   set: (_ms, ring) => {
     rings.push(ring)
@@ -16,7 +16,7 @@ const alarmsIn = (rings: (() => void)[]): Timers => ({
   },
 })
 
-/** An object that can forget, be out of reach, and be slow. */
+/** A pool object that can lose its state, be unreachable, and be slow. */
 class Books {
   readonly heard: string[] = []
   readonly resumes: Resume[] = []

@@ -10,7 +10,7 @@ import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
 
 type Fetch = (request: Request) => Promise<Response>
 
-/** Answers by the host of the URL. */
+/** Responses by the host of the URL. */
 function originOf(services: Readonly<Record<string, Fetch>>): Origin {
   return {
     async send({ target, method, path, body }: OriginRequest): Promise<OriginAnswer> {
@@ -56,7 +56,7 @@ interface Wish {
   readonly model?: string
 }
 
-/** Two engines at 10.0.0.1 and 10.0.0.2, whose instances are found by host; a clock that stands still. */
+/** Two engines at 10.0.0.1 and 10.0.0.2, whose instances are found by host; the clock does not advance. */
 function open({ services, legacy = false, model = 'm' }: Wish) {
   const clock = { now: 1_000_000 }
   const logged: string[] = []

@@ -1,4 +1,4 @@
-/** A forwarder's outside, made of scripts: engines that answer or fail, clusters that book and count. */
+/** Scripted dependencies of a forwarder: engines that respond or fail, clusters that book and count. */
 import type {
   Admission,
   EngineSignal,
@@ -23,7 +23,7 @@ import {
   type RelayOptions,
 } from '../../src/ports.ts'
 
-/** How one engine meets its next request. */
+/** Behaviour of one engine at its next request. */
 export type Meeting =
   | { readonly fails: OriginError['failure']; readonly when?: 'send' | 'first_byte' }
   | {
@@ -33,7 +33,7 @@ export type Meeting =
       readonly headers?: readonly string[]
       readonly end?: RelayResult['end']
     }
-  /** Hangs until the client leaves. */
+  /** Hangs until the client disconnects. */
   | 'hangs'
 
 export interface Book {
@@ -51,13 +51,13 @@ export class World {
   readonly logged: string[] = []
   /** Fields of the warnings. */
   readonly told: unknown[] = []
-  /** What was said of engines, with the cluster it was said to. */
+  /** Signals about engines, with the cluster that received them. */
   readonly signals: (EngineSignal & { readonly cluster: string })[] = []
   readonly client = new AbortController()
   readonly meetings: Map<string, Meeting[]> = new Map()
-  /** Clusters that refuse only as long as another may serve. */
+  /** Clusters that refuse only while another one can serve. */
   readonly panicking = new Set<string>()
-  /** Cluster id → what admit does instead of booking. */
+  /** Cluster id → result of admit in place of a booking. */
   readonly refusals: Map<string, Refusal['reason'] | 'throws' | 'never'> = new Map()
   clock = 1000
 
@@ -69,7 +69,7 @@ export class World {
     return this.books.filter(({ outcomes }) => outcomes.length === 0).length
   }
 
-  /** Everything that was said behind the answers has arrived. */
+  /** Resolves when all messages after the responses have arrived. */
   async settled(): Promise<void> {
     while (this.background.length > 0) await this.background.pop()
   }

@@ -1,4 +1,4 @@
-/** What the prober says of a gateway, by whether it tells what it expects. */
+/** Result of probing a gateway, depending on its digest. */
 import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import type { EngineSignal } from '../../src/core/contract/contract.ts'
@@ -33,7 +33,7 @@ function open() {
     targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]),
   } as unknown as PoolRoute
   const probe = new FleetProbe([route], ports, { digests })
-  /** A second later. Is it given requests? */
+  /** A round one second later. Resolves with whether the gateway gets requests. */
   const round = async (answers: boolean): Promise<boolean> => {
     world.now += 1_000
     world.answers = answers
@@ -60,7 +60,7 @@ describe('a gateway', () => {
     const { round, world } = open()
     const given = []
     for (const answers of [true, true, false, false, false, false, true, true]) given.push(await round(answers))
-    // The second round of those that answer asks nobody: it is not due.
+    // The second round of responding gateways sends no query: it is not due.
     expect(given).toEqual([true, true, true, true, false, false, true, true])
     expect(world.asked).toBe(6)
   })

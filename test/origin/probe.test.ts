@@ -12,7 +12,7 @@ function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRout
   return { cluster: { id: 'c', gateway: null }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
 }
 
-/** A fleet of two engines (or those named) whose answers a test sets, and a clock it moves. */
+/** A fleet of two engines (or those named) with responses that a test sets, and a clock that it moves. */
 class Bench {
   now = 0
   answers: Answers = {}
@@ -22,7 +22,7 @@ class Bench {
   route: PoolRoute
   readonly #ports: Ports
 
-  /** Questions that were asked by each turn that others were given. */
+  /** Number of queries sent at each turn of the event loop. */
   readonly byTurn: number[] = []
 
   constructor(engines: readonly string[] = ['a', 'b']) {
@@ -42,7 +42,7 @@ class Bench {
     this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
   }
 
-  /** Another configuration; the probe before it may still have answers to come. */
+  /** Sets another configuration; responses to the previous probe may still arrive. */
   adopt(engines: readonly string[], statsIntervalMs?: number): void {
     this.route = routeOf(engines, statsIntervalMs)
     this.fleet = new FleetProbe([this.route], this.#ports, {
@@ -51,7 +51,7 @@ class Bench {
     })
   }
 
-  /** What the round asked, and what it told of each engine. */
+  /** Queries of the round, and the reported health of each engine. */
   async round(): Promise<{ asked: string[]; told: Record<string, boolean> }> {
     this.asked.length = this.told.length = 0
     await this.fleet.round()
@@ -128,7 +128,7 @@ describe('probes of a fleet', () => {
     const bench = new Bench(engines)
     bench.answers = Object.fromEntries(engines.map((id) => [`${id}/health`, 'refuses']))
     const first = bench.round()
-    // One that begins meanwhile asks nobody again.
+    // A round that starts meanwhile sends no second query.
     await bench.fleet.round()
     expect(Object.keys((await first).told)).toHaveLength(35)
     expect(bench.asked).toHaveLength(35)

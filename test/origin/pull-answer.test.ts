@@ -4,7 +4,7 @@ import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-/** A source to which a test gives the bytes. */
+/** A source of bytes that a test provides. */
 class Source implements ByteSource {
   readonly #given: (Uint8Array | null)[] = []
   #waiting: ((chunk: Uint8Array | null) => void) | null = null

@@ -1,4 +1,4 @@
-/** Runs the raw engine beside tests that live inside workerd, where nothing can listen. */
+/** Runs the raw engine outside workerd, because tests inside it cannot listen. */
 import type { TestProject } from 'vitest/node'
 import '../contracts/raw-engine-context.ts'
 import { startRawEngine } from './raw-engine.ts'

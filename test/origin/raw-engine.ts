@@ -1,6 +1,6 @@
 /**
- * A programmable engine at the level of bytes. The program comes with the request (`x-script`), so the same suite
- * drives it from any runtime; what it saw is asked for over HTTP, with answers that wait instead of clocks.
+ * A programmable engine at byte level. The script arrives with the request (`x-script`), so one suite drives it from
+ * any runtime. Its record is read over HTTP, with responses that wait for events.
  */
 import http from 'node:http'
 import net from 'node:net'
@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import type { RunReport, Step } from '../contracts/script.ts'
 
 export interface RawEngine {
-  /** Speaks the scripts. */
+  /** Runs the scripts. */
   readonly engineUrl: string
   /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`, `GET /runs/ID/go` (opens a gate). */
   readonly controlUrl: string
@@ -17,7 +17,7 @@ export interface RawEngine {
 
 interface Run {
   requests: number
-  /** Numbers of the connections that carried this run's requests. */
+  /** Numbers of the connections that had this run's requests. */
   connections: number[]
   head: string
   body: Buffer
@@ -100,7 +100,7 @@ function answerControl(runs: Map<string, Run>, request: http.IncomingMessage, re
   else run.waiting.push({ until, answer })
 }
 
-/** One client connection: requests in turn, each answered by its own script. */
+/** One client connection: requests in order, each served by its own script. */
 class Connection {
   readonly #socket: net.Socket
   readonly #number: number
@@ -108,7 +108,7 @@ class Connection {
   #received: Buffer = Buffer.alloc(0)
   #busy = false
   #run: Run | null = null
-  /** Set by `reset_next`: the next request on this connection is met with a reset. */
+  /** Set by `reset_next`: the next request on this connection gets a reset. */
   #resetNext = false
 
   constructor(socket: net.Socket, number: number, runs: Map<string, Run>) {
@@ -180,7 +180,7 @@ class Connection {
     else socket.end()
   }
 
-  /** Resolves when the kernel has taken it: a reader that stops is felt here. */
+  /** Resolves when the kernel has accepted the bytes, so a stopped reader delays it. */
   #write(bytes: Buffer, run: Run): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

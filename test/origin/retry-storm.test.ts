@@ -15,7 +15,7 @@ import {
   type RequestScope,
 } from '../../src/ports.ts'
 
-/** Two configurations of one pool: engines come and go, and change what they do. */
+/** Two configurations of one pool: engines come and go, and change roles. */
 const fleets = [
   { p0: 'prefill', p1: 'prefill', d0: 'decode', d1: 'decode', e0: 'encode', a0: 'any' },
   { p1: 'decode', d1: 'decode', n0: 'prefill', n1: 'any', e1: 'encode' },
@@ -94,7 +94,7 @@ class Storm {
   version = 1
   readonly #work: Promise<unknown>[] = []
   readonly #clients: AbortController[] = []
-  /** Node follows a client's signal by a weak reference: a request that nobody else holds would never hear of its end. */
+  /** Node follows a client's signal by a weak reference: an unreferenced request would never see its abort. */
   readonly #asked: Request[] = []
   readonly #now = 1_800_000_000_000
   #ids = 0
@@ -107,7 +107,7 @@ class Storm {
     random: () => 0.5,
   })
 
-  /** Begins a request, and lets it come to its end if it `waits`. */
+  /** Starts a request, and awaits its end if it `waits`. */
   async begin({ edge, stream, items, waits, meetings }: Asked): Promise<void> {
     const client = new AbortController()
     this.#clients.push(client)
@@ -134,7 +134,7 @@ class Storm {
     for (let at = 0; at < (waits ? 12 : 2); at++) await turn()
   }
 
-  /** Whoever still waits leaves. */
+  /** Disconnects all waiting clients. */
   async end(): Promise<void> {
     for (const client of this.#clients) client.abort('left')
     while (this.#work.length > 0) await this.#work.pop()
@@ -198,7 +198,7 @@ it('of failing legs, disconnecting clients and a changing fleet leaves no bookin
       const storm = new Storm()
       for (const [at, one] of requests.entries()) {
         if (at === change) storm.version = 2
-        // An edge has no configuration that nobody has written yet.
+        // An edge cannot have a configuration that does not exist yet.
         await storm.begin({ ...one, edge: Math.min(one.edge, storm.version - 1) })
       }
       await storm.end()

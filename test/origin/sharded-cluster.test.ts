@@ -10,7 +10,7 @@ const SHARDS = 4
 const ids = Array.from({ length: 16 }, (_, at) => `e${String(at).padStart(2, '0')}`)
 const whole = pool({ engines: engines(...ids) })
 
-/** Four cells with states of their own, and a count of the calls of `admit` at each. */
+/** Four cells with their own states, and the number of `admit` calls at each. */
 function open({ dead = -1, full = -1 }: { readonly dead?: number; readonly full?: number } = {}) {
   const calls = Array.from({ length: SHARDS }, () => 0)
   const clock = { now: 1_000_000 }

@@ -126,7 +126,7 @@ describe('a stream cut anywhere', () => {
         const tap = openTap(true, hideUsage)
         const out: Uint8Array[] = []
         for (const piece of pieces) {
-          // In the middle of memory that holds other things too.
+          // A part of a larger buffer.
           const around = new Uint8Array(piece.length + 20).fill(10)
           around.set(piece, 9)
           if (!decode([piece]).includes('"usage"') && tap.takesWhole(around, 9, 9 + piece.length)) out.push(piece)
@@ -136,7 +136,7 @@ describe('a stream cut anywhere', () => {
         const kept = hideUsage ? events.filter(({ usageRecord }) => !usageRecord) : events
         expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
         expect(tap.events).toBe(kept.filter(({ data }) => data).length)
-        // Comments may follow the mark, as many as are remembered.
+        // Comments may follow the marker, up to the limit of remembered lines.
         const said = events.findLast(({ lines }) => !lines[0]!.startsWith(':'))
         const remarks = events.length - 1 - events.lastIndexOf(said!)
         if (remarks < 5) expect(tap.done).toBe(said?.lines[0] === 'data: [DONE]')

@@ -10,7 +10,7 @@ interface Reply {
   readonly body: unknown
 }
 
-/** An engine of which only `/tokenize` is there, and the questions it got. */
+/** An engine that only has `/tokenize`, and its received requests. */
 class TokenizeOnly implements Origin {
   readonly questions: Record<string, unknown>[] = []
   readonly #reply: (question: Record<string, unknown>) => Reply | Promise<Reply>

@@ -1,4 +1,4 @@
-/** Builds dist/worker before the tests of project `node` when a source is newer, so that no test runs an old Worker. */
+/** Builds dist/worker before the tests of project `node` if a source is newer, so that no test runs an old Worker. */
 import { readdirSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'

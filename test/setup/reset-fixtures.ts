@@ -1,4 +1,4 @@
-/** Runs before each test file: files share a process, and what a file draws by chance must not depend on the files before it. */
+/** Runs before each test file: files share a process, and random values must not depend on earlier files. */
 import { resetAdmissions } from '../contracts/cluster-fixtures.ts'
 
 resetAdmissions()

@@ -1,9 +1,9 @@
 import { ClusterObject } from '../../durable/cluster.ts'
 
-/** A day ahead, so that no alarm goes off by itself; it moves only when a test moves it. */
+/** One day ahead, so that no alarm fires by itself; only a test advances it. */
 let nowMs = Date.now() + 86_400_000
 
-/** The clock of every ClusterObject in the tests. The object's class is the tests' own: they share an isolate. */
+/** The clock of every ClusterObject in the tests. Tests have their own subclass, because they share an isolate. */
 export const clock = {
   now: () => nowMs,
   advance(ms: number) {

@@ -13,7 +13,7 @@ import { clock } from './cluster-clock.ts'
 
 let generation = 1_000
 
-/** The probe that the Worker's entry lends the object. */
+/** The probe that the Worker's entry gives to the object. */
 const lent = ProbedObject.prototype as unknown as { probe(pool: PoolConfig): Promise<readonly EngineSignal[]> }
 const ownProbe = lent.probe
 
@@ -350,7 +350,7 @@ it('shows its digest and decisions to a debugger', async () => {
   expect((await stub.fetch('http://cluster/elsewhere')).status).toBe(404)
 })
 
-/** Books as an edge does whose context then dies: no release. */
+/** Books as an edge whose context then ends without a release. */
 async function bookAndVanish(stub: DurableObjectStub<ClusterObject>, asked = admission()): Promise<Placement> {
   const answer = await stub.admit(asked)
   if ('refusal' in answer) throw new Error(`refused: ${JSON.stringify(answer.refusal)}`)

@@ -8,7 +8,7 @@ const documentOf = (id: string, version?: number) =>
     clusters: [{ id, pools: [{ model: 'm', engines: [{ id: 'e', url: 'http://e' }] }] }],
   })
 
-/** A KV namespace as far as it is used. */
+/** A KV namespace with the used methods. */
 function kv(text: () => string | null | Error) {
   const get = vi.fn(async () => {
     const value = text()

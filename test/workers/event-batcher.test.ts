@@ -38,7 +38,7 @@ it('lets a carrier wait while other calls take its events, and sends them when o
   expect(batcher.add(word(2), LINGER_MS)).toBe(false)
   expect(batcher.lingerMs(LINGER_MS)).toBe(15)
   now += 10
-  // The one that waits on has promised anew.
+  // The waiting caller has extended its promise.
   expect(batcher.add(word(3), LINGER_MS)).toBe(false)
   now += 5
   expect(batcher.lingerMs(LINGER_MS)).toBe(0)

@@ -5,7 +5,9 @@ import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gateway.ts'
 
-/** A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one. */
+/**
+ * A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one.
+ */
 function open(document: Readonly<Record<string, unknown>>): (request: Request) => Promise<Response> {
   // Tests wait for the work behind a response, which includes the next sync.
   const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })

@@ -19,7 +19,7 @@ overridesContract('workerd', open)
 
 let generation = 1000
 
-/** Engines and the service beside them are reached through bindings, as private ones are. */
+/** Bindings lead to engines and the service, as for private networks. */
 async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = createFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const wish = pool('http://lmcache.internal') as { readonly lmcache: object }
@@ -52,7 +52,7 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
   }
 }
 
-/** As a real `fetch` does. */
+/** Rejects at an abort, as a real `fetch` does. */
 function orAborted(answer: Promise<Response>, signal: AbortSignal): Promise<Response> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })

@@ -7,9 +7,9 @@ import { clock, draws } from './cluster-clock.ts'
 
 let generation = 0
 
-/** The books of a pool in an object of its own, with a clock and draws that a test sets. */
+/** State of a pool in its own object, with a clock and draws that a test sets. */
 export async function openCluster(source: Source): Promise<OpenPolicies> {
-  // Two suites open theirs before each test: each keeps its own.
+  // Two suites open theirs before each test, so each call uses a new object.
   const own = (generation += 1)
   const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
   const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')

@@ -1,4 +1,4 @@
-/** How the Worker reads request bodies: whole, however they are cut, and no more memory than twice their bytes. */
+/** Reading of request bodies on Workers: complete for any pieces, with at most twice their bytes in memory. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
@@ -7,7 +7,7 @@ import { collecting } from '../../src/platform/workers/isolate-gateway.ts'
 
 type Collected = Extract<BodySource, { collect: unknown }>
 
-/** A body that comes as a client's does: bytes from outside of this isolate's heap. */
+/** A body like a client's: bytes from outside of this isolate's heap. */
 function requestOf(pieces: readonly Uint8Array[], declared: boolean): Request {
   const size = pieces.reduce((sum, { length }) => sum + length, 0)
   const { readable, writable } = declared ? new FixedLengthStream(size) : new IdentityTransformStream()

@@ -11,7 +11,7 @@ ttftContract('durableTtft', async () => ({
   ttft: durableTtft(env.TTFT, LIMITS),
   async evict() {
     for (const stub of shards()) {
-      // Reports are written by the alarm, counts before their batch was answered.
+      // The alarm writes reports; counts are written before their batch is acknowledged.
       await runDurableObjectAlarm(stub)
       await evictDurableObject(stub)
     }
@@ -58,7 +58,7 @@ it('exports only what an eviction cannot revert, because Prometheus would count 
   ])
   const shown = await ttft.rollups()
   expect(Object.keys(shown[0]!.sketches)).toContain('reported_ttft')
-  // No alarm has come: nothing else was written since.
+  // No alarm has fired, so nothing else was written since.
   for (const stub of shards()) await evictDurableObject(stub)
   expect(await ttft.rollups()).toEqual(shown)
   await reset()

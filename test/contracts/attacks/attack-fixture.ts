@@ -1,7 +1,7 @@
 /**
- * A gateway under attack: one engine that records the exact bytes it receives, one that answers whatever a test tells it,
- * and raw clients. Every request of a test has the header `x-attack`, which the gateway passes on: so the requests that
- * reach an engine are told from the gateway's own probes.
+ * A gateway with one engine that records the exact bytes it receives, one engine whose response a test sets, and raw
+ * clients. Every request of a test has the header `x-attack`, which the gateway forwards: it distinguishes these
+ * requests from probes.
  */
 import { once } from 'node:events'
 import net from 'node:net'
@@ -14,7 +14,7 @@ export interface AttackedGateway {
 
 export interface AttackTable {
   start(document: Record<string, unknown>): Promise<AttackedGateway>
-  /** Host headers to send: on Node each one is another way in (see test/node/inbound/both-servers.ts). */
+  /** Host headers to send: on Node each one selects another server (see test/node/inbound/both-servers.ts). */
   readonly hosts: readonly string[]
   /** workerd parses heads and bodies itself, before any code of the gateway runs. */
   readonly isWorker: boolean
@@ -32,24 +32,24 @@ export const attackKeys = {
 export const SALT = 'attack-salt-5'
 /** The configured priority of `ranked` and `rankedFree`. */
 export const PRIORITY = 7
-/** As engines name it, and as clients name it. */
+/** Name at the engine, and name for clients. */
 export const MODEL = 'base/model'
 export const ALIAS = 'alias'
 /**
- * Cases of hostile answers, each with an address of the hostile engine and pools of its own: what one leaves behind (an open
- * circuit, a failed health check, a connection with bytes to spare) must not decide what the next one sees.
+ * Number of cases of hostile responses. Each has its own address of the hostile engine and its own pools, so that an
+ * open circuit, a failed health check or leftover bytes of one case cannot affect the next one.
  */
 export const HOSTILE_CASES = 48
-/** Model of the hostile engine alone. */
+/** Model that only the hostile engine serves. */
 export const hostileModel = (at: number): string => `hostile-${at}`
-/** Model of the hostile engine and a healthy one. */
+/** Model of the hostile engine and of a healthy one. */
 export const mixedModel = (at: number): string => `mixed-${at}`
 
 export interface EngineRequest {
   readonly target: string
-  /** Head as it came, without the blank line. */
+  /** Head as received, without the blank line. */
   readonly head: string
-  /** In Latin-1. */
+  /** Body in Latin-1. */
   readonly body: string
 }
 
@@ -57,7 +57,7 @@ export interface EngineRequest {
 type Respond = (socket: net.Socket, request: EngineRequest) => void
 
 export class RawEngine {
-  /** One for each port. */
+  /** One URL for each port. */
   urls: readonly string[] = []
   readonly asked: EngineRequest[] = []
   respond: Respond
@@ -122,7 +122,7 @@ export const wellAnswered: Respond = (socket) =>
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${WHOLE.length}\r\n\r\n${WHOLE}`,
   )
 
-/** Bound of a whole answer of the hostile engine alone. */
+/** Maximum time for a response from the hostile engine alone. */
 export const ANSWER_MS = 3_000
 
 export interface AttackWorld {
@@ -137,7 +137,7 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
   const engine = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
   const hostile = await new RawEngine(wellAnswered).open(HOSTILE_CASES)
   const well = { id: 'well', url: engine.url, key: attackKeys.engine }
-  // A test of one answer says nothing of the next one: no circuit stays open, no retry is refused.
+  // One response must not affect the next one: no circuit stays open and no retry is refused.
   const rest = { policy: 'round_robin', circuit: { failures: 1000, open_ms: 1 }, retry: { share: 1, min_per_s: 1000 } }
   const limits = { connect_ms: 2_000, first_byte_ms: 1_500, idle_ms: 1_500 }
   const gateway = await table.start({
@@ -186,16 +186,16 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
 }
 
 export interface RawAnswer {
-  /** Of the first answer; 0: the connection closed without one. */
+  /** Status of the first response; 0: the connection closed without one. */
   readonly status: number
-  /** All that came, in Latin-1. */
+  /** All received bytes in Latin-1. */
   readonly text: string
   readonly closed: boolean
 }
 
 const QUIET_MS = 5_000
 
-/** Sends bytes on a new connection and reads until a whole first answer has come, or the connection has closed. */
+/** Sends bytes on a new connection and reads until the first response is complete or the connection is closed. */
 export async function sendRaw({ gateway }: AttackWorld, text: string | Buffer): Promise<RawAnswer> {
   const { hostname, port } = new URL(gateway.url)
   const socket = net.connect(Number(port), hostname)
@@ -214,7 +214,7 @@ export async function sendRaw({ gateway }: AttackWorld, text: string | Buffer): 
     })
     socket.on('data', (bytes: Buffer) => {
       received += bytes.toString('latin1')
-      // Answers of the gateway to malformed requests end with the connection, which tests look for.
+      // Responses to malformed requests close the connection, which tests check.
       if (isWhole(received) && !/^connection: close\r?$/im.test(received)) done()
     })
     socket.write(typeof text === 'string' ? Buffer.from(text, 'latin1') : text)

@@ -1,4 +1,4 @@
-/** JSON that two readers could understand differently, and fields that only the gateway may send to engines. */
+/** JSON that two parsers could read differently, and fields that only the gateway may send to engines. */
 import { expect, it } from 'vitest'
 import { ALIAS, attackKeys, chat, MODEL, post, SALT, type AttackWorld } from './attack-fixture.ts'
 
@@ -12,7 +12,7 @@ export const PATHS: readonly string[] = [
   '/v1/embeddings',
   '/tokenize',
 ]
-/** A body that each of these takes. `members` stand first and last. */
+/** A body that every endpoint accepts, with members at its beginning and end. */
 export const bodyWith = (first: string, last = '', model = JSON.stringify(MODEL)): string =>
   `{${first}"model":${model},"messages":[{"role":"user","content":"hi"}],"prompt":"hi","input":"hi","max_tokens":4${last}}`
 
@@ -34,7 +34,7 @@ export const spellings = (name: string): Readonly<Record<string, (value: string)
   'behind a byte order mark': (value) => `\ufeff${bodyWith(`"${name}":${value},`)}`,
 })
 
-/** Every name anywhere in a document, decoded; duplicates too. */
+/** Every decoded name in a document, with duplicates. */
 export const namesIn = (json: string): string[] =>
   [...json.matchAll(/"(?:[^"\\]|\\.)*"(?=\s*:)/g)].map(([name]) => JSON.parse(name) as string)
 
@@ -81,7 +81,7 @@ const NO_JSON: Readonly<Record<string, string | Uint8Array<ArrayBuffer>>> = {
 }
 
 export function bodies(world: () => AttackWorld): void {
-  /** The one request that reached the engine. */
+  /** The only request that reached the engine. */
   async function sent(
     path: string,
     body: string | Uint8Array<ArrayBuffer>,

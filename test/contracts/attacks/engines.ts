@@ -1,4 +1,4 @@
-/** Engines that answer as no engine should: nothing of it reaches a client, and the next engine serves the request. */
+/** Engines with invalid responses: no part of them reaches a client, and the next engine serves the request. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { beforeEach, expect, it } from 'vitest'
@@ -22,7 +22,7 @@ const text =
   (socket: Socket): void =>
     void socket.write(raw, 'latin1')
 
-/** More than any head may be; a reader that takes all of it meets the end of the connection. */
+/** More than any allowed head; a reader that accepts all of it sees the connection end. */
 const ENDLESS_BYTES = 4 * 2 ** 20
 
 const endless =
@@ -42,7 +42,7 @@ const endless =
 const withStatus = (line: string): ((socket: Socket) => void) =>
   text(`HTTP/1.1 ${line}\r\n${JSON_TYPE}content-length: 4\r\n\r\n${EVIL}`)
 
-/** No valid head. */
+/** Invalid heads. */
 const HEADS: Readonly<Record<string, (socket: Socket) => void>> = {
   'a header line without end': endless(`${OK}x-a: `, EVIL.repeat(4_096)),
   'headers without end': endless(OK, `x-a: ${EVIL}\r\n`.repeat(500)),
@@ -71,10 +71,10 @@ const HEADS: Readonly<Record<string, (socket: Socket) => void>> = {
   'a status of letters': withStatus('OK 200'),
 }
 
-/** workerd reads these, in one way: chunks. */
+/** workerd reads these as chunked. */
 const READ_BY_WORKERD: ReadonlySet<string> = new Set(['a length and chunks', 'compressed chunks'])
 
-/** Valid HTTP that no engine has a reason for. */
+/** Valid HTTP that an engine has no reason to send. */
 const ANSWERS: Readonly<Record<string, (socket: Socket) => void>> = {
   'status 401': withStatus('401 Unauthorized'),
   'status 407': withStatus('407 Proxy Authentication Required'),
@@ -104,7 +104,7 @@ const FORGED: readonly string[] = [
   'x-hop',
 ]
 
-/** Bodies whose framing breaks behind their first event. */
+/** Bodies whose framing breaks after their first event. */
 const CUTS: Readonly<Record<string, (socket: Socket) => void>> = {
   'a chunk size that is no number': chunksThen(text(`zz\r\n${EVIL}\r\n0\r\n\r\n`)),
   'a negative chunk size': chunksThen(text(`-4\r\n${EVIL}\r\n0\r\n\r\n`)),
@@ -150,7 +150,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
       const { hostile } = world()
       hostile.respond = respond
       const alone = await ask(hostileModel(turn))
-      // To a Worker an answer that is no HTTP is a connection that broke.
+      // A Worker sees an invalid HTTP response as a lost connection.
       expect(isWorker ? [502, 503, 504] : [502, 504]).toContain(alone.status)
       expect(JSON.parse(alone.body)).toMatchObject({ error: { type: 'server_error' } })
       expect(alone.body).not.toContain(EVIL)
@@ -177,7 +177,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
     expect(engine.asked).toEqual([])
   })
 
-  // On workerd nothing shows that a client has left until something is written to it: there only the limit ends this.
+  // workerd detects a client disconnect only when it writes to the client, so only the time limit ends this.
   it('a whole answer that its client has left is broken off, at the latest by answer_ms', async () => {
     const client = new AbortController()
     const asked = Promise.withResolvers<Socket>()

@@ -1,14 +1,16 @@
-/** Requests whose end two parsers could see in different places, and heads no parser should accept. */
+/** Requests whose end two parsers could find at different places, and heads that a parser must reject. */
 import { expect, it } from 'vitest'
 import { chat, keyLine, rawRequest, sendRaw, type AttackWorld, type EngineRequest } from './attack-fixture.ts'
 
 const BODY = chat()
 const LENGTH = `content-length: ${BODY.length}\r\n`
 const CHUNKED = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`
-/** A second request, hidden where the first one's body would be for a parser that sees another end. */
+/** A second request in the place of the first one's body, for a parser that finds another end. */
 const HIDDEN = `POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-attack: hidden\r\n${keyLine()}content-length: 0\r\n\r\n`
 
-/** Each with a content-length too: whoever ignores the odd header takes the length, whoever reads it takes chunks. */
+/**
+ * Each also has a content-length: a parser that ignores the unusual header uses the length, another one uses chunks.
+ */
 const OBSCURED_CHUNKED: readonly string[] = [
   'transfer-encoding: chunked',
   'transfer-encoding: xchunked',
@@ -82,7 +84,7 @@ const CHUNKS: readonly string[] = [
   `${BODY.length.toString(16)};a\nb\r\n${BODY}\r\n0\r\n\r\n`,
 ]
 
-/** Odd, and yet there is one way to read them. */
+/** Unusual, but unambiguous. */
 const UNAMBIGUOUS: Readonly<Record<string, (host: string) => string>> = {
   'leading zeros of a length': (host) => rawRequest(host, BODY, { framing: `content-length: 000${BODY.length}\r\n` }),
   'blanks round a length': (host) => rawRequest(host, BODY, { framing: `content-length: \t ${BODY.length} \t\r\n` }),
@@ -94,7 +96,7 @@ const UNAMBIGUOUS: Readonly<Record<string, (host: string) => string>> = {
     }),
 }
 
-/** Taken or refused, as the parser likes; never read in a second way. */
+/** Accepted or rejected, depending on the parser, and never read in a second way. */
 const EITHER: Readonly<Record<string, (host: string) => string>> = {
   'a trailer that names a length': (host) =>
     rawRequest(host, `${CHUNKED.slice(0, -2)}content-length: 5\r\n\r\n`, { framing: 'transfer-encoding: chunked\r\n' }),
@@ -111,7 +113,7 @@ const EITHER: Readonly<Record<string, (host: string) => string>> = {
 }
 
 export function framings(world: () => AttackWorld): void {
-  /** What every engine may rely on, whatever a client has sent. */
+  /** Engines get exactly one well-formed request, whatever a client sent. */
   const expectOneRequest = (asked: readonly EngineRequest[]): void => {
     for (const { target, head, body } of asked) {
       expect(target).toBe('/v1/chat/completions')
@@ -129,7 +131,7 @@ export function framings(world: () => AttackWorld): void {
       engine.asked.length = 0
       const { status, closed } = await sendRaw(world(), of(host))
       expectOneRequest(engine.asked)
-      // workerd has its own opinion of some; what it takes it reads one way, and passes on as one request.
+      // workerd decides about some of these. It reads what it accepts in one way, and forwards it as one request.
       if (table.isWorker) continue
       expect(engine.asked).toEqual([])
       expect([0, 400, 404, 405, 408, 417, 431, 501, 505]).toContain(status)

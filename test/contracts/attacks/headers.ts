@@ -1,10 +1,12 @@
-/** Request headers that an engine, or a server before it, may read as framing, routing, a condition or a credential. */
+/**
+ * Request headers that an engine, or a proxy in front of it, may read as framing, routing, a condition or a credential.
+ */
 import { expect, it } from 'vitest'
 import { chat, rawRequest, sendRaw, keyLine, type AttackWorld } from './attack-fixture.ts'
 
 const VALUE = 'attack-header-value'
 
-/** Names that no client's request may have at an engine. */
+/** Names that are removed from client requests. */
 const REMOVED: readonly string[] = [
   'transfer_encoding',
   'content_length',

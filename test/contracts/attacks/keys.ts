@@ -1,11 +1,11 @@
-/** Credentials that look like a key and are none. */
+/** Credentials that resemble a valid key. */
 import { expect, it } from 'vitest'
 import { attackKeys, chat, rawRequest, sendRaw, type AttackWorld } from './attack-fixture.ts'
 
 const { client, admin, engine } = attackKeys
 const base64 = Buffer.from(`client:${client}`).toString('base64')
 
-/** Header lines of a client. */
+/** Header lines without a valid client key. */
 const NO_CLIENT: Readonly<Record<string, string>> = {
   'no key': '',
   'an empty key': 'authorization: Bearer \r\n',
@@ -76,7 +76,7 @@ export function keys(world: () => AttackWorld): void {
       const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
       const response = await fetch(world().gateway.url + path, { headers })
       const text = await response.text()
-      // `digest` knows its own keys: a client's is a key there, and forbidden.
+      // `digest` has keys of its own; a client's key is valid there but forbidden.
       expect(path.endsWith('digest') ? [401, 403, 404] : [401]).toContain(response.status)
       expect(text).not.toMatch(/127\.0\.0\.1|secret/)
     }

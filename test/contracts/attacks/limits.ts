@@ -1,4 +1,4 @@
-/** What a body asks for: choices, output tokens, nesting, media of other hosts, fields of engines’ own protocols. */
+/** Limits of a body: choices, output tokens, nesting, media from other hosts, fields of engines’ own protocols. */
 import { expect, it } from 'vitest'
 import { bodyWith, escapedAll, PATHS } from './bodies.ts'
 import { attackKeys, MODEL, post, type AttackWorld } from './attack-fixture.ts'
@@ -6,7 +6,7 @@ import { attackKeys, MODEL, post, type AttackWorld } from './attack-fixture.ts'
 const CHAT = '/v1/chat/completions'
 const FORM = { 'content-type': 'multipart/form-data; boundary=b' }
 
-/** Members, and the name that the error gives. */
+/** Members, and the name in the error. */
 const OVER: Readonly<Record<string, readonly [members: string, param: string, limit: string]>> = {
   'too many choices': ['"n":129,', 'n', 'limits.max_n'],
   'too many choices as a text': ['"n":"100_000",', 'n', 'limits.max_n'],
@@ -34,7 +34,7 @@ const DENIED: readonly string[] = [
 ]
 
 const part = (url: string): string => `{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}`
-/** Contents of messages that make an engine ask a host. */
+/** Contents of messages that make an engine send a request to a host. */
 const FOREIGN: Readonly<Record<string, string>> = {
   'an image': part('https://evil.test/a.png'),
   'an image whose URL is a text': '{"type":"image_url","image_url":"http://evil.test/a.png"}',

@@ -1,4 +1,4 @@
-/** Endpoints that engines have and clients must not reach, in every spelling that some server normalises. */
+/** Engine endpoints that clients must not reach, in every spelling that some server normalises. */
 import { expect, it } from 'vitest'
 import { chat, keyLine, sendRaw, type AttackWorld } from './attack-fixture.ts'
 
@@ -28,7 +28,7 @@ const ENGINE_ONLY: readonly string[] = [
   '/abort_request',
 ]
 
-/** Spellings of `/sleep`, behind paths the gateway has. */
+/** Spellings of `/sleep` after paths of the gateway. */
 const SPELLINGS: readonly string[] = [
   '/v1/../sleep',
   '/v1/chat/completions/../../../sleep',
@@ -80,7 +80,7 @@ export function paths(world: () => AttackWorld): void {
       for (const method of ['POST', 'GET']) {
         const { status, text } = await sendRaw(world(), head(method, target, host))
         expect(text).not.toContain('WELL')
-        // What is no target at all never reaches the gateway's code on workerd.
+        // On workerd, an invalid target does not reach the gateway's code.
         if (!table.isWorker || target.startsWith('/')) expect([0, 400, 404, 405]).toContain(status)
       }
     }

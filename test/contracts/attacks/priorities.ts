@@ -1,4 +1,4 @@
-/** `priority` of a body orders an engine's queue: only a key that may override, or the operator, chooses it. */
+/** `priority` in a body orders an engine's queue: only a key with overrides, or the operator, can set it. */
 import { expect, it } from 'vitest'
 import { bodyWith, escapedAll, namesIn, PATHS, spellings } from './bodies.ts'
 import { attackKeys, MODEL, post, PRIORITY, type AttackWorld } from './attack-fixture.ts'
@@ -28,7 +28,7 @@ const FORMS: Readonly<Record<string, string>> = {
 interface Sent {
   readonly status: number
   readonly param: string | null
-  /** What reached the engine; null: nothing. */
+  /** Body that reached the engine; null: none did. */
   readonly body: string | null
 }
 
@@ -96,7 +96,7 @@ export function priorities(world: () => AttackWorld): void {
         expect(status).toBe(200)
         expect(body).not.toContain('-100')
         const read = (JSON.parse(body!.replace('\ufeff', '')) as { priority?: number }).priority
-        // What has no queue of prompts gets none at all.
+        // Endpoints without a queue of prompts get no priority.
         const queues = !/count_tokens|tokenize/.test(path)
         expect([read, namesIn(body!).includes('priority')]).toEqual(queues ? [PRIORITY, true] : [undefined, false])
       }

@@ -1,4 +1,4 @@
-/** The attacks on one gateway, on whatever runtime serves it. */
+/** Attacks on one gateway, on any runtime. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bodies } from './bodies.ts'
 import { engines } from './engines.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { Deadline, stalledMs } from '../../../src/platform/node/deadline.ts'
 
-/** Fires no earlier than `delayMs`; timers of one process fire in the order of their times. */
+/** Resolves no earlier than `delayMs`; timers of one process fire in the order of their times. */
 const after = (delayMs: number): Promise<void> => new Promise((resolve) => new Deadline(resolve).set(delayMs))
 
 describe('a deadline', () => {

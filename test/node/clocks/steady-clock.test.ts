@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { steadyClock } from '../../../src/platform/node/steady-clock.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
-/** A machine whose clock a test sets. */
+/** A machine with a clock that a test sets. */
 function machine() {
   const times = { wall: 1_800_000_000_000, steady: 5 }
   const now = steadyClock({ wall: () => Math.floor(times.wall), steady: () => times.steady })
@@ -30,7 +30,7 @@ describe('a steady clock', () => {
         for (const { pass: ms, set } of steps) {
           times.wall += set
           const at = pass(ms)
-          // Whole milliseconds at both ends.
+          // Both ends are whole milliseconds.
           expect(at - last).toBeGreaterThanOrEqual(Math.floor(0.99 * ms - 1))
           expect(at).toBeGreaterThanOrEqual(last)
           last = at

@@ -1,4 +1,4 @@
-/** Pages before real engines: what an engine says of origins is about its own address, and never reaches a client. */
+/** CORS headers of engines are about the engine's own address and never reach a client. */
 import http, { type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -14,7 +14,7 @@ corsContract('a gateway on Node', async (document) => {
   return { send: (request) => fetch(fetchRequest(gateway.url, request)), close: gateway.close }
 })
 
-/** As vLLM's, of every answer to a page; and as a proxy before it might add to that. */
+/** Headers of vLLM for every response to a page, with additions of a proxy. */
 const theirs = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Allow-Credentials': 'true',
@@ -45,7 +45,7 @@ afterAll(() => {
   engine.close()
 })
 
-/** Two pools: `qwen`, and `dead`, whose engine is not there. */
+/** Two pools: `qwen`, and `dead`, whose engine does not exist. */
 function documentOf(cors: object | null, pool: object = {}): Record<string, unknown> {
   const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
   const base = cors === null ? gatewayDocument([url]) : corsDocument([url], cors)
@@ -61,7 +61,7 @@ type Ask = (
   method?: string,
 ) => Promise<IncomingMessage>
 
-/** Each header line by itself, of those that CORS and caches are told by. */
+/** Each header line that affects CORS and caches. */
 const lines = ({ rawHeaders }: IncomingMessage): string[] =>
   rawHeaders
     .flatMap((name, i) => (i % 2 === 0 ? [`${name.toLowerCase()}: ${rawHeaders[i + 1]}`] : []))
@@ -111,7 +111,7 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
   afterAll(() => gateway.close())
 
   const lent = Object.entries(readable()).map(([name, value]) => `${name}: ${value}`)
-  /** Two lines or one, they mean the same. */
+  /** One line or two lines: both mean the same. */
   const both = (response: IncomingMessage) =>
     lines(response)
       .flatMap((line) =>

@@ -26,7 +26,7 @@ const keyOf = (fault: string) => `fault-${fault.replaceAll(' ', '-')}`
 describe('prefill and decode by lmcache', () => {
   let bench: SplitBench
   let bridge: Server
-  /** What the bridge answers, and what it was asked. */
+  /** Response of the bridge, and its requests. */
   let ready: number | 'never' = 200
   const asked: string[] = []
   const decoders = (...ids: string[]) => ({ decoders: Object.fromEntries(ids.map((id) => [id, receiverOf(id)])) })
@@ -176,7 +176,7 @@ describe('prefill and decode by lmcache', () => {
     const hosts = specs.map(({ receiver_host: host }) => host)
     expect(hosts).toContain('d0.kv')
     expect(hosts.filter((host) => host === 'd1.kv')).toHaveLength(2)
-    // No attempt can take another's cache for its own.
+    // Every attempt has its own id, so that none uses another's cache.
     expect(new Set(specs.map(({ req_id: id }) => id)).size).toBe(specs.length)
     expect(bench.engine('p0').kv!.violations.unknownEngine).toBe(0)
   })
@@ -217,7 +217,7 @@ describe('prefill and decode by lmcache', () => {
   })
 
   for (const [fault, rule] of Object.entries(faults)) {
-    // The first thing that a prefill engine is asked is what the prompt's ids are.
+    // The first request to a prefill engine is for the token ids of the prompt.
     it.each([
       ['a text', 'the owl and the cat'],
       ['ids', [1001, 1002, 1003]],
@@ -286,7 +286,7 @@ describe('prefill and decode by lmcache', () => {
 
   it('ends a stream that breaks with the same error event as any other', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
-    // The connection is broken off behind the event, so it is read piece by piece.
+    // The connection breaks after the event, so the body is read in pieces.
     const response = await fetch(`${bench.gateway.url}${chat}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

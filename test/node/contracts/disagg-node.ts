@@ -11,7 +11,7 @@ export const onNode: SplitRuntime = {
   },
 }
 
-/** The first round of probes comes on its own time, and would take a later test's fault for every pool's. */
+/** Resolves after the first round of probes, which would otherwise see the faults of a later test. */
 async function probed(url: string, secret: string): Promise<void> {
   await vi.waitFor(
     async () => {

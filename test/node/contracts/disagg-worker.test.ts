@@ -2,7 +2,7 @@ import { disaggContract } from '../../contracts/disagg.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 
 disaggContract('the built Worker', {
-  // workerd on a socket of its own notices that a client left only when it writes to it.
+  // workerd on its own socket detects a client's disconnect only when it writes.
   seesLeaving: false,
   start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
 })

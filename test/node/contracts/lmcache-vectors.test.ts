@@ -1,4 +1,6 @@
-/** What real LMCache servers said to their coordinator, said to the gateway in its place, and to the simulated coordinator. */
+/**
+ * Recorded requests of real LMCache servers to their coordinator, sent to the gateway and to the simulated coordinator.
+ */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { send } from '../../../bench/conformance/http.ts'
@@ -21,7 +23,7 @@ const { exchanges } = JSON.parse(
 const named = (name: string): Exchange => exchanges.find((exchange) => exchange.name === name)!
 const exact = { made: false, counted: false }
 
-/** Where no header was recorded (what passed between the servers themselves), none is compared. */
+/** Headers are not compared if none were recorded (traffic between the servers). */
 function answerOf({ response }: Exchange, status: number, type: string | undefined, text: string): RecordedResponse {
   const headers = type === undefined || response.headers['content-type'] === undefined ? {} : { 'content-type': type }
   return { status, headers, ...encodeBody(text, '') }
@@ -40,7 +42,7 @@ interface LookupAnswer {
   }[]
 }
 
-/** What a lookup is asked for: which chunks, and who holds them. */
+/** Result of a lookup: chunks and their holders. */
 function heldBy(response: Pick<RecordedResponse, 'json' | 'sse' | 'text'>): unknown {
   const { chunks, results } = JSON.parse(bodyText(response)) as LookupAnswer
   return {
@@ -95,7 +97,7 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
     'answers as it does: %s',
     (name) => {
       const found = differences(named(name).response, said.get(name)!, exact)
-      // When they came is the only thing that differs.
+      // Only the times differ.
       expect(found.filter((difference) => !difference.includes('registration_time'))).toEqual([])
     },
   )

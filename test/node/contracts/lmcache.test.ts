@@ -10,18 +10,13 @@ import {
   type LmcacheWorld,
   type OpenLmcache,
 } from '../../contracts/lmcache.ts'
-import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import type { BuiltWorker } from '../../origin/built-worker.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 const open = openOn(startNode)
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
 overridesContract('Node', open)
-// With the libraries as its bundle has them.
-lmcacheContract(
-  'the built Worker',
-  openOn((document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })),
-)
 
 async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
   const { url, stop } = await startSilent(document)
@@ -55,7 +50,7 @@ async function openWorld(
   }
 }
 
-/** A `fetch` behind a port. */
+/** Serves a `fetch` function on a port. */
 async function serve(
   answer: (request: Request) => Promise<Response>,
 ): Promise<{ readonly url: string; close(): Promise<void> }> {

@@ -3,7 +3,7 @@ import type { Cluster } from '../../../src/ports.ts'
 import type { Source } from '../../contracts/cluster.ts'
 import type { OpenPolicies } from '../../contracts/policies.ts'
 
-/** The books of a pool in this process, with a clock and draws that a test sets. */
+/** State of a pool in this process, with a clock and draws that a test sets. */
 export async function openCluster(source: Source): Promise<OpenPolicies> {
   let now = 1_800_000_000_000
   let draw = 0.5

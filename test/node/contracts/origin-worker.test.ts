@@ -1,7 +1,7 @@
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 import { faultTable } from '../../origin/faults.ts'
 
-/** Heartbeats are the remedy: see the test of them. */
+/** Heartbeats solve this; they have a test of their own. */
 const UNSEEN = 'workerd on a socket of its own notices that a client left only when it writes to it'
 
 for (const observeShare of [0, 1]) {

@@ -1,6 +1,6 @@
 /**
- * What production-stack's own black-box tests expect of a router (tests/e2e/test-routing.py and
- * benchmarks/multi-round-qa), asked of this one: by the line they read in the log, and by what a client sees.
+ * Requirements of production-stack's own black-box tests (tests/e2e/test-routing.py and benchmarks/multi-round-qa),
+ * applied to this gateway: the routing line in the log, and what a client receives.
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
@@ -25,7 +25,7 @@ afterEach(async () => {
   world = null
 })
 
-/** The router under test, started as `test-routing.py` wants it: sessions by `x-user-id`, the routing line in the log. */
+/** Starts the gateway as `test-routing.py` starts its router: sessions by `x-user-id`, the routing line in the log. */
 async function start(pool: object, engines: readonly EngineOptions[] = [{}, {}]): Promise<World> {
   const lines: string[] = []
   const fleet = await startFleet({
@@ -70,7 +70,7 @@ function post(path: string, body: object, headers: Readonly<Record<string, strin
   })
 }
 
-/** As `send_request` there: a completion with an id of its own. */
+/** As `send_request` there: a completion with its own id. */
 async function completion(id: string, prompt: string, session?: string): Promise<void> {
   const response = await post(
     '/v1/completions',
@@ -87,7 +87,7 @@ interface Routed {
   readonly url: string
 }
 
-/** The lines of these requests in the order of the log, read as `test-routing.py` reads them. */
+/** Lines of these requests in log order, parsed as `test-routing.py` parses them. */
 async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
   const wanted = new Set(ids)
   return until(() => {
@@ -133,7 +133,7 @@ describe('session', () => {
   it('keeps the five requests of each of eight sessions on one engine, and uses both engines', async () => {
     await start({ policy: 'session' })
     const ids = Array.from({ length: 40 }, (_, at) => `s-${at}`)
-    // Interleaved, as sessions come.
+    // Sessions are interleaved.
     for (const [at, id] of ids.entries()) await completion(id, `Turn ${at}`, `user-${at % 8}`)
     const bySession = Map.groupBy(await routed(ids), ({ session }) => session)
     expect([...bySession.keys()].sort()).toEqual(Array.from({ length: 8 }, (_, at) => `user-${at}`))
@@ -159,7 +159,7 @@ describe('prefixaware', () => {
   it('keeps each of six groups of growing and shrinking prompts on one engine, and uses both engines', async () => {
     await start({ policy: 'prefix' })
     const groups = Array.from({ length: 6 }, (_, group) => group)
-    // Growing, then shrinking, group by group, as the test there does at low load.
+    // Group sizes grow and shrink, as in the test there at low load.
     const sizes = [1, 2, 4, 8, 6, 3, 1]
     const ids = new Map(
       groups.map((group) => [
@@ -201,7 +201,7 @@ describe('multi-round-qa', () => {
     readonly engine: string
   }
 
-  /** A streamed turn as the benchmark asks for it: usage in the last event, `x-user-id` always. */
+  /** A streamed turn as the benchmark sends it: usage in the last event, always `x-user-id`. */
   async function round(messages: object[], user: string): Promise<Round> {
     const response = await post(
       '/v1/chat/completions',
@@ -214,7 +214,7 @@ describe('multi-round-qa', () => {
       .filter((line) => line.startsWith('data: {'))
       .map((line) => JSON.parse(line.slice(6)) as Event)
     const text = events.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
-    // The benchmark takes its time to first token from the first event with content, and its counts from the last event.
+    // The benchmark takes TTFT from the first event with content, and counts from the last event.
     expect(text.length).toBeGreaterThan(0)
     const { usage } = events.at(-1)!
     messages.push({ role: 'assistant', content: text })
@@ -235,7 +235,7 @@ describe('multi-round-qa', () => {
     } | null
   }
 
-  /** @param abreast users that speak at the same time */
+  /** @param abreast number of concurrent users */
   async function benchmark(abreast = users): Promise<Round[][]> {
     const histories = Array.from({ length: users }, (_, user) => [
       { role: 'system', content: `${systemPrompt} I am user ${user}. ${`history${user} `.repeat(30)}` } as object,
@@ -259,7 +259,7 @@ describe('multi-round-qa', () => {
     return all
   }
 
-  // There, a request that fails stalls its user for good and looks like a low rate: here none may.
+  // There, a failed request stalls its user and looks like a low rate. Here no request may fail.
   it.each(['round_robin', 'session', 'prefix', 'predicted'])(
     'every user ends every round under %s, with prompts that grow and counts that add up',
     async (policy) => {
@@ -278,7 +278,7 @@ describe('multi-round-qa', () => {
     'users stay with the engine that has their history under %s, and find most of it cached',
     async (policy) => {
       await start({ policy })
-      // A session moves on when its engine has more than its share of live requests: one at a time, it never does.
+      // A session moves if its engine has more than its share of live requests. With one user at a time it never moves.
       const seen = await benchmark(policy === 'session' ? 1 : users)
       const later = seen.slice(1).flat()
       const share =

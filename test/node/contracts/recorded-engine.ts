@@ -1,4 +1,4 @@
-/** An engine that says again what a real one said: by the name of the exchange in x-request-id, or a given text. */
+/** An engine that sends recorded responses: x-request-id names the exchange, or a test gives the text. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -6,9 +6,9 @@ import { bodyText, type Exchange } from '../../../bench/conformance/vector.ts'
 
 export interface RecordedEngine {
   readonly url: string
-  /** Bodies it got, by request id. */
+  /** Received bodies by request id. */
   readonly got: ReadonlyMap<string, string>
-  /** The next answers are this stream, in pieces cut at these offsets. */
+  /** Sends this stream in the next responses, cut at these offsets. */
   stream(text: Buffer, cuts: readonly number[]): void
   close(): void
 }

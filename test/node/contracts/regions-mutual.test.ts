@@ -1,4 +1,6 @@
-/** Two gateways with engines of their own, each of which names the other: what is too much for one goes to the other, and comes back to neither. */
+/**
+ * Two gateways with their own engines, each a region of the other: requests overflow to the other one and never return.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
@@ -41,7 +43,7 @@ const chat = (content: string) => ({
   stream: true,
   messages: [{ role: 'user', content }],
 })
-/** Age of what it heard of the other, ms. */
+/** Age of its digest of the other gateway, ms. */
 const ageMs = async (name: Name): Promise<number> => {
   const { pools } = (await (await ask(name, '/v1/firstlight/fleet', undefined, ADMIN)).json()) as {
     pools: { gateway?: { age_ms: number } | null }[]
@@ -79,7 +81,7 @@ afterAll(async () => {
 it('count each engine once, however often they query each other', async () => {
   await until(async () => (await told('paris')).regionDigests.length === 2)
   for (let i = 0; i < 10; i++) {
-    // Until it has asked the other again.
+    // Until it has queried the other one again.
     const age = await until(() => ageMs('paris'))
     await until(async () => (await ageMs('paris')) < age)
     expect((await told('paris')).regionDigests.map(({ cluster, engines }) => [cluster, engines])).toEqual([

@@ -1,4 +1,4 @@
-/** What operators are told of clusters behind other gateways: the fleet, the live view, the metrics. */
+/** Status of clusters behind other gateways: the fleet view, the live view, the metrics. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Pool, View } from '../../../src/dashboard/wire.ts'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'

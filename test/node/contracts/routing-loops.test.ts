@@ -1,4 +1,7 @@
-/** Two real gateways that are each other's engine, and one behind a balancer that is its own engine: what clients get, what the logs say, and what the doctor finds. */
+/**
+ * Two real gateways that are each other's engine, and one behind a balancer that is its own engine: responses to
+ * clients, logs, and findings of the doctor.
+ */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -44,7 +47,7 @@ async function start(port: number, pool: object): Promise<Started> {
   return { url: gateway.url, lines }
 }
 
-/** Stands before a gateway and looks like an engine. */
+/** Starts a balancer in front of a gateway that looks like an engine. */
 async function balancerTo(port: number): Promise<string> {
   const server = http.createServer((request, response) => {
     const onward = http.request(
@@ -107,7 +110,7 @@ async function seenBy(
 }
 const circuitOf = async (gateway: Started, wanted: string): Promise<string> => (await seenBy(gateway, wanted)).circuit
 
-/** The one that started first has found nobody at the other's address, and asks again. */
+/** Resolves when the gateway that started first has found the other one: its first query failed. */
 const knows = (gateway: Started, wanted: string): Promise<void> =>
   expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
 
@@ -154,7 +157,7 @@ describe('two gateways that are each other’s engine', () => {
     expect(said(one, 'loop_found')).toEqual([])
     expect(said(two, 'loop_found').length).toBeGreaterThan(3)
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'closed'])
-    // For who asks the other one first there is nothing behind it.
+    // For the first one that queries the other, there is nothing behind it.
     for (let i = 0; i < 12; i++) expect(await ask(two.url)).toMatchObject({ status: 200, by: 'real' })
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'open'])
   })

@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => worker.close())
 
-// One connection each: workerd closes one whose body it left unread, perhaps while the next request goes out on it.
+// One connection each: workerd closes a connection with an unread body, perhaps while the next request is sent on it.
 const alone = { connection: 'close' }
 
 gatewayContract(

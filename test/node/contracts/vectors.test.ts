@@ -14,10 +14,10 @@ const exchangesOf = (file: string): readonly Exchange[] =>
   (JSON.parse(bytes(file).toString('utf8')) as VectorFile).exchanges
 const { streams } = JSON.parse(bytes('sse/corpus.json').toString('utf8')) as { streams: StreamCase[] }
 
-/** POSTs that the gateway sends on. */
+/** POSTs that the gateway forwards. */
 const served =
   /^\/(v1\/(chat\/completions|completions|responses|messages|messages\/count_tokens|embeddings|audio\/(transcriptions|translations))|tokenize|detokenize)$/
-/** Mistakes the gateway answers itself, because it cannot read or place the request. */
+/** Errors that the gateway returns itself, because it cannot parse or place the request. */
 const unplaced =
   /^((speech-|translation-)?(no-key|wrong-key|bad-json|empty-body|array-body|unknown-model|no-model|stream-string|messages-bad-json|previous-response)|speech-json)/
 const forwarded = ['openai.json', 'errors.json', 'cache.json', 'uploads.json']
@@ -36,7 +36,7 @@ afterAll(async () => {
   engine.close()
 })
 
-/** Alone before the engine, so that nothing is tried elsewhere. */
+/** A gateway with only this engine, so that there is no retry elsewhere. */
 function open({ url }: RecordedEngine): Promise<RunningGateway> {
   const pools = [
     { model: 'tiny', policy: 'round_robin', retry: { share: 0, min_per_s: 0 }, engines: [{ id: 'a', url }] },
@@ -72,7 +72,8 @@ describe('responses of a real engine arrive unchanged, and the engine gets the c
     })
     const sent = Buffer.from(requestBody(exchange.request)!).toString('utf8')
     const got = engine.got.get(name)!
-    // Two edits are expected: our wish for usage, and what only engines may say to each other.
+    // Two edits are expected: the request for usage, and the removal of fields that only engines may send to each
+    // other.
     const edited = name === 'chat-kv-transfer-params' || (/"stream":true/.test(sent) && !sent.includes('include_usage'))
     if (!edited) expect(got).toBe(sent)
     else expect(unedited(got)).toEqual(unedited(sent))
@@ -89,14 +90,14 @@ describe('responses of a real engine arrive unchanged, and the engine gets the c
   )
 })
 
-/** Without what the gateway may add or remove. */
+/** Removes what the gateway may add or remove. */
 function unedited(text: string): unknown {
   const { stream_options: _, kv_transfer_params: __, ...rest } = JSON.parse(text) as Record<string, unknown>
   return rest
 }
 
 describe('streams arrive byte for byte, wherever they are cut', () => {
-  // A stream that only says "busy" is not for the client: see below.
+  // A stream with only a "busy" error is not sent to the client: see below.
   const whole = streams.filter(({ whole: ends, done, error, file }) => ends && (done || error) && file !== 'busy.sse')
   let player: RecordedEngine
   let through: RunningGateway
@@ -128,7 +129,7 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
     }
   })
 
-  // Usage on every event is there for the client, and no engine breaks a record over lines.
+  // Usage in every event stays, and no engine splits a record into several lines.
   it.each(
     whole.filter(({ usage, file }) => usage !== null && !/each|lines/.test(file)).map(({ file, says }) => [says, file]),
   )('has no usage record if only the gateway requested it: %s', async (_, file) => {

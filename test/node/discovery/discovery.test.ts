@@ -1,4 +1,4 @@
-/** A fleet that grows and shrinks behind a name. */
+/** A fleet behind a DNS name that grows and shrinks. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -268,7 +268,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
     let ended: Promise<number>
     const answered: string[] = []
 
-    /** One server, as many engines as it has addresses. */
+    /** One server with as many engines as addresses. */
     beforeEach(async () => {
       addresses = []
       engines = createServer((request, response) => {
@@ -333,7 +333,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
       }).then(async (response) => (await response.text(), response.status))
-    /** Who answers six requests. */
+    /** Engines that serve six requests. */
     const round = async (): Promise<readonly string[]> => {
       answered.length = 0
       for (let at = 0; at < 6; at += 1) if ((await ask()) !== 200) return ['refused']

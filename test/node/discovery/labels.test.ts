@@ -35,7 +35,7 @@ const post = async (path: string, body: unknown, headers: Readonly<Record<string
   return response.status
 }
 
-/** A client that writes its own word wherever it may write one. */
+/** A client that sends its own label wherever a request allows one. */
 async function wave(word: string): Promise<void> {
   const chat = '/v1/chat/completions'
   const said = { messages: [{ role: 'user', content: word }], user: word, session_id: word, stream: true }
@@ -45,7 +45,7 @@ async function wave(word: string): Promise<void> {
   expect(await post(`/v1/${word}`, said)).toBe(404)
   expect(await post(chat, { ...said, model: 'm' }, label)).toBe(200)
   expect(await post(chat, { ...said, model: 'poet', firstlight: { session: word } }, label)).toBe(200)
-  // Cannot rank without a lookup: another policy stands in for it.
+  // The policy cannot rank without a lookup, so another one replaces it.
   expect(await post(chat, { ...said, model: 'm', firstlight: { policy: 'kv_aware' } }, label)).toBe(200)
   await post('/ttft_report', { role: 'pd', request_id: word, prefill_queue_time_ms: 3, [word]: 1 })
 }

@@ -1,4 +1,4 @@
-/** Pools of engines that are found by name, over sockets: a split by patterns, and one name in two pools. */
+/** Pools of engines found by name, over sockets: a split by patterns, and one name in two pools. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,7 +28,10 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** A server on every address of this machine: an engine at each, which says what was left with it for others. */
+/**
+ * A server on every address of this machine: an engine at each address, which reports the transfer parameters it
+ * received.
+ */
 async function serveEngines(): Promise<number> {
   const server: Server = createServer((request, response) => {
     if (request.method !== 'POST') return void request.resume().on('end', () => response.end('{}'))
@@ -94,7 +97,7 @@ async function ask(url: string, model: string): Promise<number> {
   return response.status
 }
 
-/** The addresses of those who answer six requests. */
+/** Addresses of the engines that serve six requests. */
 async function round(url: string, model: string): Promise<readonly string[]> {
   asked = []
   for (let at = 0; at < 6; at += 1) if ((await ask(url, model)) !== 200) return ['refused']

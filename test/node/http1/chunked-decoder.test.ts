@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked.ts'
 
-/** Feeds the text in reads of the given sizes. Returns the payload, and what was left of the read in which the body ended. */
+/** Feeds the text in reads of the given sizes. Returns the payload and the rest of the read that contained the end. */
 function decode(
   text: string,
   sizes: readonly number[] = [text.length],

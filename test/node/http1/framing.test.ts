@@ -39,7 +39,7 @@ afterAll(async () => {
   await engine.close()
 })
 
-/** Each piece in a read of its own, as far as a socket lets us. */
+/** Sends each piece in its own read, as far as a socket allows. */
 async function inPieces(text: string, cuts: readonly number[]): Promise<void> {
   engine.answer = async (socket) => {
     socket.setNoDelay(true)

@@ -1,4 +1,4 @@
-/** What this parser accepts, node:http reads the same way: bytes that two parsers read differently are how requests are smuggled. */
+/** node:http reads all that this parser accepts in the same way: different readings allow request smuggling. */
 import * as fc from 'fast-check'
 import http from 'node:http'
 import { Duplex } from 'node:stream'
@@ -22,12 +22,12 @@ interface Own extends Message {
 }
 
 const HEAD_END = '\r\n\r\n'
-/** Node's clients keep these for themselves, and ours leaves them out. */
+/** Node's clients do not report these headers, and the own client omits them. */
 const PER_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'te', 'trailer', 'upgrade'])
 const endToEnd = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !PER_HOP.has(name) && !name.startsWith('proxy-')))
 
-/** The first request as the own server reads it. null: it is left to node:http, or is not complete. */
+/** The first request as the own server reads it. null: it is left to node:http, or is incomplete. */
 function ownRequest(text: string): Own | null {
   const end = text.indexOf(HEAD_END)
   const head = end < 0 ? null : parseRequestHead(text.slice(0, end))
@@ -50,11 +50,11 @@ function ownRequest(text: string): Own | null {
   return chunks.done ? { start: head.url, headers, body, size: text.length - rest.length + chunks.taken } : null
 }
 
-/** The response as the own client reads it, in reads of `size` bytes. null: it is refused, or is not complete. */
+/** The response as the own client reads it, in reads of `size` bytes. null: it is rejected or incomplete. */
 function ownResponse(text: string, size: number): Own | null {
   const end = text.indexOf(HEAD_END)
   const head = end < 0 ? null : parseResponseHead(text.slice(0, end))
-  // Interim answers come before another head.
+  // Interim responses come before the final head.
   if (head === null || head.status < 200) return null
   const headers: Record<string, string> = {}
   for (let i = 0; i < head.headers.length; i += 2) {
@@ -87,7 +87,7 @@ const textOf = async (stream: AsyncIterable<unknown>): Promise<string> => {
 const flat = (headers: http.IncomingHttpHeaders): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
 
-/** A connection without a socket below it. What is written to it goes nowhere. */
+/** A connection without a socket. Written bytes are discarded. */
 function connectionOf(): Duplex {
   const connection = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() })
   connection.on('error', () => {})
@@ -108,7 +108,7 @@ function nodeRequest(text: string): Promise<Message | null> {
     const connection = connectionOf()
     server.emit('connection', connection)
     connection.push(text, 'latin1')
-    // node:http waits for more where it finds no end.
+    // node:http waits for more bytes if it finds no end.
     void turns(20).then(() => resolve(null))
   })
 }
@@ -165,7 +165,7 @@ const LINES = [
   ' folded\r\n',
 ]
 
-/** A message of the corpus, changed in up to four places. */
+/** A message of the corpus with up to four changes. */
 const changed = (texts: readonly string[]): fc.Arbitrary<string> =>
   fc
     .tuple(

@@ -29,7 +29,7 @@ it('an unused engine is forgotten with its connections, and connected again on t
   await ask(0)
   await ask(1)
   expect(origin.size).toBe(2)
-  // Not while it answers: only the other one is.
+  // The engine that is sending a response is not idle: only the other one is.
   const slow = send(0, '/slow').catch(() => 'closed')
   now = 240_000
   await until(() => origin.size === 1)

@@ -1,4 +1,4 @@
-/** Memory of a long body: taken at once when the engine has the body, and not before. */
+/** Memory of a long body: released as soon as the engine has the body, and not before. */
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -12,12 +12,12 @@ const LAST = `${chunk('data: [DONE]\n\n')}0\r\n\r\n`
 /** More than the sockets between gateway and engine can hold. */
 const LONG = 24 * 1024 * 1024
 
-/** Gets a connection with a request in it, paused; `read` resolves with the request's body. */
+/** Receives a paused connection with a request in it; `read` resolves with the request's body. */
 type Engine = (socket: Socket, read: () => Promise<string>) => Promise<void>
 
 let engine: Engine
 let gateway: SilentGateway
-/** Bodies as the gateway collected them. */
+/** Bodies that the gateway collected. */
 let collected: { readonly mock: { readonly results: readonly { readonly value: unknown }[] } }
 const server = net.createServer((socket) => {
   socket.on('error', () => {})
@@ -28,7 +28,7 @@ const server = net.createServer((socket) => {
   })
 })
 
-/** `begin` has the whole head. */
+/** Reads the rest of a body; `begin` contains the whole head. */
 async function bodyOf(socket: Socket, begin: Buffer): Promise<string> {
   const head = begin.indexOf('\r\n\r\n') + 4
   const reads = [begin.subarray(head)]
@@ -53,7 +53,7 @@ afterEach(async () => {
   await gateway.close()
 })
 
-/** `begun` is called when the first bytes of the answer are here. */
+/** `begun` is called at the first bytes of the response. */
 const ask = async (content: string, begun = (): void => {}): Promise<string> => {
   const body = JSON.stringify({
     model: 'm',
@@ -92,7 +92,7 @@ describe('the memory of a long body', () => {
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     engine = async (socket, read) => {
       socket.write(HEAD + FIRST)
-      // Most of the body is still the gateway's.
+      // The gateway still holds most of the body.
       await begun
       got = await read()
       socket.write(LAST)

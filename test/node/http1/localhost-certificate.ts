@@ -1,4 +1,4 @@
-/** For localhost and 127.0.0.1, signed by itself, until 2126. Made for these tests; it guards nothing. */
+/** Self-signed for localhost and 127.0.0.1, valid until 2126. It is used only in these tests. */
 export const localhost = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgwArS2G/vu6zLZG6i

@@ -1,11 +1,11 @@
-/** Time in which the gateway's own process did not run is no engine's. */
+/** Time in which the gateway's process did not run is not counted as an engine's delay. */
 import { Worker } from 'node:worker_threads'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import type { OriginAnswer } from '../../../src/ports.ts'
 
-/** Answers every request, on a thread that runs while this one stands still. */
+/** Responds to every request, on a thread that runs while this one is blocked. */
 const ENGINE = `
 const net = require('node:net')
 const { parentPort } = require('node:worker_threads')
@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => engine.terminate())
 afterEach(() => origin.close())
 
-/** The event loop does not turn. */
+/** Blocks the event loop. */
 const stall = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STALL_MS)
 
 function ask(

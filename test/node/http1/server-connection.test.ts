@@ -1,4 +1,4 @@
-/** What the own HTTP/1.1 server takes, what it leaves to node:http, and what becomes of a connection in between. */
+/** Requests that the own HTTP/1.1 server handles, those it leaves to node:http, and the connection after either. */
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -15,7 +15,7 @@ import { turns, until } from '../../wait.ts'
 
 type Serve = (request: Http1ServerRequest) => Promise<Response>
 
-/** Answers with the length of the body. */
+/** Responds with the length of the body. */
 const measured: Serve = async (request) =>
   new Response(`plain ${(await request.collect(1_000_000))?.length ?? 'too long'}`)
 
@@ -24,7 +24,7 @@ const lines: string[] = []
 const late: string[] = []
 const gateway = { fetch: (request: unknown) => serve(request as Http1ServerRequest) }
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
-/** Its limits are short. */
+/** A server with short limits. */
 const impatient = createServer()
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
 const serverOf = (timeouts: HttpTimeouts): Http1Server =>
@@ -264,7 +264,7 @@ describe('a connection of the own HTTP/1.1 server', () => {
     const { promise: later, resolve: answer } = Promise.withResolvers<void>()
     serve = async (request) => {
       const bytes = await request.collect(100)
-      // One that came after this one, and never sent its body, has run into the limit by then.
+      // A later connection that never sent its body has reached the limit by then.
       if (bytes!.length === 3) await connect(impatient).send(plain('{', 2)).answer()
       answer()
       return new Response(`plain ${bytes!.length}`)
@@ -353,7 +353,7 @@ describe('a connection that sends a body in chunks', () => {
       resume: () => (socket.paused = false),
     }) as EventEmitter & { paused: boolean; pause(): boolean; resume(): boolean }
     let at = 0
-    /** As libuv does: on and on, until it is told to stop. Bytes read. */
+    /** Reads as libuv does: until it is told to stop. Returns the number of bytes. */
     const readOn = (): number => {
       let bytes = 0
       while (!socket.paused && at < reads.length) {

@@ -1,4 +1,4 @@
-/** The pipe without a network: every way to cut an answer, over memory that is written over as soon as it may be. */
+/** The raw relay without a network: every way to cut a response, over memory that is reused as soon as allowed. */
 import { ServerResponse, type IncomingMessage } from 'node:http'
 import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
@@ -19,7 +19,7 @@ const EVENTS = [
 ]
 const isUsage = (event: string): boolean => event.includes('"choices":[]')
 
-/** The client's socket: takes what it is given at once, or only when it is let. */
+/** The client's socket: accepts bytes at once, or only when the test allows it. */
 class ClientSocket extends Writable {
   readonly taken: Buffer[] = []
   readonly #slow: boolean
@@ -30,7 +30,7 @@ class ClientSocket extends Writable {
     this.#slow = slow
   }
 
-  /** The kernel has taken what was written last. */
+  /** Completes the last write. */
   let(): void {
     while (this.#then !== null) {
       const then = this.#then
@@ -65,11 +65,11 @@ interface Passed {
 
 interface Manner {
   readonly hideUsage: boolean
-  /** The client's socket takes bytes only after this many reads of the engine. */
+  /** The client's socket accepts bytes only after this many reads of the engine. */
   readonly letEvery: number
 }
 
-/** One answer, in reads cut as told. */
+/** One response, in reads cut as given. */
 function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Passed {
   const socket = new ClientSocket(letEvery > 0)
   const incoming = { httpVersionMajor: 1, httpVersionMinor: 1, method: 'POST', headers: {} } as IncomingMessage
@@ -122,14 +122,14 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   for (const [at, read] of reads.entries()) {
     const bytes = memory.subarray(0, read.copy(memory))
     call.bytes(bytes)
-    // The next read goes into the same memory, unless somebody still holds it.
+    // The next read uses the same memory, unless it is held.
     if (call.holds) memory = Buffer.alloc(4096)
     else memory.fill('#')
     if (letEvery > 0 && at % letEvery === 0) socket.let()
   }
   socket.let()
   const result = { raw: Buffer.concat(socket.taken).toString('latin1'), ends: [...ends] }
-  // A request without a whole answer would meet its time limit during another test.
+  // A request without a whole response would reach its time limit during another test.
   isOver = true
   call.stop(new Error('the test is over'))
   return result

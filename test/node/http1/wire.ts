@@ -1,4 +1,4 @@
-/** A raw engine, a raw client, and the fast origin between them behind the real HTTP adapter. */
+/** A raw engine, a raw client, and between them the own HTTP/1.1 client and server. */
 import net from 'node:net'
 import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ export interface RawEngine {
   readonly sockets: Set<net.Socket>
   /** Connections accepted so far. */
   accepted: number
-  /** Answers one request: called with its full text once head and body are in. */
+  /** Responds to one request: called with its full text. */
   answer: (socket: net.Socket, request: string) => void
   close(): Promise<void>
 }
@@ -63,13 +63,13 @@ export interface WireOptions {
   firstByteMs?: number
   idleMs?: number
   heartbeatMs?: number
-  /** `send`, `firstByte` and `pass` one after the other, instead of all in the tick in which the answer begins. */
+  /** Calls `send`, `firstByte` and `pass` one after the other, instead of in the tick in which the response begins. */
   inSteps?: boolean
-  /** In steps, and pass before the first byte, as a heartbeat does. */
+  /** In steps, with `pass` before the first byte, as for a heartbeat. */
   early?: boolean
-  /** Authorities the origin trusts for https. */
+  /** Certificate authorities for https. */
   ca?: string
-  /** What takes the clients in; absent: HTTP/1.1 in the clear. */
+  /** Settings of the server for clients; absent: HTTP/1.1 without TLS. */
   context?: Pick<Parameters<typeof serve>[0], 'createServer' | 'serverOptions'>
 }
 
@@ -82,7 +82,7 @@ export interface Wire {
   close(): Promise<void>
 }
 
-/** One gateway with nothing in it but the pipe. */
+/** A gateway that only relays. */
 export async function openWire(engine: RawEngine, options: WireOptions = {}): Promise<Wire> {
   const origin = socketOrigin(options.ca === undefined ? {} : { ca: options.ca })
   const ends: RelayResult[] = []
@@ -160,9 +160,9 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
 
 export interface RawAnswer {
   readonly head: string
-  /** Payload, framing taken off. */
+  /** Body without its framing. */
   readonly body: string
-  /** The message ended as its framing promised. */
+  /** Whether the message ended as its framing requires. */
   readonly whole: boolean
   readonly raw: string
 }

@@ -1,6 +1,6 @@
 /**
- * A gateway before one raw engine, and a raw client. A host in capitals sends a request through node:http and Hono:
- * the own HTTP/1.1 server leaves it to them. So every test can ask the same thing at both servers.
+ * A gateway in front of one raw engine, and a raw client. A request with a host in capitals is handled by node:http and
+ * Hono instead of the own HTTP/1.1 server, so a test can send the same request to both servers.
  */
 import { once } from 'node:events'
 import net from 'node:net'
@@ -15,12 +15,12 @@ export type ServerName = keyof typeof servers
 
 export interface BothServers {
   readonly port: number
-  /** POSTs as the engine got them, head and body. */
+  /** POSTs that the engine received, head and body. */
   readonly asked: string[]
   /** Lines of the log. */
   readonly lines: string[]
   readonly engine: RawEngine
-  /** Answers the next POSTs. */
+  /** Responds to the next POSTs. */
   answer: (socket: net.Socket, request: string) => void
   close(): Promise<void>
 }
@@ -30,7 +30,7 @@ const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_
 export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-/** `limits` take the place of those of `gatewayDocument`. */
+/** `limits` replaces those of `gatewayDocument`. */
 export async function openBothServers(limits: Readonly<Record<string, unknown>> = {}): Promise<BothServers> {
   const asked: string[] = []
   const lines: string[] = []
@@ -60,11 +60,11 @@ export async function openBothServers(limits: Readonly<Record<string, unknown>> 
 }
 
 export const key = `authorization: Bearer ${gatewayKeys.broad}\r\n`
-/** Names the model as the engine does: nothing is edited on the way. */
+/** Uses the engine's model name, so the gateway edits nothing. */
 export const chatBody = (content = 'Hello', more: object = {}): string =>
   JSON.stringify({ model: 'Qwen/Qwen3-8B', messages: [{ role: 'user', content }], ...more })
 
-/** A request as text. `framing` instead of a content-length of the body's own; `version` of HTTP. */
+/** A request as text. `framing` replaces the content-length; `version` is the HTTP version. */
 export function requestText(
   host: string,
   {
@@ -77,7 +77,7 @@ export function requestText(
   return `POST /v1/chat/completions HTTP/${version}\r\nhost: ${host}\r\ncontent-type: application/json\r\n${headers}${framing ?? `content-length: ${Buffer.byteLength(body)}`}\r\n\r\n${body}`
 }
 
-/** A connection whose answers are read one by one. */
+/** A connection whose responses are read one by one. */
 export class RawClient {
   readonly socket: net.Socket
   #text = ''
@@ -96,12 +96,12 @@ export class RawClient {
     return this
   }
 
-  /** What has come and was not taken yet. */
+  /** Bytes that have arrived and were not read yet. */
   get pending(): string {
     return this.#text
   }
 
-  /** Takes the next answer; one without a length or chunks ends with the connection. */
+  /** Reads the next response; one without a length or chunks ends with the connection. */
   async answer(): Promise<RawAnswer> {
     for (;;) {
       const parsed = parseRaw(this.#text)
@@ -117,7 +117,7 @@ export class RawClient {
     }
   }
 
-  /** Takes an interim answer, a head alone. */
+  /** Reads an interim response, which is only a head. */
   async interim(): Promise<string> {
     while (!this.#text.includes('\r\n\r\n')) await once(this.socket, 'data')
     const end = this.#text.indexOf('\r\n\r\n') + 4

@@ -1,4 +1,4 @@
-/** How requests may come in on a connection, and what becomes of the connection: the same at both servers. */
+/** Ways in which a request can arrive on a connection, and the connection afterwards: equal at both servers. */
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -102,7 +102,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     const answer = await client.answer()
     expect(answer.head).toContain('413')
     expect(JSON.parse(answer.body)).toMatchObject({ error: { code: 'body_too_large' } })
-    // Then the connection may go on, or end; what it may not is to take the rest of the body for a request.
+    // Then the connection may continue or end. It must not read the rest of the body as a request.
     for (let more = 0; more < 10; more++) client.send(piece)
     client.send('0\r\n\r\n').send(ask())
     const next = await client.answer()
@@ -137,7 +137,7 @@ describe.each(Object.entries(servers))('a client on the %s server', (_, host) =>
     const order = []
     for (let n = 0; n < 3; n++) order.push(JSON.parse((await client.answer()).body).n)
     expect(order).toHaveLength(3)
-    // Engines are asked at once; whose answer comes first does not matter to the order of ours.
+    // Requests to engines are sent at once; the order of their responses does not affect the order of ours.
     const sent = both.asked.map((request) => JSON.parse(bodyOf(request)).messages[0].content)
     expect(order).toEqual([1, 2, 3].map((n) => sent.indexOf(String(n)) + 1))
   })

@@ -50,7 +50,7 @@ describe('limits per key with an engine', () => {
     const reserved = tokensLeft(second)
     await second.text()
     const third = await ask({ max_tokens: 1_000 })
-    // The estimate of the second request is settled, too.
+    // The estimate of the second request is settled too.
     expect(tokensLeft(third)).toBeLessThan(reserved)
     expect(10_000 - reserved - used).toBeGreaterThan(1_000)
     await third.text()

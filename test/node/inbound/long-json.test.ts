@@ -1,4 +1,6 @@
-/** Long prompts parsed without strings of their texts: the same document to every reader, or none. */
+/**
+ * Long prompts are parsed without strings of their texts: every reader gets the same document, or parsing is declined.
+ */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readJson } from '../../../src/api/body.ts'
@@ -10,12 +12,12 @@ import { compileTemplate } from '../../../src/vocabulary.ts'
 import { meterOf, requestOf } from '../../core/tokens/support.ts'
 
 const bytesOf = (json: string): Uint8Array => new TextEncoder().encode(json)
-/** How every document was parsed before, and how `readJson` parses those that `parseLong` declines. */
+/** Parses documents without the optimisation, as `readJson` does when `parseLong` declines. */
 const parseWhole = (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-/** With strings for its long texts. */
+/** Replaces long texts by strings. */
 const spelledOut = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-/** One character, as JSON may write it. */
+/** One character in any form that JSON allows. */
 const written = fc.oneof(
   {
     weight: 20,
@@ -39,7 +41,9 @@ const written = fc.oneof(
       ),
   },
 )
-/** Of JSON, without its quotes; long by being repeated. None that could be taken for a mark: for such a one the document is parsed whole. */
+/**
+ * JSON text without its quotes, repeated to be long. None looks like a placeholder: such a document is parsed whole.
+ */
 const jsonText = fc
   .tuple(
     fc.array(written, { minLength: 1, maxLength: 40 }),

@@ -1,4 +1,7 @@
-/** The two servers of a Node gateway are one: whatever is asked, the same answer, the same request to the engine, the same line in the log. */
+/**
+ * The two servers of a Node gateway behave as one: the same response, the same request to the engine, and the same log
+ * line.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { endpoints } from '../../../src/api/endpoints.ts'
 import { gatewayCases, gatewayKeys, requestOf } from '../../contracts/gateway.ts'
@@ -57,7 +60,7 @@ async function ask(
   return { answer, asked: [...both.asked], line }
 }
 
-/** What differs from one request to the next on the same server. */
+/** Removes what differs from one request to the next on the same server. */
 const passing = (text: string): string =>
   text
     .replace(/^date: .*$/m, 'date')
@@ -65,7 +68,7 @@ const passing = (text: string): string =>
     .replace(/^(x-firstlight-decision: ).*$/m, '$1')
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'id')
 
-/** Headers have no order; a head does. */
+/** Headers have no order; the first line does. */
 function headOf(head: string): { readonly first: string; readonly fields: readonly string[] } {
   const [first, ...fields] = passing(head).split('\r\n')
   return { first: first!, fields: fields.toSorted() }

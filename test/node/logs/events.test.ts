@@ -5,7 +5,7 @@ const root = new URL('../../../', import.meta.url)
 const read = (pattern: string): { readonly file: string; readonly text: string }[] =>
   globSync(pattern, { cwd: root }).map((file) => ({ file, text: readFileSync(new URL(file, root), 'utf8') }))
 
-/** What the first argument of each call of a log may be, and the level where it is certain. */
+/** Possible first arguments of each log call, and the level if it is certain. */
 function events(): { readonly file: string; readonly level: string; readonly event: string }[] {
   return [...read('src/**/*.ts'), ...read('durable/*.ts')].flatMap(({ file, text }) => [
     ...[...text.matchAll(/\b[lL]og\??(?:\.(debug|info|warn|error)|\[([^;\n]*?)\])\(([^,]*?)[,)]/g)].flatMap(

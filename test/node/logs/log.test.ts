@@ -72,7 +72,7 @@ it('changes its level at runtime', () => {
 describe('the log of a process', () => {
   const script = (body: string): string => `
 const { openLog } = await import(${JSON.stringify(new URL('../../../src/platform/node/log.ts', import.meta.url).href)})
-// As the command line does: the runtime then makes a pipe one that does not block.
+// As in the command line: the runtime then makes a pipe non-blocking.
 process.stdout.on('error', () => {})
 const log = openLog('info')
 const say = (word) => process.stderr.write(word + '\\n')

@@ -1,4 +1,4 @@
-/** Lines of statistics while engines come and go. */
+/** Statistics lines while engines come and go. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'

@@ -1,4 +1,4 @@
-/** Whose trace a request belongs to, and who is told of it: the same on both runtimes. */
+/** Trace of a request and its propagation, on both runtimes. */
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -87,7 +87,7 @@ describe.each([
     await ask({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'a=b' })
     await ask({ traceparent: `00-${TRACE.replaceAll('0', '1')}-${PARENT}-00`, tracestate: 'c=d' })
     await ask({ tracestate: 'stray=1' })
-    // Batches leave behind the answers; this one is the last.
+    // Batches are sent after the responses; this one is the last.
     await until(() => spans.filter(({ kind }) => kind === 2).length === 2)
 
     const told = seen.map(({ traceparent }) =>
@@ -99,7 +99,7 @@ describe.each([
       [expect.stringMatching(/[1-9a-f]/), '01'],
     ])
     expect(seen.map(({ tracestate }) => tracestate)).toEqual(['a=b', 'c=d', undefined])
-    // The engine's parent is the span of the call to it; nothing is told of the request that was not sampled.
+    // The engine's parent is the span of the call to it. A request that is not sampled exports nothing.
     expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([told[0]![0], told[2]![0]]))
     for (const at of [0, 2]) {
       const own = spans.filter(({ traceId }) => traceId === told[at]![0])

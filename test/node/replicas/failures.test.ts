@@ -19,7 +19,7 @@ describe.skipIf(binary === null)('replicas', () => {
     return member
   }
   const following = (others: number) => until(() => members.every((member) => member.following === others))
-  /** Sends commands of an administrator. */
+  /** Sends administrator commands. */
   const send = async (...commands: readonly (readonly string[])[]): Promise<void> => {
     const client = await administrator(server.url)
     for (const command of commands) await client.sendCommand([...command])
@@ -82,7 +82,7 @@ describe.skipIf(binary === null)('replicas', () => {
 
   it('converge after a lost message', async () => {
     await converged(members)
-    // A number that nobody published: all readers detect the gap.
+    // A number that was never published: all readers detect the gap.
     await send(['INCR', `${prefix}:1:{one/m}:number`])
     await members[0]!.admit('m')
     await converged(members)
@@ -131,7 +131,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await until(() => others.every((member) => member.following === 1))
     for (const member of others) expect(await member.bookings()).toBe(4)
     expect(others[0]!.logged('replica_left')).toMatchObject([{ replica: one.replicas.id, why: 'its presence expired' }])
-    // It goes on by what it knows.
+    // It continues with its own state.
     expect(await one.bookings()).toBe(7)
     await one.admit()
     one.reconnect()
@@ -144,7 +144,7 @@ describe.skipIf(binary === null)('replicas', () => {
     for (let count = 0; count < 50; count++) void one.admit()
     await one.close()
     members = others
-    // Long before its presence would expire.
+    // Long before its presence expires.
     await until(() => others.every(({ following: count }) => count === 1))
     await converged(others)
     expect(others[0]!.logged('replica_left')).toMatchObject([{ why: 'it has ended' }])

@@ -1,4 +1,4 @@
-/** Any order of bookings, faults, joins and departures: what replicas see of each other is what they hold. */
+/** Any order of bookings, faults, joins and departures: replicas see exactly each other's bookings. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
@@ -66,7 +66,7 @@ class Scene {
     else if (kind in COMMANDS && !this.#isFrozen) await this.#send(COMMANDS[kind as keyof typeof COMMANDS])
   }
 
-  /** Nothing is wrong any more. */
+  /** Ends all faults. */
   async settle(): Promise<void> {
     this.#freeze(false)
     for (const member of this.members) member.reconnect()

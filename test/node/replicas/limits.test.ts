@@ -104,7 +104,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
       await alive!.renew()
       return (await ask(third!, 'c')) === null
     })
-    // The request that was renewed still runs.
+    // The renewed request still runs.
     expect(await ask(third!, 'd')).toBe('concurrent')
   })
 

@@ -114,7 +114,7 @@ export class Member {
     for (const { lease } of this.streams.splice(0)) await lease.release(endedAs('complete'))
   }
 
-  /** The server is out of reach for this replica alone. */
+  /** Makes the server unreachable for this replica only. */
   cutOff(): void {
     this.#isCutOff = true
     for (const client of this.#clients) client.destroy()

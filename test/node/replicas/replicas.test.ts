@@ -83,7 +83,7 @@ class Replica {
     return Object.fromEntries((await this.pool()).engines.map(({ id, requests }) => [id, requests]))
   }
 
-  /** Kept: an answer that nobody holds any more is given up when garbage is collected. */
+  /** Kept, because an unreferenced response is aborted at garbage collection. */
   readonly answers: Response[] = []
 
   async chat(signal: AbortSignal = never): Promise<Response> {
@@ -198,7 +198,7 @@ describe.skipIf(binary === null)('two replicas', () => {
   })
 
   it('route around each other’s bookings', async () => {
-    // Each by itself would begin with the same engine.
+    // Each one alone would start with the same engine.
     for (let turn = 0; turn < 4; turn++) {
       const before = engines.map((engine) => engine.open.length)
       await one.chat()

@@ -3,11 +3,11 @@ import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 
 export interface SilentGateway extends RunningGateway {
-  /** What is still under way has a second to end. */
+  /** Waits up to a second for running requests. */
   close(): Promise<void>
 }
 
-/** A gateway of this document on any free port, whose log nobody reads. */
+/** Starts a gateway with this document on any free port, without log output. */
 export async function startSilent(document: object): Promise<SilentGateway> {
   const config = parseConfig(
     { ...document, listen: '127.0.0.1:0' },

@@ -1,4 +1,4 @@
-/** Engines `/a` and `/b` at one address: streams end when the test says so, and responses are kept. */
+/** Engines `/a` and `/b` at one address: the test ends streams, and responses are stored. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -6,7 +6,7 @@ export interface Engine {
   readonly url: string
   /** Names of the engines that got a request, in order. */
   readonly served: readonly string[]
-  /** Times somebody asked for the health of one. */
+  /** Number of health checks. */
   readonly probes: number
   finish(): void
   close(): void

@@ -1,4 +1,4 @@
-/** A thread that says it listens, books once, and fails when it is told to hurry. With number 13 it fails at once. */
+/** A thread that reports that it listens, books once, and fails on a `hurry` message. Number 13 fails at once. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'

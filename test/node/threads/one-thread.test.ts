@@ -113,7 +113,7 @@ describe('one thread', () => {
     expect(await thread.stop(10_000)).toEqual({ cut: false })
     expect(said('worker_exited')).toBeUndefined()
     await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow()
-    // Its stream is gone, so is its booking.
+    // Its stream has ended, so its booking is released.
     expect((await books.digest()).bookings).toBe(0)
   })
 })

@@ -1,4 +1,4 @@
-/** The Cluster port between two threads: the suite of every implementation, over a real MessagePort. */
+/** Contract of the Cluster port between two threads, over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
@@ -11,11 +11,11 @@ import { circuitContract } from '../../contracts/circuits.ts'
 import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
 import { quiet } from './quiet.ts'
 
-/** One I/O thread's end of the books, without the thread. */
+/** One I/O thread's client of the pool state, without the thread. */
 interface Edge {
   readonly cluster: Cluster
   readonly host: ThreadClusterHost
-  /** As when the thread ends. */
+  /** Does what happens when the thread ends. */
   end(): void
 }
 
@@ -60,7 +60,7 @@ async function open(source: Source): Promise<OpenCluster> {
     },
     now: () => now,
     async advance(ms) {
-      // What was said without a question is on its way.
+      // Messages without a response are still in transit.
       await edge.cluster.digest()
       now += ms
       clusters.sweep()

@@ -2,5 +2,5 @@ import type { Log } from '../../../src/ports.ts'
 
 const nothing = (): void => {}
 
-/** A log that nobody reads. */
+/** A log without output. */
 export const quiet: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing }

@@ -1,4 +1,6 @@
-/** A gateway on two I/O threads. Every call has a connection of its own, and the system deals connections out by chance. */
+/**
+ * A gateway on two I/O threads. Every request uses its own connection; the system distributes connections at random.
+ */
 import http from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
@@ -10,7 +12,7 @@ import { openEngine, type Engine } from './engine.ts'
 import { until } from '../../wait.ts'
 
 const never = new AbortController().signal
-/** So many connections fall on one thread of two once in two thousand million runs. */
+/** This many connections reach only one of two threads with a probability of 1 in 2 thousand million. */
 const MANY = 32
 
 let engine: Engine
@@ -61,7 +63,7 @@ describe('a gateway on two threads', () => {
   it('returns a decision and a request on any thread', async () => {
     const { headers } = await plain('x-request-id: mine')
     const id = String(headers['x-firstlight-decision'])
-    // What it came to is said a moment after its last byte.
+    // The outcome is recorded shortly after the last byte.
     await until(async () => (await call('GET', `/v1/firstlight/decisions/${id}`)).text.includes('complete'))
     for (const answer of await many(() => call('GET', `/v1/firstlight/decisions/${id}`)))
       expect(answer.json).toMatchObject({ id, actual: { result: 'complete' } })
@@ -150,7 +152,7 @@ describe('a gateway on two threads', () => {
   it('probes its engines once, not once per thread', async () => {
     await until(async () => engine.probes >= 2)
     await many(() => plain())
-    // Both engines of the test live at one address.
+    // Both engines of the test have one address.
     expect(engine.probes).toBe(2)
   })
 })
@@ -169,7 +171,7 @@ describe('a thread that dies', () => {
     const { released } = JSON.parse(lines.find((line) => line.includes('worker_exited'))!) as { released: number }
     expect(released).toBeGreaterThan(0)
     expect(released).toBeLessThan(MANY)
-    // Only the other thread may listen yet; both would say the same.
+    // Possibly only the other thread listens by now; both return the same.
     expect((await bookings())[0]).toBe(MANY - released)
     engine.finish()
     const counts = (await Promise.all(ends)).reduce<Record<string, number>>(
@@ -226,11 +228,11 @@ const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> =
 interface Begun {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
-  /** Rejects when the answer breaks off. */
+  /** Rejects if the response is cut. */
   readonly text: Promise<string>
 }
 
-/** On a connection of its own. Resolves with the head. */
+/** Sends a request on its own connection. Resolves with the head. */
 function begin(method: string, path: string, body?: object, header?: string): Promise<Begun> {
   const [name, value] = header?.split(': ') ?? []
   const headers = { 'content-type': 'application/json', ...(name === undefined ? {} : { [name]: value }) }
@@ -260,14 +262,14 @@ const messages = [{ role: 'user', content: 'hi' }]
 const stream = () => begin('POST', '/v1/chat/completions', { model: 'm', stream: true, messages })
 const plain = (header?: string) => call('POST', '/v1/chat/completions', { model: 'm', messages }, header)
 
-/** Requests the engines got, by name. */
+/** Requests by engine. */
 function served(): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const name of engine.served) counts[name] = (counts[name] ?? 0) + 1
   return counts
 }
 
-/** As seen on many connections. */
+/** Counts read on many connections. */
 async function bookings(): Promise<number[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { pools: { bookings: number }[] }).pools[0]!.bookings)

@@ -1,4 +1,4 @@
-/** Lookups of stored responses by several I/O threads, over lines whose messages the test delivers by hand. */
+/** Lookups of stored responses by several I/O threads, over ports whose messages the test delivers. */
 import { describe, expect, it } from 'vitest'
 import { ResponseAffinity } from '../../../src/api/responses.ts'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
@@ -44,7 +44,7 @@ describe('a stored response', () => {
     const found = asking.call(['held_find', 'resp_1', 't'])
     asking.flush()
     deliver(1)
-    // Until the main thread has asked, or has answered without asking.
+    // Until the main thread has queried the others, or has responded without that.
     for (let at = 0; at < 5; at++) await turn()
     deliver(0)
     expect(await found).toEqual(holding)

@@ -1,4 +1,4 @@
-/** Reports kept in the main thread, as an I/O thread sees them: the suite of every runtime over a real MessagePort. */
+/** Contract of reports in the main thread, used from an I/O thread over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
 import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { threadTtft } from '../../../src/platform/node/threads/ports.ts'

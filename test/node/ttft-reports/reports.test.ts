@@ -41,7 +41,7 @@ function ask(url: string, headers: Record<string, string> = {}): Promise<Respons
   })
 }
 
-/** As it is: `fetch` would tidy the path. */
+/** Sends the path unchanged: `fetch` would normalise it. */
 async function rawGet(address: string, path: string): Promise<string> {
   const { hostname: host, port } = new URL(`http://${address}`)
   const socket = connect({ host, port: Number(port) })
@@ -148,7 +148,7 @@ describe('a gateway before engines that report', () => {
         emb_cache_transfer_time_ms: 0,
       })
     for (let at = 0; at < 20; at++) expect((await complete(gateway.url, `raw-${at}`)).combined['ttft_ms']).toBe(3)
-    // In pieces, with the end of the connection right behind the last one.
+    // In pieces; the connection ends right after the last one.
     const body = JSON.stringify({
       role: 'pd',
       request_id: 'raw-cut',

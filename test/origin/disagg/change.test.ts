@@ -4,7 +4,7 @@ import { relayTransformed, type AnswerTransform } from '../../../src/origin/rela
 import { changeOf } from '../../../src/origin/disagg/first-token.ts'
 import type { OriginAnswer, RelayOptions } from '../../../src/ports.ts'
 
-/** An answer that comes in these pieces. */
+/** Transforms a response that arrives in these pieces. */
 function passed(pieces: readonly Uint8Array[], change: AnswerTransform, sse = true): Promise<string> {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {

@@ -1,4 +1,4 @@
-/** The whole walk of a staged request over engines that fail at will, with the books that ship. */
+/** The whole path of a staged request, with engines that fail on request and the real ledger. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../../src/failure.ts'
@@ -25,11 +25,11 @@ describe('a staged request over engines that fail at will', () => {
           expect(works).toContain((end as Response).headers.get('x-firstlight-engine'))
         }
         expect(await world.held()).toBe(0)
-        // Nobody who failed is asked again but for the items that were under way at the same time.
+        // A failed engine gets no further request, except for items that were in progress at the same time.
         const times = (id: EngineId): number =>
           wanted[id] === 'ok' ? 0 : world.sent.filter((one) => one === id).length
         for (const id of ['p0', 'p1'] as const) expect(times(id)).toBeLessThanOrEqual(1)
-        // The last one to decode is asked once more where another's blocks may have been the fault.
+        // The last decode engine gets a second request if another engine's blocks may have caused the failure.
         const decodes = [times('d0'), times('d1')].sort()
         expect(decodes[0]).toBeLessThanOrEqual(1)
         expect(decodes[1]).toBeLessThanOrEqual(typeof wanted.d0 === 'number' || typeof wanted.d1 === 'number' ? 2 : 1)
@@ -69,7 +69,7 @@ it('a prefill engine has no booking left while the decode engine works', async (
 })
 
 describe('a prefill engine that crashes with held blocks', () => {
-  /** All prefills are done by `p0` when it dies. */
+  /** All prefills ran on `p0` before it stops. */
   async function orphans(world: SplitWorld, requests: number): Promise<(Response | Failure)[]> {
     let go = (): void => {}
     world.decoding = new Promise((resolve) => (go = resolve))

@@ -3,7 +3,7 @@ import { decodeParams } from '../../../src/origin/disagg/nixl.ts'
 import type { EngineTarget } from '../../../src/ports.ts'
 
 const at = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
-/** As a vLLM 0.32 with NIXL answered. */
+/** Transfer parameters as vLLM 0.32 with NIXL returns them. */
 const params = {
   do_remote_prefill: true,
   do_remote_decode: false,

@@ -46,7 +46,7 @@ describe('items of a request', () => {
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))),
     )
     const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) as unknown
-    // Some engines of JavaScript can write down what is nested as deep, and find an item in it.
+    // Some JavaScript engines can serialise a document of this depth, and find an item in it.
     expect(
       itemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] }).length,
     ).toBeLessThanOrEqual(1)

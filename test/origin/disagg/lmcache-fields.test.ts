@@ -94,7 +94,7 @@ describe('the limit of an answer', () => {
     [chat, { max_tokens: 5 }, 5],
     [chat, { max_tokens: 5, max_completion_tokens: 3 }, 3],
     [chat, { max_tokens: 5, max_completion_tokens: null }, 5],
-    // The default of completions is a number, and null is none.
+    // The default of completions is a number, and null means none.
     [completions, {}, 16],
     [completions, { max_tokens: null }, null],
     [completions, { max_tokens: 5 }, 5],

@@ -10,7 +10,7 @@ it('a body with names that V8 misreads is served whole: a leg built from it woul
     exchange: { path: '/v1/completions', body: () => [bytes] },
     placed: { route: { pool }, engine },
   } as unknown as AttemptContext
-  // Nothing but the body can be read of this deal: no engine is asked.
+  // The response depends only on the body: no engine gets a request.
   expect(await lmcacheLeg(attempt, engine as unknown as Parameters<typeof lmcacheLeg>[1])).toMatchObject({
     last: { target: engine, body: [bytes], notes: ['handover=misread'] },
   })

@@ -1,4 +1,7 @@
-/** A forwarder's outside with the books that ship: encode, prefill and decode engines that fail at will, or die with what they hold. */
+/**
+ * Dependencies of a forwarder with the real ledger: encode, prefill and decode engines that fail on request, or stop
+ * and lose their blocks.
+ */
 import { openRecord } from '../../../src/core/reports/combine.ts'
 import { toPoolConfig, toTargets } from '../../../src/config/normalize.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
@@ -20,7 +23,7 @@ export const ENGINES = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1'] as const
 const ROLES = { e: 'encode', p: 'prefill', d: 'decode' } as const
 export type EngineId = (typeof ENGINES)[number]
 
-/** What an engine does with every request. */
+/** Behaviour of an engine for every request. */
 export type Manner = 'ok' | 'connect' | 'reset' | 'first_byte_timeout' | 500 | 503 | 302 | 400
 
 function routeOf(engines: readonly EngineId[]): PoolRoute {
@@ -46,9 +49,9 @@ const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 export class SplitWorld {
   readonly sent: EngineId[] = []
   readonly client = new AbortController()
-  /** Whoever died answers nobody, and what it held is gone. */
+  /** Stopped engines send no response, and their blocks are lost. */
   readonly dead = new Set<EngineId>()
-  /** Decode engines answer when this has come. */
+  /** Decode engines respond when this resolves. */
   decoding: Promise<void> = Promise.resolve()
   readonly #manners: Readonly<Partial<Record<EngineId, Manner>>>
   readonly #leavesAt: number
@@ -57,7 +60,7 @@ export class SplitWorld {
   readonly #clusters: ReturnType<typeof memoryClusters>
   #ids = 0
 
-  /** The client leaves at that request to an engine; 0: it stays. */
+  /** Number of the request to an engine at which the client disconnects; 0: never. */
   constructor(
     manners: Readonly<Partial<Record<EngineId, Manner>>>,
     leavesAt = 0,
@@ -104,7 +107,7 @@ export class SplitWorld {
     return (await this.#clusters.cluster('c', 'm').digest()).engines
   }
 
-  /** What the books still hold, 0 is right. The world ends with it. */
+  /** Number of open bookings; 0 is correct. Ends the test world. */
   async held(): Promise<number> {
     const engines = await this.engines()
     const { bookings } = await this.#clusters.cluster('c', 'm').digest()
@@ -166,7 +169,7 @@ export class SplitWorld {
       this.client.abort(new Error('the client is gone'))
       throw signal.reason
     }
-    // Other legs get their turn.
+    // Lets other legs run.
     await (id.startsWith('d') ? this.decoding : Promise.resolve())
     if (signal.aborted) throw signal.reason
     if (this.dead.has(id)) throw new OriginError('connect', `http://${id} is dead`)
@@ -175,7 +178,7 @@ export class SplitWorld {
     return answerOf(manner === 'ok' && this.#isOrphan(body) ? 500 : manner === 'ok' ? 200 : manner, id)
   }
 
-  /** Is it to fetch from an engine that died? */
+  /** Whether the request fetches blocks from a stopped engine. */
   #isOrphan(body: OriginRequest['body']): boolean {
     if (body === null) return false
     const { kv_transfer_params: params } = JSON.parse(new TextDecoder().decode(body[0])) as {

@@ -1,4 +1,4 @@
-/** Gateways that tell each other what they were told, and regions whose word is not to be taken. */
+/** Gateways that forward digests of each other, and regions whose digest must be ignored. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
 import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
@@ -50,7 +50,7 @@ let told: Record<string, Told>
 let warned: [string, Readonly<Record<string, unknown>> | undefined][]
 let background: Promise<unknown>[]
 let cache: DigestCache
-/** Every answer takes so long. */
+/** Duration of every response. */
 let tookMs = 0
 
 beforeEach(() => {
@@ -109,7 +109,7 @@ async function firsts(routes: readonly PoolRoute[], headers: readonly string[] =
   for (let i = 0; i < 200; i++) {
     const [first] = cache.order({ routes, scope, headers, admission: () => admission({ session: `s${i}` }) })
     await Promise.all(background.splice(0))
-    // What was not known yet does not count.
+    // Requests before the first digest do not count.
     if (i >= 50) found[first!.cluster.id] = (found[first!.cluster.id] ?? 0) + 1
   }
   return found

@@ -1,4 +1,4 @@
-/** What becomes of a request that regions do not take. */
+/** Requests that regions refuse. */
 import { describe, expect, it } from 'vitest'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import { Failure } from '../../../src/failure.ts'

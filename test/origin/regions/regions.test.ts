@@ -1,4 +1,4 @@
-/** What an edge makes of what regions tell it: by hand, with a clock of its own. */
+/** An edge's use of region digests, with a clock that the test sets. */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, ClusterDigest } from '../../../src/core/contract/contract.ts'
@@ -19,7 +19,7 @@ interface Region {
   status: number
   cut: number | null
   regionDigests: RegionDigest[]
-  /** The way there and back, ms. */
+  /** Round-trip time, ms. */
   wayMs: number
 }
 
@@ -130,7 +130,7 @@ async function order(
   return found.map(({ cluster }) => cluster.id as Name)
 }
 
-/** The share of first places, over many sessions. */
+/** Share of requests for which each region ranks first, over many sessions. */
 async function share(asking: Partial<Admission> = {}): Promise<number> {
   await order()
   let firsts = 0
@@ -212,7 +212,7 @@ describe('an edge', () => {
       }),
     ]
     expect(await share({ blocks })).toBe(0)
-    // A longer wait than to compute it all is not worth it.
+    // A longer wait than the time to compute the whole prompt is not worth it.
     regions.tokyo.regionDigests = [{ ...regions.tokyo.regionDigests[0]!, ...waiting(3) }]
     now += 2_001
     expect(await share({ blocks })).toBe(1)
@@ -235,7 +235,8 @@ describe('an edge', () => {
     const session = 's1'
     const first = (await order(prompt({ session })))[0]!
     const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!.expectedMs)
-    // 5 ms of way and 650 of work; each is half a wait for the next one, since there are two engines.
+    // 5 ms of network and 650 ms of work. Each request adds half of its work to the next one's wait, because there are
+    // two engines.
     expect(expected).toEqual([655, 980, 1305, 1630].map((ms) => expect.closeTo(ms)))
     expect((await order(prompt({ session })))[0]).not.toBe(first)
     now += 2_001
@@ -247,7 +248,7 @@ describe('an edge', () => {
     await order()
     const alone = cache.sent(route('paris'), prompt())!
     alone.over()
-    // One after another, nobody waits for those before.
+    // One after another: none waits for an earlier one.
     for (let i = 0; i < 3; i++) {
       const next = cache.sent(route('paris'), prompt())!
       expect(next.expectedMs).toBeCloseTo(alone.expectedMs)
@@ -256,7 +257,7 @@ describe('an edge', () => {
     const early = cache.sent(route('paris'), prompt())!
     now += 2_001
     await order()
-    // What it told since is without it already.
+    // Later digests no longer contain it.
     early.over()
     const [first, second] = [cache.sent(route('paris'), prompt())!, cache.sent(route('paris'), prompt())!]
     expect([first.expectedMs, second.expectedMs]).toEqual([expect.closeTo(655), expect.closeTo(980)])
@@ -300,7 +301,7 @@ describe('an edge', () => {
     const firsts = async () => {
       let count = 0
       for (let i = 0; i < 400; i++) {
-        // Nothing newer is heard.
+        // No newer digest arrives.
         if (
           cache.order({
             routes: NAMES.map((id) => route(id)),

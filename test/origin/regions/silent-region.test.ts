@@ -1,4 +1,4 @@
-/** Regions that answer and do not tell, and regions that are away. */
+/** Regions that respond without a digest, and regions that are down. */
 import { describe, expect, it } from 'vitest'
 import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
 import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'

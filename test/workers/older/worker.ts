@@ -1,4 +1,4 @@
-/** The Worker before its isolates shared state: its objects have no `sync`. For tests of deployments in progress. */
+/** The Worker of the version before isolates shared state: its objects have no `sync`. For tests of version skew. */
 import { DurableObject } from 'cloudflare:workers'
 import worker, { ClusterObject, LimitObject, TtftObject } from '../../../src/worker.ts'
 
