@@ -94,6 +94,7 @@ function accessLogFields(record: RequestRecord): Record<string, unknown> {
     result,
     failedAttempts,
     continuations,
+    hedge,
     usage,
     predictedTtftMs,
     stages,
@@ -108,6 +109,7 @@ function accessLogFields(record: RequestRecord): Record<string, unknown> {
     result,
     ...(failedAttempts.length === 0 ? {} : { failed_attempts: failedAttempts }),
     ...(continuations === undefined ? {} : { continuations }),
+    ...(hedge === undefined ? {} : { hedge }),
     ...(usage === null
       ? {}
       : {

@@ -250,6 +250,9 @@ const MOST_THREADS = 128
 const threadsRule = `must be auto, or a number from 1 to ${MOST_THREADS}`
 export const threads = z.union([int(1, MOST_THREADS), oneOf(['auto'])], { error: threadsRule })
 
+const hedgeRule = 'must be off, auto, or a number of milliseconds from 1 to 600000'
+export const hedgeMs = z.union([int(1, 600_000), z.enum(['off', 'auto'], { error: hedgeRule })])
+
 /** Parses a thread count of the command line. null: neither `auto` nor a number in range. */
 export function parseThreads(value: string): number | 'auto' | null {
   return threads.safeParse(value === 'auto' || value.trim() === '' ? value : Number(value)).data ?? null

@@ -8,6 +8,7 @@ import {
   number,
   hardware,
   headerName,
+  hedgeMs,
   id,
   label,
   milliseconds,
@@ -325,6 +326,11 @@ const retry = strict({
     withDefault(int(1, 600_000), 10_000),
   ),
   mid_stream_max: describe('Most continuations of one stream.', withDefault(int(1, 10), 1)),
+  hedge_ms: describe(
+    'When a request without a first byte is also sent to a second engine (docs/forwarding.md): after this time, or ' +
+      '(`auto`, streams only) after the 99th percentile of its predicted time to first token.',
+    withDefault(hedgeMs, 'off'),
+  ),
 })
 
 const circuit = strict({
@@ -397,7 +403,10 @@ export const poolShape = {
     'Lease of a booking. A booking that is not renewed for this long expires.',
     withDefault(milliseconds(1000), 60_000),
   ),
-  retry: describe('Budget for retries on another engine, and continuation of streams.', z.prefault(retry, {})),
+  retry: describe(
+    'Budget for attempts on another engine, continuation of streams, and hedging.',
+    z.prefault(retry, {}),
+  ),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
   slo: describe(
     'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +

@@ -218,6 +218,7 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       retries:
         `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
         `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
+      ...(pool.retry.hedgeMs !== 'off' && { hedged: hedgeText(pool.retry.hedgeMs) }),
       sessions:
         `header ${pool.session.header}` + (pool.session.body === null ? '' : `, else ${pool.session.body} in the body`),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
@@ -225,6 +226,9 @@ function summarisePool(pool: PoolSettings): PoolSummary {
     engines: pool.engines.map(summariseEngine),
   }
 }
+
+const hedgeText = (after: number | 'auto'): string =>
+  after === 'auto' ? 'streams whose first byte is later than predicted' : `after ${durationText(after)}`
 
 function policyText({ name, options }: PolicyConfig): string {
   const given = Object.entries(options).map(([key, value]) => `${key} ${value}`)
@@ -291,7 +295,7 @@ function notes(config: Config): string[] {
         !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
       const said = [
         ...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []),
-        ...poolNotes(pool),
+        ...poolNotes(pool, config.limits),
       ]
       found.push(...said.map((note) => `${id}, ${pool.model}: ${note}`))
     }
@@ -309,8 +313,13 @@ function reportNotes({ ttft: { enabled, token, listen }, keys, open }: Config): 
   return open ? ['without `ttft.token`, anybody who can connect may write and read reports.'] : []
 }
 
-function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
+function poolNotes(
+  { engines, split, lmcache, policy, tokenizer, retry: { hedgeMs } }: PoolSettings,
+  { heartbeatMs }: Config['limits'],
+): string[] {
   const found: string[] = []
+  if (typeof hedgeMs === 'number' && heartbeatMs > 0 && hedgeMs >= heartbeatMs)
+    found.push('`retry.hedge_ms` is not below `limits.heartbeat_ms`: streams that have a heartbeat are not hedged.')
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill'))
     found.push('`split.mode` is never: prefill engines get nothing.')

@@ -53,6 +53,8 @@ export interface AttemptHistory {
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Receives the time of lookups and admits. */
   readonly stages: StageTimer
+  /** The earlier attempt still runs in this pool, which is asked for a second engine. Absent: it failed. */
+  readonly hedgeIn?: PoolRoute
 }
 
 /** Time limit of `admit`, ms. A booking that arrives later is released. */
@@ -70,6 +72,11 @@ export async function acquirePlacement(
   digests: Digests,
   past: AttemptHistory,
 ): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
+  const { hedgeIn } = past
+  if (hedgeIn !== undefined) {
+    const pass = { routes: [hedgeIn], isChosen: false, isLastResort: false, notes: [] }
+    return placeOn(pass, exchange, { ports, digests, past })
+  }
   const routes =
     exchange.pinned === null
       ? digests.order(exchange)
@@ -192,7 +199,8 @@ async function admitOn(
   } catch (error) {
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
     if (!isLate) ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
-    const placement = digests.fallback(admission, route, isLate)
+    // Without the object the retry budget is unknown.
+    const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
     if (placement === null)
       return {
         refusal: {
@@ -271,9 +279,15 @@ function admissionFor({ exchange, route, past, elapsedMs }: AdmissionParts, unkn
     ...(past.attempt > 0 && past.failedLegs !== null ? { failedLegs: past.failedLegs } : {}),
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],
-    unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
-    encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
+    ...(past.hedgeIn === undefined ? {} : { hedge: true }),
+    unsplittable: unsplittableIn(exchange, past) ?? admission.unsplittable,
+    encodeItems: admission.encodeItems > 0 && past.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
+}
+
+function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): string | null {
+  if (pinned !== null) return 'it is bound to one engine'
+  return hedgeIn === undefined ? null : 'another attempt runs'
 }
 
 /** Engine of the final leg. null if an engine of the placement is unknown here. */

@@ -46,12 +46,13 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
     holder = last.holder
     isDispatched = true
     const outcome = await dispatch(attempt, last, (answer, early) => {
-      const failed = early ? null : classifyFirstEvent(answer, engine)
+      const failed = (early ? null : classifyFirstEvent(answer, engine)) ?? unclaimed(attempt, answer, early)
       return failed ?? new AnswerRelay(attempt, { answer, dispatchedAt, engine, last }).pass(early)
     })
     return 'failure' in outcome ? giveUp(attempt, await attributeFailure(attempt, outcome, holder)) : outcome
   } catch (error) {
     refusal?.discard()
+    if (attempt.race?.lost === true) return giveUp(attempt, { engine, failure: 'busy', status: null })
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
       release(attempt, result, null)
@@ -74,15 +75,25 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
   }
 }
 
+/** The failure of an attempt beside which another one answers the client. null: this one answers. */
+function unclaimed({ race, placed }: AttemptContext, answer: OriginAnswer, early: boolean): AttemptFailed | null {
+  if (race === undefined || race.claim(answer, early) === 'won') return null
+  answer.discard()
+  // An engine that refuses the request is healthy.
+  return { engine: placed.engine, failure: 'busy', status: answer.status }
+}
+
 /** Without a stream the limit applies to the whole response, so reaching it is no failure of the engine. */
 function failureOf({ failure }: OriginError, { stream }: Exchange): AttemptFailure {
   return failure === 'first_byte_timeout' && !stream ? 'answer_timeout' : failure
 }
 
 function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
+  // The end of an aborted attempt says nothing of its engine.
+  const isLost = attempt.race?.lost === true
   const isExcused =
-    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
-  if (failed.failure !== 'loop') logFailedStatus(attempt, failed)
+    isLost || failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
+  if (failed.failure !== 'loop' && !isLost) logFailedStatus(attempt, failed)
   release(attempt, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
@@ -159,7 +170,7 @@ export function dispatch(
   )
 }
 
-function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
+function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
     target.isGateway === true && exchange.forGateway !== undefined
@@ -174,7 +185,7 @@ function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, 
     connectMs,
     // An engine sends a response that does not stream when it is complete.
     firstByteMs: exchange.stream ? firstByteMs : answerMs,
-    signal: exchange.signal,
+    signal: race?.signal ?? exchange.signal,
     alarms: exchange.scope.alarms ?? ports.alarms,
   }
 }

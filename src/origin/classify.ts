@@ -1,7 +1,7 @@
 /** Classification of failed attempts, for final legs and preparatory legs alike. */
 import type { AttemptFailure } from '../core/contract/contract.ts'
 import { failures } from '../failure.ts'
-import type { EngineTarget, OriginAnswer, Ports } from '../ports.ts'
+import type { AbortSignalLike, EngineTarget, OriginAnswer, Ports } from '../ports.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { AcquiredPlacement, Digests } from './acquire.ts'
 import type { StageTimer } from './timers.ts'
@@ -15,6 +15,20 @@ export interface AttemptContext {
   readonly earlier: readonly AttemptFailed[]
   readonly digests: Digests
   readonly suspect?: Suspect | undefined
+  /** Its part in a race of two attempts (hedging). Absent: no other attempt can run beside it. */
+  readonly race?: RaceEntry
+}
+
+/** One of two attempts of a request that run at once. */
+export interface RaceEntry {
+  /** Aborted when the client disconnects or the other attempt answers. */
+  readonly signal: AbortSignalLike
+  /** The response is that of the other attempt. */
+  readonly lost: boolean
+  /** Bookings of the request so far. */
+  readonly booked: number
+  /** Claims the response to the client at the first byte. `refused`: the engine refuses, and the other may not. */
+  claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused'
 }
 
 /** Called with each engine that failed an attempt, so that its health is checked soon. */

@@ -10,7 +10,8 @@ import type { Ports } from '../ports.ts'
 import type { AttemptFailed, Suspect } from './classify.ts'
 import { runAttempt } from './attempt.ts'
 import { endExchange, type Exchange, type PoolRoute, abortReason } from './exchange.ts'
-import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './acquire.ts'
+import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type AcquiredPlacement, type Digests } from './acquire.ts'
+import { mayHedge, Race, type FailedAttempt } from './hedge.ts'
 import { StageTimer } from './timers.ts'
 import { loopFailure } from './via.ts'
 
@@ -131,21 +132,36 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
       isLastWord = true
       continue
     }
-    const outcome = await runAttempt({ exchange, ports, placed, stages, earlier: [...failed], digests, suspect })
-    if (!('failure' in outcome)) return outcome
+    const attempt = { exchange, ports, placed, stages, earlier: [...failed], digests, suspect }
+    const outcome = await (failed.length === 0 && mayHedge(attempt) ? new Race(attempt).run() : runAttempt(attempt))
+    if (!('failure' in outcome || 'failures' in outcome)) return outcome
     retry.refused = null
-    failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })
+    for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) addFailure(one, retry, avoid)
     // Another engine would need as long, and the client has waited for the whole limit.
-    if (outcome.failure === 'answer_timeout') break
-    if (!isOwn(outcome)) suspect?.(placed.route, outcome.engine)
-    const cluster = placed.route.cluster.id
-    const engine = outcome.engine.id
-    const prefill = placed.placement.kind === 'whole' ? null : placed.placement.prefill
-    if (!isLastWord && prefill !== null && engine !== prefill && outcome.failure === 'status_5xx')
-      orphaned = { cluster, decode: engine, prefill }
-    avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
+    if (failed.some(({ failure }) => failure === 'answer_timeout')) break
+    if (!isLastWord) orphaned = splitBlame(placed, failed.at(-1)!) ?? orphaned
   }
   throw failureOfAll(exchange, failed, null)
+}
+
+/** Adds a failed attempt, whose engine is avoided from now on. */
+function addFailure(
+  { outcome, placed: { route, placement } }: FailedAttempt,
+  { failed, suspect }: RetryState,
+  avoid: Map<string, string[]>,
+): void {
+  failed.push({ ...outcome, route, leg: legOf(placement, outcome.engine.id) })
+  if (outcome.failure === 'answer_timeout') return
+  if (!isOwn(outcome)) suspect?.(route, outcome.engine)
+  const cluster = route.cluster.id
+  avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
+}
+
+/** null: the failure is that of the engine alone. */
+function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }: AttemptFailed): SplitBlame | null {
+  const prefill = placement.kind === 'whole' ? null : placement.prefill
+  if (prefill === null || engine.id === prefill || failure !== 'status_5xx') return null
+  return { cluster: route.cluster.id, decode: engine.id, prefill }
 }
 
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */

@@ -538,6 +538,18 @@ export const METRICS: readonly Metric[] = [
   {
     from: 'count',
     type: 'counter',
+    name: 'firstlight_hedges_total',
+    help:
+      'Requests whose first byte was late, by what became of the second engine: its first byte came first (won), that ' +
+      'of the first engine did (lost), neither came (failed), or the reason why none was asked. Pools with hedge_ms ' +
+      'only.',
+    count: 'hedges',
+    label: 'result',
+    panel: 'Health',
+  },
+  {
+    from: 'count',
+    type: 'counter',
     name: 'firstlight_notes_total',
     help:
       'Exceptional events of completed requests, as in x-firstlight-decision: failovers to other clusters, ' +

@@ -114,13 +114,14 @@ function requestValues({ path, model, id, requestId, status, usage, stages, resu
   }
 }
 
-function choiceValues({ policy, placement, notes, predictedTtftMs, failedAttempts }: RequestRecord): Values {
+function choiceValues({ policy, placement, notes, predictedTtftMs, failedAttempts, hedge }: RequestRecord): Values {
   return {
     'firstlight.policy': policy,
     'firstlight.placement': placement,
     'firstlight.notes': notes,
     'firstlight.predicted_ttft_ms': predictedTtftMs,
     'firstlight.failed_attempts': failedAttempts,
+    'firstlight.hedge': hedge,
   }
 }
 

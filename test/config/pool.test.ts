@@ -98,3 +98,59 @@ describe('toTargets', () => {
     expect(toTargets(pool!).get('b')).toEqual({ id: 'b', url: 'http://10.0.0.2:8000', headers: [], binding: null })
   })
 })
+
+describe('hedge_ms', () => {
+  const read = (hedge_ms: unknown, heartbeat_ms = 15_000) =>
+    parseConfig(
+      {
+        limits: { heartbeat_ms },
+        clusters: [
+          {
+            id: 'one',
+            pools: [
+              {
+                model: 'm',
+                ...(hedge_ms === undefined ? {} : { retry: { hedge_ms } }),
+                engines: [
+                  { id: 'a', url: 'http://a' },
+                  { id: 'b', url: 'http://b' },
+                ],
+              },
+            ],
+          },
+        ],
+      },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+  const hedged = (hedge_ms: unknown) => summarise(read(hedge_ms)).clusters[0]!.pools[0]!.settings['hedged']
+
+  it('is off unless it is set', () => {
+    expect(read(undefined).clusters[0]!.pools[0]!.retry.hedgeMs).toBe('off')
+    expect(hedged(undefined)).toBeUndefined()
+  })
+
+  it('is auto or a time, and check says which', () => {
+    expect(hedged('auto')).toBe('streams whose first byte is later than predicted')
+    expect(hedged(800)).toBe('after 800 ms')
+  })
+
+  const rule = 'must be off, auto, or a number of milliseconds from 1 to 600000'
+  it.each([
+    ['soon', rule],
+    [1.5, rule],
+    [true, rule],
+    [0, 'must be at least 1'],
+    [600_001, 'must be at most 600000'],
+  ])('rejects %j', (value, said) => {
+    expect(() => read(value)).toThrow(`retry.hedge_ms: ${JSON.stringify(value)}: ${said}`)
+  })
+
+  it('is noted if heartbeats begin before it', () => {
+    const note = '`retry.hedge_ms` is not below `limits.heartbeat_ms`'
+    expect(summarise(read(15_000)).notes.join()).toContain(note)
+    expect(summarise(read(14_999)).notes.join()).not.toContain(note)
+    expect(summarise(read(20_000, 0)).notes.join()).not.toContain(note)
+    expect(summarise(read('auto')).notes.join()).not.toContain(note)
+  })
+})

@@ -1,5 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/contract/contract.ts'
+import {
+  type Admission,
+  type ClusterDigest,
+  endedAs,
+  type PoolConfig,
+  type Refusal,
+  type Resume,
+} from '../../src/core/contract/contract.ts'
 import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { mergeSlices, mergeSteps } from '../../src/core/reports/history.ts'
@@ -573,6 +580,26 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit({ attempt: 1 })
       await admit({ attempt: 2 })
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
+    })
+
+    it('draws on the retry budget for a second engine beside a late one, without counting a retry or a refusal', async () => {
+      await restart({ retry: { share: 0, minPerS: 0.1 } })
+      await admit({ id: 'late', avoid: ['b'] })
+      const hedge = { id: 'late', attempt: 1, hedge: true, avoid: ['a'] }
+      const { lease } = await admit(hedge)
+      expect(await opened.cluster.explain('late')).toMatchObject({
+        attempt: 1,
+        hedge: true,
+        placement: { engine: 'b' },
+      })
+      expect(await refusal({ ...hedge, id: 'other' })).toMatchObject({ reason: 'retry_budget' })
+      const { decisions = [] } = await opened.cluster.digest()
+      expect(decisions).toMatchObject([{ retry: false, refused: '', count: 2 }])
+      expect(decisions).toHaveLength(1)
+      await lease.release(endedAs('abandoned'))
+      // The first engine answered, so its decision is the one to show.
+      expect(await opened.cluster.explain('late')).toMatchObject({ attempt: 0, placement: { engine: 'a' } })
+      expect((await opened.cluster.explain('late'))!.retryRefused).toBeUndefined()
     })
 
     describe('with a spent retry budget and prefill and decode engines', () => {

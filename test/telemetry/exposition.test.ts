@@ -82,6 +82,7 @@ describe('the text of /metrics', () => {
         record({
           failedAttempts: ['busy'],
           continuations: ['continued'],
+          hedge: 'won',
           notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'],
         }),
       ]),

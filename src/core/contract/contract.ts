@@ -257,7 +257,9 @@ export interface Admission {
    * no retry. Absent: an engine was asked, or there was no earlier attempt.
    */
   readonly failedLegs?: readonly EarlyLegRole[]
-  /** Engines that already failed this request. */
+  /** An earlier attempt still runs, and its first byte is late. Absent: all earlier ones failed. */
+  readonly hedge?: boolean
+  /** Engines that already failed this request, or are at it. */
   readonly avoid: readonly string[]
   /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */
   readonly isLastResort?: boolean
@@ -297,6 +299,8 @@ export interface Decision {
   readonly pool: string
   readonly model: string
   readonly attempt: number
+  /** A second engine beside the one of an earlier attempt, whose first byte was late. Absent: it is not. */
+  readonly hedge?: boolean
   readonly promptTokens: number
   readonly tokenSource: TokenSource
   readonly policy: string

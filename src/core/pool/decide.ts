@@ -237,6 +237,7 @@ function decisionOf(
     pool: choosing.pool.pool,
     model: admission.model,
     attempt: admission.attempt,
+    ...(admission.hedge === true ? { hedge: true } : {}),
     promptTokens: admission.promptTokens,
     tokenSource: admission.tokenSource,
     policy: routed.ranking.policy,

@@ -1,6 +1,6 @@
 import type { RankingPool } from '../routing/ranking.ts'
 import type { Choice, DecisionResult } from './decide.ts'
-import type { Decision, Outcome, RefusalReason, StageTimes } from '../contract/contract.ts'
+import type { Admission, Decision, Outcome, RefusalReason, StageTimes } from '../contract/contract.ts'
 
 /** Number of decisions of one kind since the object started. Every label is of a closed list. */
 export interface DecisionCount {
@@ -31,8 +31,10 @@ export class DecisionCounts {
   /** A short list, searched linearly. */
   readonly #counts: Count[] = []
 
-  add(chosen: DecisionResult, attempt: number): void {
-    const retry = attempt > 0
+  /** A hedge is no retry: nothing failed. One that is refused has no effect on its request, so it is not counted. */
+  add(chosen: DecisionResult, { attempt, hedge = false }: Pick<Admission, 'attempt' | 'hedge'>): void {
+    const retry = attempt > 0 && !hedge
+    if (hedge && 'refusal' in chosen) return
     if ('refusal' in chosen) {
       const { reason, limit } = chosen.refusal
       const refused = limit === undefined ? reason : `${reason}_${limit}`
@@ -166,7 +168,10 @@ export class Decisions {
 
   find(idOrKey: string): Decision | null {
     const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
-    const kept = this.#byId.get(idOrKey) ?? this.#attempt(id, Number(attempt))
+    const last = this.#byId.get(idOrKey) ?? null
+    // A hedge that lost tells less than the attempt that answered.
+    const answered = last?.decision.hedge === true && last.decision.actual?.result === 'abandoned' ? last.earlier : last
+    const kept = answered ?? last ?? this.#attempt(id, Number(attempt))
     return kept === null ? null : toDecision(kept)
   }
 

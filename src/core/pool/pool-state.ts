@@ -160,9 +160,10 @@ export class ClusterState {
     const reading = this.#read(admission, now)
     const within = this.#withinLimits(this.#chooseWithinBudget(admission, reading, now), { admission, reading, now })
     const chosen = this.#orReserve(within, { admission, reading, now })
-    this.#counts.add(chosen, admission.attempt)
+    this.#counts.add(chosen, admission)
     if ('refusal' in chosen) {
-      if (admission.attempt > 0) this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
+      if (admission.attempt > 0 && admission.hedge !== true)
+        this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
       return chosen
     }
     if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)

@@ -39,6 +39,11 @@ export interface RequestRecord {
   readonly usage: Usage | null
   /** Results of continuing the stream: `continued`, `finished`, or a reason. Absent: it was not cut. */
   readonly continuations?: readonly string[]
+  /**
+   * Result of sending the request to a second engine because the first byte was late: `won`, `lost`, `failed`, or why
+   * it was not sent. Absent: it was not late.
+   */
+  readonly hedge?: string
   /** Parallel responses, whose tokens are counted together. Absent: one. */
   readonly sequences?: number | undefined
   /** The request has nothing to encode, so no report of an encoder will come. */

@@ -61,6 +61,7 @@ export class Rollups {
     count(group, `status:${Math.floor(record.status / 100)}xx`)
     for (const failure of record.failedAttempts) count(group, `retries:${failure}`)
     for (const result of record.continuations ?? []) count(group, `continuations:${result}`)
+    if (record.hedge !== undefined) count(group, `hedges:${record.hedge}`)
     for (const note of record.notes) count(group, `notes:${note}`)
     const times: Readonly<Record<string, number>> = record.stages
     for (const stage in times) time(group, stage, times[stage]!)

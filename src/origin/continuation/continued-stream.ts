@@ -86,7 +86,7 @@ class ContinuedStream {
     this.#failed = [...parts.attempt.earlier]
     this.#sentAt = parts.attempt.ports.now()
     this.#keptFrom = this.#sentAt
-    this.#booked = parts.attempt.earlier.length + 1
+    this.#booked = parts.attempt.race?.booked ?? parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
     const pieces = this.#pieces()

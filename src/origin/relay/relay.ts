@@ -199,7 +199,8 @@ export class AnswerRelay implements RequestRelay {
 
   /** Failed attempts and earlier legs may still be writing the body. */
   #written(): boolean {
-    const { placed, earlier } = this.#attempt
+    const { placed, earlier, race } = this.#attempt
+    if (race !== undefined && race.booked > 1) return false
     return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
   }
 

@@ -1,0 +1,264 @@
+/**
+ * Hedging: a request whose first byte is late is also sent to a second engine. The engine whose first byte comes first
+ * answers, the other attempt is aborted. Both are booked; the end of the loser is no evidence about its engine.
+ */
+import { endedAs } from '../core/contract/contract.ts'
+import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
+import type { AbortSignalLike, OriginAnswer, Timer } from '../ports.ts'
+import { acquirePlacement, type AcquiredPlacement } from './acquire.ts'
+import { runAttempt } from './attempt.ts'
+import type { AttemptContext, AttemptFailed, RaceEntry } from './classify.ts'
+import type { PoolRoute } from './exchange.ts'
+import { defaultTimers, StageTimer } from './timers.ts'
+
+/** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
+const LEAST_DELAY_MS = 50
+
+/** Learned per process or isolate. The entries end with the pools of a configuration. */
+const limits = new WeakMap<PoolRoute['pool'], FirstByteLimit>()
+
+function limitOf(pool: PoolRoute['pool']): FirstByteLimit {
+  const known = limits.get(pool) ?? new FirstByteLimit()
+  limits.set(pool, known)
+  return known
+}
+
+/** A failed attempt, with its booking's placement. */
+export interface FailedAttempt {
+  readonly outcome: AttemptFailed
+  readonly placed: AcquiredPlacement
+}
+
+/** Whether a second engine may be asked while the attempt, the first of its request, still runs. */
+export function mayHedge({ exchange, placed }: AttemptContext): boolean {
+  const { pool, targets } = placed.route
+  const { hedgeMs } = pool.retry
+  if (hedgeMs !== 'auto' && typeof hedgeMs !== 'number') return false
+  // Without a stream the first byte comes with the last one, and no prediction tells when.
+  if (hedgeMs === 'auto' && !exchange.stream) return false
+  return exchange.pinned === null && targets.size > 1 && placed.placement.kind === 'whole' && isOwnEngine(placed.engine)
+}
+
+/** No other gateway, which hedges itself, and no provider, which bills each request. */
+const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): boolean =>
+  isGateway !== true && external === undefined
+
+/** Runs the first attempt of a request, and a second one beside it if the first byte is late. */
+export class Race {
+  readonly #first: AttemptContext
+  readonly #earlier: AttemptFailed[]
+  readonly #entries: Entry[] = []
+  readonly #limit: FirstByteLimit | null
+  readonly #won = Promise.withResolvers<Response>()
+  #timer: Timer | null = null
+  #second: Promise<Response | FailedAttempt | null> | null = null
+  #winner: Entry | null = null
+  #firstFailed = false
+  #isOver = false
+  /** Bookings so far; that of a hedge counts from its request. */
+  booked: number
+
+  constructor(first: AttemptContext) {
+    this.#first = first
+    this.#earlier = [...first.earlier]
+    this.booked = first.earlier.length + 1
+    const { pool } = first.placed.route
+    this.#limit = pool.retry.hedgeMs === 'auto' ? limitOf(pool) : null
+  }
+
+  /** Resolves with the response for the client, or with all failures if another engine may try. Throws if none may. */
+  run(): Promise<Response | { readonly failures: readonly FailedAttempt[] }> {
+    const { exchange, ports } = this.#first
+    const delayMs = this.#delayMs()
+    const timers = exchange.scope.alarms ?? ports.alarms ?? defaultTimers
+    if (delayMs !== null)
+      this.#timer = timers.set(delayMs, () => {
+        this.#second = this.#hedge()
+        // Where the first attempt decides, nobody waits for the second one.
+        this.#second.catch(() => {})
+      })
+    // The winner's response does not wait for the end of the loser.
+    return Promise.race([this.#won.promise, this.#ended(this.#enter(this.#first))])
+  }
+
+  /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
+  claim(
+    entry: Entry,
+    { status, sse }: Pick<OriginAnswer, 'status' | 'sse'>,
+    early: boolean,
+  ): 'won' | 'lost' | 'refused' {
+    if (entry.lost) return 'lost'
+    if (status >= 300 && entry !== this.#entries[0] && !this.#firstFailed) return 'refused'
+    this.#winner = entry
+    if (sse && status < 300 && !early) this.#learn(entry)
+    if (this.#entries.length > 1) this.#first.exchange.record.hedge = entry === this.#entries[0] ? 'lost' : 'won'
+    this.#end()
+    return 'won'
+  }
+
+  /** Time after which the first byte is late; null: unknown. */
+  #delayMs(): number | null {
+    const { route, predictedTtftMs } = this.#first.placed
+    const { hedgeMs } = route.pool.retry
+    if (typeof hedgeMs === 'number') return hedgeMs
+    const ratio = this.#limit?.ratio ?? null
+    return ratio === null || predictedTtftMs === null ? null : Math.max(LEAST_DELAY_MS, ratio * predictedTtftMs)
+  }
+
+  #enter(attempt: AttemptContext): Promise<Response | AttemptFailed> {
+    const entry = new Entry(this, attempt)
+    this.#entries.push(entry)
+    return runAttempt({ ...attempt, earlier: this.#earlier, race: entry })
+  }
+
+  async #ended(
+    running: Promise<Response | AttemptFailed>,
+  ): Promise<Response | { readonly failures: readonly FailedAttempt[] }> {
+    let outcome
+    try {
+      outcome = await running
+    } catch (error) {
+      this.#end()
+      throw error
+    }
+    this.#timer?.cancel()
+    if (!('failure' in outcome)) return outcome
+    if (this.#winner === null) {
+      this.#firstFailed = true
+      this.#earlier.push(outcome)
+      // The client has waited for the whole limit.
+      if (outcome.failure === 'answer_timeout') this.#end()
+    }
+    const first = { outcome, placed: this.#first.placed }
+    const second = await this.#second
+    if (second === null) return { failures: [first] }
+    return 'outcome' in second ? { failures: [first, second] } : second
+  }
+
+  /** Aborts all but the winner. */
+  #end(): void {
+    this.#isOver = true
+    this.#timer?.cancel()
+    for (const entry of this.#entries) if (entry !== this.#winner) entry.lose()
+  }
+
+  /** null: not sent, or not needed any more. Rejects only if the client disconnects. */
+  async #hedge(): Promise<Response | FailedAttempt | null> {
+    const { exchange, ports, stages } = this.#first
+    try {
+      const own = new StageTimer(stages.snapshot())
+      const placed = await this.#place(own)
+      if (placed === null) return null
+      exchange.record.hedge = 'failed'
+      ports.log.debug('hedge_sent', {
+        id: exchange.id,
+        cluster: placed.route.cluster.id,
+        late: this.#first.placed.engine.id,
+        engine: placed.engine.id,
+        waited_ms: Math.round(ports.now() - this.#entries[0]!.startedAt),
+      })
+      const outcome = await this.#enter({ ...this.#first, placed, stages: own })
+      if ('failure' in outcome) {
+        if (this.#winner === null) this.#earlier.push(outcome)
+        return { outcome, placed }
+      }
+      this.#won.resolve(outcome)
+      return outcome
+    } catch (error) {
+      if (exchange.signal.aborted) throw error
+      ports.log.error('hedge_failed', { id: exchange.id, error })
+      return null
+    }
+  }
+
+  /** Books a second engine. null: none takes the request, or it is not needed any more. */
+  async #place(stages: StageTimer): Promise<AcquiredPlacement | null> {
+    const { exchange, ports, digests, placed: first } = this.#first
+    if (this.#isOver || exchange.signal.aborted) return null
+    const { route } = first
+    const others = [...route.targets.values()].filter((engine) => !isOwnEngine(engine)).map(({ id }) => id)
+    const placed = await acquirePlacement(exchange, ports, digests, {
+      attempt: this.booked++,
+      moved: false,
+      failedLegs: null,
+      avoid: new Map([[route.cluster.id, [first.engine.id, ...others]]]),
+      stages,
+      hedgeIn: route,
+    })
+    if ('refused' in placed) {
+      exchange.record.hedge ??= placed.refused.reason
+      return null
+    }
+    if (!this.#isOver && !exchange.signal.aborted && placed.placement.kind === 'whole')
+      return { ...placed, notes: [...placed.notes, 'hedge=won'] }
+    const released = placed.booking.release(endedAs('abandoned'))
+    if (released !== null) exchange.scope.background(released)
+    return null
+  }
+
+  #learn(winner: Entry): void {
+    const now = this.#first.ports.now()
+    for (const { startedAt, predictedMs } of this.#entries)
+      if (predictedMs !== null && winner.startedAt === startedAt) this.#limit?.add(predictedMs, now - startedAt)
+      else if (predictedMs !== null) this.#limit?.addLater(predictedMs, now - startedAt)
+  }
+}
+
+const LOST = new Error('another engine answered first')
+
+/** One of the attempts of a race. */
+class Entry implements RaceEntry, AbortSignalLike {
+  readonly startedAt: number
+  readonly predictedMs: number | null
+  readonly #race: Race
+  readonly #client: AbortSignalLike
+  readonly #listeners = new Set<() => void>()
+  #lost = false
+
+  constructor(race: Race, { exchange, ports, placed }: AttemptContext) {
+    this.#race = race
+    this.#client = exchange.signal
+    this.startedAt = ports.now()
+    this.predictedMs = placed.predictedTtftMs
+  }
+
+  get signal(): AbortSignalLike {
+    return this
+  }
+
+  get lost(): boolean {
+    return this.#lost
+  }
+
+  get booked(): number {
+    return this.#race.booked
+  }
+
+  claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused' {
+    return this.#race.claim(this, answer, early)
+  }
+
+  lose(): void {
+    if (this.#lost) return
+    this.#lost = true
+    for (const listener of this.#listeners) listener()
+  }
+
+  get aborted(): boolean {
+    return this.#lost || this.#client.aborted
+  }
+
+  get reason(): unknown {
+    return this.#lost ? LOST : this.#client.reason
+  }
+
+  addEventListener(type: 'abort', listener: () => void): void {
+    this.#listeners.add(listener)
+    this.#client.addEventListener(type, listener)
+  }
+
+  removeEventListener(type: 'abort', listener: () => void): void {
+    this.#listeners.delete(listener)
+    this.#client.removeEventListener(type, listener)
+  }
+}

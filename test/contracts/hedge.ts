@@ -1,0 +1,403 @@
+/** Requests that a second engine gets because the first byte is late, on any runtime. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { until } from '../wait.ts'
+import { ADMIN } from './disagg-fixture.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface HedgeRuntime {
+  start(document: Record<string, unknown>): Promise<{ readonly url: string; close(): Promise<void> }>
+  /** Whether it notices that a client left before it has sent a byte. */
+  readonly seesLeaving: boolean
+}
+
+const MODEL = 'base'
+const HEDGE_MS = 40
+
+/** A request that an engine has got and has not answered. */
+interface Held {
+  readonly engine: string
+  readonly isAborted: boolean
+  answer(): void
+  refuse(status: number, message?: string): void
+  break(): void
+}
+
+/** An engine that answers a request when the test says so, or at once. */
+class HeldEngine {
+  readonly id: string
+  readonly #server = http.createServer((request, response) => void this.#serve(request, response))
+  readonly held: Held[] = []
+  /** Time before it answers; null: when the test says so. */
+  delayMs: number | null = null
+  /** Further requests are answered with this status. */
+  status: number | null = null
+  url = ''
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  async open(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    let text = ''
+    for await (const chunk of request) text += String(chunk)
+    if (request.method !== 'POST') return void response.end('')
+    const { stream = false } = JSON.parse(text) as { stream?: boolean }
+    let isAborted = false
+    response.on('close', () => {
+      isAborted = !response.writableFinished
+    })
+    const held: Held = {
+      engine: this.id,
+      get isAborted() {
+        return isAborted
+      },
+      answer: () => answer(response, this.id, stream),
+      refuse: (status, message = 'no') => {
+        response.writeHead(status, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ error: { message, type: 'x', code: status } }))
+      },
+      break: () => void response.socket?.resetAndDestroy(),
+    }
+    if (this.status !== null) held.refuse(this.status)
+    else if (this.delayMs === null) this.held.push(held)
+    else setTimeout(held.answer, this.delayMs)
+  }
+}
+
+function answer(response: http.ServerResponse, text: string, stream: boolean): void {
+  const usage = { prompt_tokens: 7, completion_tokens: 1, total_tokens: 8 }
+  const message = { id: 'chatcmpl-1', created: 1, model: MODEL }
+  if (!stream) {
+    response.setHeader('content-type', 'application/json')
+    const choices = [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }]
+    return void response.end(JSON.stringify({ ...message, object: 'chat.completion', choices, usage }))
+  }
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  const chunk = (more: Json): string =>
+    `data: ${JSON.stringify({ ...message, object: 'chat.completion.chunk', ...more })}\n\n`
+  response.write(chunk({ choices: [{ index: 0, delta: { content: text }, finish_reason: 'stop' }] }))
+  response.end(`${chunk({ choices: [], usage })}data: [DONE]\n\n`)
+}
+
+interface Answered {
+  readonly status: number
+  readonly engine: string | null
+  readonly decision: string
+  readonly timing: string
+  readonly text: string
+}
+
+class Site {
+  readonly engines: readonly HeldEngine[]
+  readonly #gateway: Awaited<ReturnType<HedgeRuntime['start']>>
+  #asked = 0
+
+  constructor(engines: readonly HeldEngine[], gateway: Awaited<ReturnType<HedgeRuntime['start']>>) {
+    this.engines = engines
+    this.#gateway = gateway
+  }
+
+  static async open({ start }: HedgeRuntime, retry: Json, ids: readonly string[] = ['a', 'b']): Promise<Site> {
+    const engines = ids.map((id) => new HeldEngine(id))
+    await Promise.all(engines.map((engine) => engine.open()))
+    const gateway = await start({
+      open: true,
+      admin: { secret: ADMIN },
+      log: { level: 'silent' },
+      limits: { heartbeat_ms: 0 },
+      ttft: { enabled: true },
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: MODEL,
+              observe_share: 1,
+              retry: { share: 1, min_per_s: 1000, hedge_ms: HEDGE_MS, ...retry },
+              circuit: { failures: 1 },
+              engines: engines.map(({ id, url }) => ({ id, url })),
+            },
+          ],
+        },
+      ],
+    })
+    return new Site(engines, gateway)
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway.close()
+    for (const engine of this.engines) engine.close()
+  }
+
+  /** Engines answer when the test says so. */
+  reset(): void {
+    for (const engine of this.engines) {
+      engine.held.length = 0
+      engine.delayMs = null
+      engine.status = null
+    }
+  }
+
+  set(change: Partial<Pick<HeldEngine, 'delayMs' | 'status'>>): void {
+    for (const engine of this.engines) Object.assign(engine, change)
+  }
+
+  /** Requests at engines, in the order in which they came. */
+  async held(count: number): Promise<readonly Held[]> {
+    return until(() => {
+      const all = this.engines.flatMap(({ held }) => held)
+      return all.length >= count ? all : null
+    })
+  }
+
+  /** The engine that has the request, and the one that is asked when it is late. */
+  async both(): Promise<{ readonly first: Held; readonly second: Held }> {
+    const [first] = await this.held(1)
+    const all = await this.held(2)
+    return { first: first!, second: all.find((one) => one !== first)! }
+  }
+
+  async ask(stream = true, { label = `r${++this.#asked}`, signal }: Ask = {}): Promise<Answered> {
+    const response = await fetch(`${this.#gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-request-id': label },
+      body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hello' }], stream, max_tokens: 4 }),
+      signal: signal ?? null,
+    })
+    return {
+      status: response.status,
+      engine: response.headers.get('x-firstlight-engine'),
+      decision: response.headers.get('x-firstlight-decision') ?? '',
+      timing: response.headers.get('server-timing') ?? '',
+      text: await response.text(),
+    }
+  }
+
+  async admin(path: string, method = 'GET'): Promise<Json> {
+    const headers = { authorization: `Bearer ${ADMIN}` }
+    return (await (await fetch(this.#gateway.url + path, { method, headers })).json()) as Json
+  }
+
+  /** `hedge` in the record of a request that has ended, and the decision that answered. */
+  async hedge(label: string): Promise<{ readonly hedge: unknown; readonly decision: Json }> {
+    const found = await until(async () => {
+      const known = (await this.admin(`/v1/firstlight/requests/${label}`)) as { record?: Json | null; decision?: Json }
+      if (known.record == null || known.decision == null) return null
+      // The release of the attempt that lost may come later.
+      const { engine, result } = known.record
+      const { placement, actual } = known.decision as { placement: Json; actual: Json | null }
+      return result === 'refused' || (engine === placement['engine'] && actual !== null) ? known : null
+    })
+    return { hedge: found.record!['hedge'], decision: found.decision! }
+  }
+
+  /** No booking and no queued prefill is left. */
+  async isQuiet(): Promise<void> {
+    interface View {
+      readonly requests: number
+      readonly queued_prefill_s?: number
+      readonly circuit: unknown
+    }
+    const engines = await until(async () => {
+      const { pools } = (await this.admin('/v1/firstlight/fleet')) as { pools: { engines: View[] }[] }
+      const all = pools.flatMap((pool) => pool.engines)
+      return all.every(({ requests }) => requests === 0) ? all : null
+    })
+    expect(engines.map(({ queued_prefill_s: queued = 0 }) => queued)).toEqual(engines.map(() => 0))
+  }
+
+  async metric(result: string): Promise<number> {
+    const headers = { authorization: `Bearer ${ADMIN}` }
+    const text = await (await fetch(`${this.#gateway.url}/metrics`, { headers })).text()
+    return [...text.matchAll(/^firstlight_hedges_total\{(.*)\} (\d+)$/gm)]
+      .filter(([, labels]) => labels!.includes(`result="${result}"`))
+      .reduce((sum, [, , count]) => sum + Number(count), 0)
+  }
+}
+
+interface Ask {
+  readonly label?: string
+  readonly signal?: AbortSignal
+}
+
+/** Milliseconds of a stage in `Server-Timing`. */
+const stageMs = (timing: string, stage: string): number =>
+  Number(new RegExp(`(?:^|, )${stage};dur=([\\d.]+)`).exec(timing)?.[1] ?? NaN)
+
+export function hedgeContract(name: string, runtime: HedgeRuntime): void {
+  describe(`a request whose first byte is late on ${name}`, () => {
+    let site: Site
+    beforeAll(async () => {
+      site = await Site.open(runtime, {})
+    }, 60_000)
+    afterAll(() => site.close())
+    afterEach(async () => {
+      await site.isQuiet()
+      site.reset()
+    })
+
+    it.each([
+      ['streams', true],
+      ['does not stream', false],
+    ])('gets the response of a second engine, and the first is aborted, if it %s', async (what, stream) => {
+      const before = await site.metric('won')
+      const asking = site.ask(stream, { label: `won ${what}`.replaceAll(' ', '-') })
+      const { first, second } = await site.both()
+      expect(second.engine).not.toBe(first.engine)
+      second.answer()
+      const answered = await asking
+      expect(answered).toMatchObject({ status: 200, engine: second.engine })
+      expect(answered.text).toContain(`"content":"${second.engine}"`)
+      expect(answered.decision).toMatch(/; hedge=won$/)
+      await until(() => first.isAborted)
+      const { hedge, decision } = await site.hedge(`won-${what.replaceAll(' ', '-')}`)
+      expect(hedge).toBe('won')
+      expect(decision).toMatchObject({ attempt: 1, hedge: true, actual: { result: 'complete' } })
+      expect(await until(() => site.metric('won'))).toBe(before + 1)
+    })
+
+    it('reports the times of the engine that answered', async () => {
+      const asking = site.ask()
+      const { second } = await site.both()
+      second.answer()
+      const { timing } = await asking
+      expect(timing.match(/ttft;/g)).toHaveLength(1)
+      expect(stageMs(timing, 'ttft')).toBeGreaterThanOrEqual(HEDGE_MS - 1)
+      expect(stageMs(timing, 'first_byte')).toBeLessThanOrEqual(stageMs(timing, 'ttft') - HEDGE_MS + 2)
+      expect(stageMs(timing, 'connect')).toBeLessThanOrEqual(stageMs(timing, 'first_byte'))
+    })
+
+    it.each([true, false])(
+      'gets the first engine’s response if that comes first after all (stream: %s)',
+      async (stream) => {
+        const asking = site.ask(stream, { label: `lost-${stream}` })
+        const { first, second } = await site.both()
+        first.answer()
+        const answered = await asking
+        expect(answered).toMatchObject({ status: 200, engine: first.engine })
+        expect(answered.decision).not.toContain('hedge')
+        await until(() => second.isAborted)
+        const { hedge, decision } = await site.hedge(`lost-${stream}`)
+        expect(hedge).toBe('lost')
+        // The decision that answered, not that of the hedge.
+        expect(decision).toMatchObject({ attempt: 0, placement: { engine: first.engine } })
+        expect(decision['hedge']).toBeUndefined()
+      },
+    )
+
+    it('gets the first engine’s response if the second refuses it', async () => {
+      for (const [status, message] of [
+        [404, 'no such model'],
+        [503, 'The engine is currently busy and cannot accept new requests.'],
+      ] as const) {
+        const asking = site.ask()
+        const { first, second } = await site.both()
+        second.refuse(status, message)
+        await turn(site)
+        first.answer()
+        expect(await asking).toMatchObject({ status: 200, engine: first.engine })
+        site.reset()
+      }
+    })
+
+    it('gets the second engine’s response if the first fails meanwhile', async () => {
+      const asking = site.ask(true, { label: 'first-fails' })
+      const { first, second } = await site.both()
+      first.refuse(503, 'The engine is currently busy and cannot accept new requests.')
+      await turn(site)
+      second.answer()
+      expect(await asking).toMatchObject({ status: 200, engine: second.engine })
+      expect((await site.hedge('first-fails')).hedge).toBe('won')
+    })
+
+    it('has one error if both engines fail', async () => {
+      const busy = 'The engine is currently busy and cannot accept new requests.'
+      const asking = site.ask(true, { label: 'both-fail' })
+      const { first, second } = await site.both()
+      site.set({ status: 503 })
+      second.refuse(503, busy)
+      first.refuse(503, busy)
+      const { status, text } = await asking
+      expect(status).toBe(429)
+      expect(JSON.parse(text)).toMatchObject({ error: { code: 'engines_full' } })
+      expect((await site.hedge('both-fail')).hedge).toBe('failed')
+    })
+
+    it.runIf(runtime.seesLeaving)('is aborted at both engines if its client leaves', async () => {
+      const gone = new AbortController()
+      const asking = site.ask(true, { signal: gone.signal }).catch(() => null)
+      const { first, second } = await site.both()
+      gone.abort()
+      expect(await asking).toBeNull()
+      await until(() => first.isAborted && second.isAborted)
+    })
+
+    it('is not sent to an engine that drains', async () => {
+      await site.admin('/v1/firstlight/engines/b/drain', 'POST')
+      site.set({ delayMs: 6 * HEDGE_MS })
+      const hedge = await until(async () => {
+        const label = `drained-${performance.now()}`
+        expect((await site.ask(true, { label })).engine).toBe('a')
+        return (await site.hedge(label)).hedge
+      })
+      expect(hedge).toBe('engines_unavailable')
+      await site.admin('/v1/firstlight/engines/b/undrain', 'POST')
+    })
+
+    it('opens no circuit', async () => {
+      const { pools } = (await site.admin('/v1/firstlight/fleet')) as { pools: { engines: { circuit: unknown }[] }[] }
+      expect(pools.flatMap(({ engines }) => engines.map(({ circuit }) => circuit))).toEqual(['closed', 'closed'])
+    })
+  })
+
+  describe(`a late request on ${name}`, () => {
+    it('is not hedged if the retry budget is spent', async () => {
+      const site = await Site.open(runtime, { share: 0, min_per_s: 0 })
+      try {
+        site.set({ delayMs: 6 * HEDGE_MS })
+        const hedge = await until(async () => {
+          const label = `spent-${performance.now()}`
+          expect((await site.ask(true, { label })).status).toBe(200)
+          return (await site.hedge(label)).hedge
+        })
+        expect(hedge).toBe('retry_budget')
+        await site.isQuiet()
+      } finally {
+        await site.close()
+      }
+    }, 60_000)
+
+    it('is hedged with `auto` after predictions have come true often enough, if it streams', async () => {
+      const site = await Site.open(runtime, { hedge_ms: 'auto' })
+      try {
+        site.set({ delayMs: 5 })
+        for (let at = 0; at < 96; at++) await site.ask()
+        site.set({ delayMs: null })
+        const asking = site.ask()
+        const { first, second } = await site.both()
+        second.answer()
+        expect(await asking).toMatchObject({ status: 200, engine: second.engine })
+        await until(() => first.isAborted)
+        await site.isQuiet()
+      } finally {
+        await site.close()
+      }
+    }, 60_000)
+  })
+}
+
+/** What was sent to the gateway before has arrived there. */
+const turn = (site: Site): Promise<unknown> => site.admin('/v1/firstlight/fleet')
