@@ -373,7 +373,7 @@ export const METRICS: readonly Metric[] = [
   ),
   gauge(
     'step_limit_seconds',
-    'Learned limit of the decode step under overload. Absent: the pool has no `slo.itl_ms`.',
+    'Limit of the predicted time between tokens under overload. Absent: the pool has no `slo.itl_ms`.',
     (e) => (e.learned?.stepLimitMs === undefined ? null : e.learned.stepLimitMs / 1000),
     'Load',
   ),

@@ -336,7 +336,7 @@ export interface Decision {
 export interface Refusal {
   readonly reason: RefusalReason
   /** Limit that an overloaded request exceeds. Absent for other reasons. */
-  readonly limit?: 'ttft' | 'itl' | 'deadline' | 'waiting'
+  readonly limit?: 'ttft' | 'itl' | 'memory' | 'deadline' | 'waiting'
   /** Detail for operators, without addresses. */
   readonly detail: string
   /** The role without an engine, with its engines' labels: `role "prefill" (app=prefill)`. */

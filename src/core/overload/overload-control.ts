@@ -1,5 +1,6 @@
 import type { Admission, Decision, Refusal, RequestClass, SloConfig } from '../contract/contract.ts'
 import { KeyShares } from './key-shares.ts'
+import { PREFILL_WINDOW_MS } from './step-limit.ts'
 
 /** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */
 const IDLE_WAIT_MS = 100
@@ -7,15 +8,19 @@ const IDLE_WAIT_MS = 100
 const MOVE_SHARE = 0.5
 /** Cost of a long prefill to each running stream of its engine, as a share of the prefill. */
 const STREAM_COST = 0.2
-/** Limit of the decode step for each class, as a share of the learned limit. */
+/** Limit of the time between tokens for each class, as a share of the learned limit. */
 const CLASS_CEILINGS: Readonly<Record<RequestClass, number>> = { critical: 1, standard: 1, sheddable: 0.7 }
 /** The same for keys above their share while others are active. */
-const OVER_CEILING = 0.4
-/** The same for long prompts, unless they have got less than their share. */
-const LONG_CEILING = 0.5
+const OVER_CEILING = 0.25
 /** Share of the admitted requests that long prompts keep, relative to all, while most requests are admitted. */
-const LONG_SHARE = 0.6
+const LONG_SHARE = 0.7
 const MOST_ADMITTED = 0.75
+/** Share of its own prefill that counts for a long prompt while long prompts have got less than their share. */
+const OWED_PREFILL = 0.5
+/** Most of a prefill that counts, ms: a longer one is admitted where there is room for this much. */
+const MOST_PREFILL_MS = PREFILL_WINDOW_MS / 2
+/** Least share of an engine's time that decodes are assumed to get. */
+const LEAST_DECODE_SHARE = 0.02
 /** Weight of a second of decode in the work of a key: decodes share an engine, prefills do not. */
 const DECODE_WEIGHT = 0.05
 const DEFAULT_OUTPUT_TOKENS = 256
@@ -31,9 +36,15 @@ export interface Pressure {
   /** Predicted wait before the prefill, including the network round trip. */
   readonly waitMs: number
   readonly prefillMs: number
-  /** Duration of a decode step with this request. */
+  /** Time since the predicted first token of the oldest request without one. */
+  readonly overdueMs: number
+  /** Duration of a decode step with this request, without delays by prefills. */
   readonly stepMs: number
-  /** Learned limit of the step; Infinity: none. */
+  /** Share of the engine's time that prefills take, without this request. */
+  readonly prefillShare: number
+  /** Share of the KV cache that live requests use, with this one. */
+  readonly memoryShare: number
+  /** Learned limit of the time between tokens; Infinity: none. */
   readonly stepLimitMs: number
   /** Live requests. */
   readonly requests: number
@@ -72,8 +83,8 @@ const ADMIT: Verdict = { kind: 'admit' }
 
 /**
  * Decides whether a placed request is admitted. A request is refused if its first token would be late because of
- * waiting, if its client's own deadline cannot be met, or if it would lengthen the decode steps of its engine beyond
- * the learned limit. It checks the engine that the policy chose, and moves a request only where little cached work is
+ * waiting, if its client's own deadline cannot be met, or if it would lengthen the time between tokens of its engine
+ * beyond the learned limit. It checks the engine that the policy chose, and moves a request only where little cached work is
  * lost: refusing or moving the first turns of sessions leaves later turns without cache.
  */
 export class OverloadControl {
@@ -130,21 +141,24 @@ export class OverloadControl {
   /** The first limit that the request exceeds. null: none. */
   #limitOf({ admission, slo, maxWaiting, now }: OverloadInput, prefill: Pressure, decode: Pressure): Limit | null {
     const { ttftDeadlineMs, requestClass = 'standard', tenant } = admission
-    const ttftMs = prefill.waitMs + prefill.prefillMs
+    const ttftMs = ttftOf(prefill)
     if (ttftDeadlineMs !== undefined && (ttftDeadlineMs <= 0 || ttftMs > ttftDeadlineMs)) return 'deadline'
     // A retry was admitted before.
     if (admission.attempt > 0) return null
     if (prefill.waiting >= maxWaiting) return 'waiting'
     if (slo === null) return null
-    const isLongPrompt = isLong(prefill, slo, admission)
-    const ceiling =
-      CLASS_CEILINGS[requestClass] *
-      (this.#keys.isOver(tenant, now) ? OVER_CEILING : 1) *
-      (isLongPrompt && !this.#owesLong ? LONG_CEILING : 1)
+    const ceiling = CLASS_CEILINGS[requestClass] * (this.#keys.isOver(tenant, now) ? OVER_CEILING : 1)
+    const isOwed = this.#owesLong && isLong(prefill, slo, admission)
+    // A prefill on another engine delays no decode of this one.
+    const ownMs = prefill === decode ? (isOwed ? OWED_PREFILL : 1) * Math.min(MOST_PREFILL_MS, prefill.prefillMs) : 0
     // An engine without requests always admits one.
-    if (decode.requests > 0 && decode.stepMs > decode.stepLimitMs * ceiling) return 'itl'
-    const isLate = ttftMs > budgetOf(slo, admission) && prefill.waitMs > IDLE_WAIT_MS
-    return isLate && prefill.confidence >= LEAST_CONFIDENCE ? 'ttft' : null
+    if (decode.requests > 0) {
+      if (slo.ttftMs !== null && decode.memoryShare > ceiling) return 'memory'
+      if (tokenMs(decode, ownMs) > decode.stepLimitMs * ceiling) return 'itl'
+    }
+    // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
+    const waitMs = prefill.overdueMs + (prefill.confidence >= LEAST_CONFIDENCE ? prefill.waitMs : 0)
+    return waitMs > IDLE_WAIT_MS && waitMs / ceiling + prefill.prefillMs > budgetOf(slo, admission) ? 'ttft' : null
   }
 
   /** Long prompts have got less than their share, although most requests are admitted. */
@@ -160,12 +174,11 @@ export class OverloadControl {
     const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? Infinity : budgetOf(slo, admission))
     // Elsewhere its cached prefix would be computed again, and that of others evicted.
     const mostPrefillMs = chosen.prefillMs + (budgetMs === Infinity ? 0 : MOVE_SHARE * budgetMs)
-    const ttftMs = ({ waitMs, prefillMs }: Pressure): number => waitMs + prefillMs
     let best: Move | null = null
     for (const engine of input.alternatives) {
       const pressure = input.pressure(engine)
       if (pressure === null || pressure.prefillMs > mostPrefillMs) continue
-      if (best !== null && ttftMs(pressure) >= ttftMs(best.pressure)) continue
+      if (best !== null && ttftOf(pressure) >= ttftOf(best.pressure)) continue
       if (this.#limitOf(input, pressure, pressure) === null) best = { kind: 'move', engine, pressure }
     }
     return best
@@ -189,7 +202,7 @@ export class OverloadControl {
     const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? 0 : budgetOf(slo, admission))
     const soonestMs =
       limit === 'ttft' || limit === 'deadline'
-        ? chosen.waitMs + chosen.prefillMs - budgetMs
+        ? ttftOf(chosen) - budgetMs
         : this.#answerMs / Math.max(1, chosen.requests)
     const workS = this.#refused.workS * Math.exp(-Math.max(0, now - this.#refused.at) / REFUSED_MS)
     this.#refused = { workS: workS + chosen.prefillMs / 1000, at: now }
@@ -212,6 +225,7 @@ const DETAILS: Readonly<Record<Limit, string>> = {
   ttft: 'waiting would make the first token later than the objective of the pool',
   deadline: 'the deadline of the request cannot be met',
   itl: 'the request would slow down running streams beyond the objective of the pool',
+  memory: 'the KV cache has no room for the request',
   waiting: 'too many requests wait for their first token',
 }
 
@@ -227,6 +241,13 @@ class AdmittedShare {
   add(isAdmitted: boolean): void {
     this.share += this.#gain * (Number(isAdmitted) - this.share)
   }
+}
+
+const ttftOf = ({ overdueMs, waitMs, prefillMs }: Pressure): number => overdueMs + waitMs + prefillMs
+
+/** Predicted time between the tokens of the engine's streams with a further prefill. */
+function tokenMs({ stepMs, prefillShare }: Pressure, prefillMs: number): number {
+  return stepMs / Math.max(LEAST_DECODE_SHARE, 1 - prefillShare - prefillMs / PREFILL_WINDOW_MS)
 }
 
 /** Whether the prefill alone takes longer than the objective, so that the request is late on an idle engine too. */

@@ -4,7 +4,7 @@ import type { PrefillCostModel } from '../latency/cost-model.ts'
 import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
-import { StepLimit } from '../overload/step-limit.ts'
+import { PrefillWork, StepLimit } from '../overload/step-limit.ts'
 import { PrefillQueue } from './prefill-queue.ts'
 
 /** LoRA adapters that an engine probably has loaded: from its own report and from the requests sent since. */
@@ -68,6 +68,8 @@ export class HardwareClass {
   surest: EngineEstimators | null = null
   /** Fits decode times of all its engines. */
   readonly decode = new DecodeLearner()
+  /** The same without the delays by prefills. */
+  readonly step = new DecodeLearner()
 
   /** Records that an engine's fit changed: it may now have the highest confidence. */
   learned(book: EngineEstimators): void {
@@ -91,6 +93,9 @@ export class EngineEstimators {
   )
   readonly learner: CostModelFitter
   readonly decode = new DecodeLearner()
+  /** Duration of its decode steps, without the delays by prefills. */
+  readonly step = new DecodeLearner()
+  readonly prefillWork = new PrefillWork()
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
@@ -165,6 +170,11 @@ export class EngineEstimators {
       this.#decodeLawTick = tick
     }
     return this.#decodeCostModel
+  }
+
+  /** Seconds of prefill work that were done since the start. */
+  prefilledS(now: number): number {
+    return this.prefillWork.totalS - this.queue.seconds(now)
   }
 
   observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {

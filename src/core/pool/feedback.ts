@@ -13,14 +13,17 @@ export const LEARNED_VERSION = 1
 export interface LearnedEngine {
   readonly costModel: PrefillCostModel | null
   readonly decodeLogPace: number
+  /** null in older snapshots. */
+  readonly stepLogPace: number | null
   readonly capacityBlocks: number | null
 }
 
 export function learnedOf(book: EngineEstimators): LearnedEngine {
-  const { learner, decode, capacity } = book
+  const { learner, decode, step, capacity } = book
   return {
     costModel: learner.hasLearned ? learner.costModel : null,
     decodeLogPace: decode.logPace,
+    stepLogPace: step.logPace,
     capacityBlocks: capacity.learned,
   }
 }
@@ -29,6 +32,7 @@ export function learnedOf(book: EngineEstimators): LearnedEngine {
 export function relearn(book: EngineEstimators, learned: LearnedEngine): void {
   if (learned.costModel !== null) book.learner.restore(learned.costModel)
   book.decode.restore(learned.decodeLogPace)
+  if (learned.stepLogPace !== null) book.step.restore(learned.stepLogPace)
   if (learned.capacityBlocks !== null) book.capacity.restore(learned.capacityBlocks)
 }
 
@@ -39,14 +43,18 @@ export function readLearned(data: unknown): ReadonlyMap<string, LearnedEngine> |
   const found = new Map<string, LearnedEngine>()
   for (const [id, value] of Object.entries(data.engines as Record<string, Partial<LearnedEngine> | null>)) {
     if (value === null || typeof value !== 'object') continue
-    const { costModel = null, decodeLogPace = 0, capacityBlocks = null } = value
+    const { costModel = null, decodeLogPace = 0, stepLogPace = null, capacityBlocks = null } = value
     if (
       costModel !== null &&
       ![costModel.fixedS, costModel.perTokenS, costModel.perPairS].every((part) => Number.isFinite(part) && part >= 0)
     )
       continue
-    if (!Number.isFinite(decodeLogPace) || (capacityBlocks !== null && !(capacityBlocks >= 1))) continue
-    found.set(id, { costModel, decodeLogPace, capacityBlocks })
+    if (
+      ![decodeLogPace, stepLogPace ?? 0].every(Number.isFinite) ||
+      (capacityBlocks !== null && !(capacityBlocks >= 1))
+    )
+      continue
+    found.set(id, { costModel, decodeLogPace, stepLogPace, capacityBlocks })
   }
   return found
 }
@@ -140,6 +148,8 @@ export function endUnstreamed(
 
 /** Fewest decode steps of a response that measure the time between tokens. */
 const LEAST_STEPS = 8
+/** Least share of a response's time that is decode, because the prefill work during it is an estimate. */
+const LEAST_DECODE_SHARE = 0.1
 
 /** Updates the estimators of its engines from a completed request. */
 export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
@@ -250,9 +260,16 @@ function learnDecode(
   const seconds = (now - request.firstTokenAt) / 1000
   const tokens = outcome.usage.completionTokens / (request.sequences ?? 1) - 1
   if (tokens >= LEAST_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
-  for (const learner of [leg.estimators.decode, leg.estimators.kind.decode]) {
+  const { estimators } = leg
+  for (const learner of [estimators.decode, estimators.kind.decode]) {
     const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, 0)
     learner.learn(seconds, tokens, { expectedTokenS, now })
+  }
+  const delayedS = Math.max(0, estimators.prefilledS(now) - request.prefilledS)
+  const stepsS = Math.max(LEAST_DECODE_SHARE * seconds, seconds - delayedS)
+  for (const learner of [estimators.step, estimators.kind.step]) {
+    const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
+    learner.learn(stepsS, tokens, { expectedTokenS, now })
   }
 }
 

@@ -92,8 +92,10 @@ export interface LedgerEntry {
   firstTokenAt: number | null
   /** Whether output was reported. Until then it is estimated. */
   seen: boolean
-  /** Live requests on the decode engine at the first token, for the decode fit. */
+  /** State of the decode engine at the first token, for the decode fit: live requests, blocks, prefill work done. */
   running: number
+  blocks: number
+  prefilledS: number
   /** Last report of output, from which the time between tokens is measured; null: none. */
   reported: { readonly outputBlocks: number; readonly at: number } | null
 }

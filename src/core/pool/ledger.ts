@@ -159,6 +159,8 @@ export class PoolLedger {
       firstTokenAt: null,
       seen: false,
       running: 0,
+      blocks: 0,
+      prefilledS: 0,
       reported: null,
     })
     const { admission } = booking
@@ -192,6 +194,8 @@ export class PoolLedger {
           leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.estimators.unseenFrom(now, request.sequences)
         request.running = leg.estimators.requests
+        request.blocks = this.#active.active(leg.estimators.number)
+        request.prefilledS = leg.estimators.prefilledS(now)
       }
     }
   }
@@ -222,6 +226,7 @@ export class PoolLedger {
     if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
+      if (leg.queued !== null && !prefilled) leg.estimators.prefillWork.add(-leg.queued.seconds, now)
       endPresumed(leg)
       if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
@@ -320,6 +325,7 @@ export class PoolLedger {
       sequences: admission.sequences,
     }
     const queued = prefills ? book.queue.add(prefill, now) : null
+    if (prefills) book.prefillWork.add(prefill.seconds, now)
     const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
     const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1

@@ -40,6 +40,8 @@ export interface Prefill {
 /** Booked prefill without a first token. Made by `add`; ended once by `firstToken` or `abandon`. */
 export interface QueuedPrefill extends Prefill {
   readonly bookedAt: number
+  /** Predicted end. */
+  readonly dueAt: number
   readonly micros: number
   /** Booking order on the engine. */
   readonly order: number
@@ -178,6 +180,11 @@ export class PrefillQueue {
     return elapsed <= due ? 0 : elapsed - due + (elapsed / due) * (this.#pendingMicros - head.micros)
   }
 
+  /** Time since the predicted end of the oldest prefill, if its first token would be visible, ms. */
+  overdueMs(now: number): number {
+    return this.#head?.streams === true ? Math.max(0, now - this.#head.dueAt) : 0
+  }
+
   add(prefill: Prefill, now: number): QueuedPrefill {
     const micros = Math.round(prefill.seconds * 1e6)
     this.settle(now)
@@ -190,6 +197,7 @@ export class PrefillQueue {
       streams: prefill.streams,
       sequences: prefill.sequences,
       bookedAt: now,
+      dueAt: now + (waitMicros + micros) / 1000,
       micros,
       order: this.#booked,
       previous: this.#last,

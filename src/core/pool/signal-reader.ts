@@ -164,7 +164,10 @@ export class SignalReader {
     return {
       waitMs: 1000 * this.#waitS(engine),
       prefillMs: 1000 * (this.#prefillS(book, cached) + loadSeconds(cached)),
-      stepMs: 1000 * tokenSeconds(book.decodeCostModel(blockTokens, this.#now), requests, blocks),
+      overdueMs: book.queue.overdueMs(this.#now),
+      stepMs: 1000 * tokenSeconds(book.step.lawBeside(book.kind.step, blockTokens, this.#now), requests, blocks),
+      prefillShare: book.prefillWork.share(this.#now),
+      memoryShare: blocks / (book.capacity.declared ?? Infinity),
       stepLimitMs: book.stepLimit.limitMs(this.#now),
       requests: book.requests,
       waiting: book.queue.length,

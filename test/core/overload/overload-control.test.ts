@@ -12,7 +12,10 @@ const SLO: SloConfig = { ttftMs: 1_000, ttftMsPer1kTokens: null, itlMs: 100 }
 const IDLE: Pressure = {
   waitMs: 0,
   prefillMs: 200,
+  overdueMs: 0,
   stepMs: 20,
+  prefillShare: 0,
+  memoryShare: 0,
   stepLimitMs: 100,
   requests: 1,
   waiting: 0,
@@ -59,6 +62,25 @@ describe('admission of a request', () => {
 
   it('is granted to a prompt that is late only for its length', () => {
     expect(judge({ a: { waitMs: 90, prefillMs: 60_000 } }).verdict.kind).toBe('admit')
+  })
+
+  it('is refused if the requests before it are late, however uncertain the predictions are', () => {
+    expect(limitOf(judge({ a: { overdueMs: 900, confidence: 0 } }).verdict)).toBe('ttft')
+  })
+
+  it('is refused if the prefills of its engine leave the streams too little time', () => {
+    expect(limitOf(judge({ a: { prefillShare: 0.85 } }).verdict)).toBe('itl')
+    expect(judge({ a: { prefillShare: 0.75 } }).verdict.kind).toBe('admit')
+    expect(limitOf(judge({ a: { prefillMs: 15_000, prefillShare: 0.5 } }).verdict)).toBe('itl')
+  })
+
+  it('is refused if the KV cache has no room, but not by an engine without requests', () => {
+    expect(limitOf(judge({ a: { memoryShare: 1.1 } }).verdict)).toBe('memory')
+    expect(judge({ a: { memoryShare: 1.1, requests: 0 } }).verdict.kind).toBe('admit')
+  })
+
+  it('counts a very long prefill as half of the window, so that it is admitted on a fleet with little load', () => {
+    expect(judge({ a: { prefillMs: 1e6 } }).verdict.kind).toBe('admit')
   })
 
   it('adds time for each 1,000 tokens of the prompt', () => {
@@ -180,7 +202,7 @@ describe('the retry time', () => {
 
 it('long prompts keep part of their share while most requests are admitted', () => {
   const control = new OverloadControl(() => 0)
-  const long = { prefillMs: 5_000, stepMs: 80, requests: 4 }
+  const long = { prefillMs: 10_000, stepMs: 80, requests: 4 }
   const admitted = Array.from({ length: 400 }, () => {
     for (let at = 0; at < 9; at++) judge({ a: {} }, {}, control)
     return judge({ a: long }, {}, control).verdict.kind === 'admit'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { StepLimit } from '../../../src/core/overload/step-limit.ts'
+import { PREFILL_WINDOW_MS, PrefillWork, StepLimit } from '../../../src/core/overload/step-limit.ts'
 
 const limited = (targetMs = 100): StepLimit => {
   const limit = new StepLimit()
@@ -8,7 +8,7 @@ const limited = (targetMs = 100): StepLimit => {
   return limit
 }
 
-describe('the limit of the decode step', () => {
+describe('the limit of the time between tokens', () => {
   it('is infinite without a target', () => {
     const limit = new StepLimit()
     limit.learn(1e6, 0)
@@ -49,7 +49,7 @@ describe('the limit of the decode step', () => {
       limit.refused(at)
       limit.learn(150, at)
     }
-    expect(limit.limitMs(61_000)).toBeGreaterThan(99)
+    expect(limit.limitMs(61_000)).toBeGreaterThan(95)
   })
 
   it('stays between its bounds for any samples, and is a number', () => {
@@ -67,5 +67,22 @@ describe('the limit of the decode step', () => {
         }
       }),
     )
+  })
+})
+
+describe('the work of prefills', () => {
+  it('is the share of the time that they take', () => {
+    const work = new PrefillWork()
+    for (let at = 0; at < 4 * PREFILL_WINDOW_MS; at += 1_000) work.add(0.5, at)
+    expect(work.share(4 * PREFILL_WINDOW_MS)).toBeCloseTo(0.5, 1)
+    expect(work.share(8 * PREFILL_WINDOW_MS)).toBeLessThan(0.02)
+  })
+
+  it('is not lengthened by a clock that jumps back, and never below nothing', () => {
+    const work = new PrefillWork()
+    work.add(4, 3_600_000)
+    expect(work.share(0)).toBe(work.share(3_600_000))
+    work.add(-9, 3_600_000)
+    expect(work.share(3_600_000)).toBe(0)
   })
 })
