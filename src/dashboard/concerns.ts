@@ -1,5 +1,6 @@
 /** What needs attention, with the reason and the next step. */
 import type { Line } from './engine-state.ts'
+import { plural } from './format.ts'
 import type { Pool, View } from './wire.ts'
 
 export interface Concern {
@@ -76,10 +77,11 @@ function engineConcerns(line: Line): Concern[] {
       href: `#${anchorOf(line)}`,
     })
   if (state === 'unhealthy')
-    add('unhealthy', 'bad', ['health checks fail', 'Check the process of the engine, then run firstlight doctor.'])
+    add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])
   if (state === 'circuit')
     add('circuit', 'bad', [
-      `circuit ${engine.circuit === 'probing' ? 'half-open' : 'open'} after ${engine.failures_total} failures`,
+      `circuit ${engine.circuit === 'probing' ? 'half-open' : 'open'} after ${plural(engine.failures_total ?? 0, 'failure')}` +
+        (engine.last_failure === undefined ? '' : `, the last one: ${failureText(engine.last_failure.failure)}`),
       'Search the gateway log for attempts on this engine.',
     ])
   const causes = engine.learned?.silent_miss ?? null
@@ -97,6 +99,25 @@ function engineConcerns(line: Line): Concern[] {
     ])
   return found
 }
+
+const FAILURES: Readonly<Record<string, string>> = {
+  connect: 'no connection',
+  connect_timeout: 'no connection in time',
+  reset: 'connection closed by the engine',
+  malformed: 'response that is no HTTP',
+  first_byte_timeout: 'no answer in time',
+  answer_timeout: 'no complete answer in time',
+  idle_timeout: 'stream without output',
+  status_5xx: 'status 5xx',
+  busy: 'engine busy',
+  loop: 'routing loop: its address leads back to this gateway',
+}
+
+const failureText = (failure: string): string => FAILURES[failure] ?? failure.replaceAll('_', ' ')
+
+/** Why an engine is unhealthy. */
+export const problemText = ({ problem }: Pick<Line['engine'], 'problem'>): string =>
+  problem === undefined ? 'health checks fail' : `health checks fail (${failureText(problem)})`
 
 /** First view, epoch ms, in which each problem was present. */
 export type Since = ReadonlyMap<string, { readonly at: number; readonly isAtLeast: boolean }>

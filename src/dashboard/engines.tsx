@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import { anchorOf, isStale } from './concerns.ts'
-import { chosen, type Column, type Line, type Selection, roleOf } from './engine-state.ts'
+import { anchorOf, isStale, problemText } from './concerns.ts'
+import { chosen, type Column, isGateway, type Line, type Selection, roleOf } from './engine-state.ts'
 import { plural, count, ms, percent, seconds } from './format.ts'
 import type { ComponentChildren } from 'preact'
 import { call } from './gateway.ts'
@@ -36,6 +36,7 @@ export function EngineRow({ line }: { readonly line: Line }) {
     <tr data-engine={engine.id} id={anchorOf(line)}>
       <th scope="row">
         <span class="name">{engine.id}</span>
+        {engine.engine_version !== undefined && <span class="dim version"> {engine.engine_version}</span>}
       </th>
       <Cell label="cluster">
         <span class="name short">
@@ -44,7 +45,12 @@ export function EngineRow({ line }: { readonly line: Line }) {
       </Cell>
       <Cell label="role">{roleOf(line)}</Cell>
       <Cell label="state">
-        <span class={`state ${state}`}>{text}</span>
+        <span
+          class={`state ${state}`}
+          title={state === 'unhealthy' && !isGateway(pool) ? problemText(engine) : undefined}
+        >
+          {text}
+        </span>
       </Cell>
       <LoadCells engine={engine} />
       <Cell label="last TTFTs">

@@ -1,4 +1,4 @@
-/** Probes engines: `/health`, then `/metrics`, and `/is_paused` where it exists. */
+/** Probes engines: `/health`, then `/metrics`, `/version` once, and `/is_paused` where it exists. */
 import {
   type EngineTarget,
   type Log,
@@ -22,40 +22,54 @@ const CONNECT_MS = 2_000
 const ANSWER_MS = 5_000
 /** Time limit, ms, of `/is_paused`. An engine in a long step answers late; a paused engine is idle. */
 const PAUSED_MS = 1_000
+const VERSION_MS = 1_000
 const HEALTH_BYTES = 64 * 1024
 /** Limit of `/metrics`, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
 
+/** What earlier probes found, by URL of the engine. Cleared when an engine fails: it may return as another one. */
+export interface ProbeMemory {
+  /** Engines without `/is_paused`. */
+  readonly unpausable: Set<string>
+  /** Metrics path of engines whose first answer showed which one to read. */
+  readonly paths: Map<string, string>
+  /** Versions by `/version`; null: no such route. */
+  readonly versions: Map<string, string | null>
+}
+
+export const newProbeMemory = (): ProbeMemory => ({ unpausable: new Set(), paths: new Map(), versions: new Map() })
+
 /**
  * Returns a function that probes an engine over the same connections as requests, with the same keys and bindings.
  * Never rejects.
- * @param unpausable set of engine URLs without `/is_paused`; cleared when an engine fails, because it may return as
- * another one
- * @param paths metrics path of engines (by URL) whose first answer showed which one to read; cleared likewise
  */
-export function engineProbe(
-  origin: Origin,
-  log: Log,
-  unpausable = new Set<string>(),
-  paths = new Map<string, string>(),
-): Probe {
+export function engineProbe(origin: Origin, log: Log, memory: ProbeMemory = newProbeMemory()): Probe {
+  const { unpausable, paths, versions } = memory
   return async (target, now) => {
-    const healthy = await isHealthy(origin, target, log)
-    if (healthy === null) return null
-    if (!healthy) {
+    const problem = await problemOf(origin, target, log)
+    if (problem === 'gateway_limit') return null
+    if (problem !== null) {
       unpausable.delete(target.url)
       paths.delete(target.url)
+      versions.delete(target.url)
     }
-    const [scraped, paused] = healthy
-      ? await Promise.all([scrape({ origin, log, paths }, target), isPaused(origin, target, unpausable)])
-      : [null, false]
+    const [scraped, paused, version] =
+      problem === null
+        ? await Promise.all([
+            scrape({ origin, log, paths }, target),
+            isPaused(origin, target, unpausable),
+            versionOf(origin, target, versions),
+          ])
+        : [null, false, null]
     const signal: ProbeSignal = {
       kind: 'probe',
       engine: target.id,
       at: now(),
-      healthy,
+      healthy: problem === null,
       asleep: paused || (scraped?.asleep ?? false),
       stats: scraped?.stats ?? null,
+      ...(problem === null ? {} : { problem }),
+      ...(version === null ? {} : { version }),
     }
     return signal
   }
@@ -189,16 +203,38 @@ const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string =>
 
 /**
  * Any response counts as healthy unless it reports a failure: an engine without the route, or behind a key, serves
- * requests all the same. null: the gateway was out of file descriptors.
+ * requests all the same. null: healthy. `gateway_limit`: the gateway was out of file descriptors.
  */
-async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean | null> {
+async function problemOf(origin: Origin, target: EngineTarget, log: Log): Promise<string | null> {
   try {
     const answer = await get(origin, target, '/health')
     await answer.read(HEALTH_BYTES)
-    return answer.status < 500
+    return answer.status < 500 ? null : `status_${answer.status}`
   } catch (error) {
     log.debug('probe_health_failed', { engine: target.id, error })
-    return error instanceof OriginError && error.failure === 'gateway_limit' ? null : false
+    return error instanceof OriginError ? error.failure : 'reset'
+  }
+}
+
+/** Versions of engines consist of these characters; a longer text is none. */
+const VERSION_TEXT = /"version": ?"([\w.+-]{1,40})"/
+
+/** Asked once, until the engine fails. null: it does not say. */
+async function versionOf(
+  origin: Origin,
+  target: EngineTarget,
+  versions: ProbeMemory['versions'],
+): Promise<string | null> {
+  const known = versions.get(target.url)
+  if (known !== undefined) return known
+  try {
+    const answer = await get(origin, target, '/version', VERSION_MS)
+    const body = new TextDecoder().decode(await answer.read(HEALTH_BYTES))
+    const version = answer.status === 200 ? (VERSION_TEXT.exec(body)?.[1] ?? null) : null
+    if (answer.status < 500) versions.set(target.url, version)
+    return version
+  } catch {
+    return null
   }
 }
 

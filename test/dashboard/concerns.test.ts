@@ -31,6 +31,10 @@ describe('what needs attention', () => {
   it('names each problem with its reason, the most severe first', () => {
     expect(found({ healthy: false })).toEqual([['a', 'bad', 'health checks fail']])
     expect(found({ circuit: 'open', failures_total: 7 })).toEqual([['a', 'bad', 'circuit open after 7 failures']])
+    expect(found({ healthy: false, problem: 'status_503' })).toEqual([['a', 'bad', 'health checks fail (status 503)']])
+    expect(found({ circuit: 'open', failures_total: 1, last_failure: { failure: 'reset', at: 1 } })).toEqual([
+      ['a', 'bad', 'circuit open after 1 failure, the last one: connection closed by the engine'],
+    ])
     expect(found({ circuit: 'probing', failures_total: 7 })).toEqual([
       ['a', 'bad', 'circuit half-open after 7 failures'],
     ])

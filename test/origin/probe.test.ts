@@ -103,7 +103,7 @@ describe('probes of a fleet', () => {
   it('request health and metrics of every engine once per interval', async () => {
     const bench = new Bench()
     expect(await bench.round()).toEqual({
-      asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'],
+      asked: ['a', 'b'].flatMap((id) => ['health', 'is_paused', 'metrics', 'version'].map((path) => `${id}/${path}`)),
       told: { a: true, b: true },
     })
     bench.now = 5_000
@@ -121,6 +121,30 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).told).toEqual({ a: true, b: true })
     bench.now = 2_000
     expect((await bench.round()).asked).toEqual([])
+  })
+
+  it('report why an engine is unhealthy, and its version once it is not', async () => {
+    const bench = new Bench(['a'])
+    const told = async () => (await bench.round(), bench.told[0])
+    bench.answers = { 'a/health': { status: 503 } }
+    expect(await told()).toMatchObject({ healthy: false, problem: 'status_503' })
+    bench.now = 1_000
+    bench.answers = { 'a/health': 'refuses' }
+    expect(await told()).toMatchObject({ healthy: false, problem: 'connect' })
+    bench.now = 2_000
+    bench.answers = { 'a/version': { status: 200, body: '{"version":"0.32.0"}' } }
+    expect(await told()).toMatchObject({ healthy: true, version: '0.32.0' })
+    bench.now = 12_000
+    bench.answers = { 'a/version': 'refuses' }
+    expect(await told()).toMatchObject({ healthy: true, version: '0.32.0' })
+    expect(bench.told[0]).not.toHaveProperty('problem')
+  })
+
+  it('do not show a version that could be anything else', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/version': { status: 200, body: '{"version":"<b>http://10.0.0.1</b>"}' } }
+    await bench.round()
+    expect(bench.told[0]).not.toHaveProperty('version')
   })
 
   it('start a few at a time, so that the failures of a whole fleet are spread over turns', async () => {
@@ -189,7 +213,13 @@ describe('probes of an engine whose metrics are at another path', () => {
   it('read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: '[{"numActiveRequests": 1}]' }, 'a/prometheus/metrics': trtllm }
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/is_paused', 'a/metrics', 'a/prometheus/metrics'])
+    expect((await bench.round()).asked).toEqual([
+      'a/health',
+      'a/is_paused',
+      'a/metrics',
+      'a/prometheus/metrics',
+      'a/version',
+    ])
     expect(loadOf(bench)).toEqual([3])
     bench.now += 10_000
     expect((await bench.round()).asked).toEqual(['a/health', 'a/prometheus/metrics'])

@@ -412,6 +412,10 @@ export type EngineSignal =
       readonly asleep: boolean
       /** Metrics; null: the engine runs but its metrics could not be read. */
       readonly stats: EngineStats | null
+      /** Why it is unhealthy: an AttemptFailure, or `status_` with the status of `/health`. Absent: it is not. */
+      readonly problem?: string
+      /** Version of the server. Absent: unknown. */
+      readonly version?: string
     }
   /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
@@ -443,6 +447,12 @@ export interface EngineDigest {
   /** Whether it may be chosen now. */
   readonly available: boolean
   readonly healthy: boolean
+  /** Why the last probe failed. Absent: it did not, or the object is older. */
+  readonly problem?: string
+  /** Last failed attempt. Absent: none, or the object is older. */
+  readonly lastFailure?: { readonly failure: AttemptFailure; readonly at: number }
+  /** Version of the server. Absent: unknown. */
+  readonly engineVersion?: string
   readonly draining: boolean
   /** Time at which streams leave the draining engine, ms since the epoch. Absent: they do not. */
   readonly moveAt?: number

@@ -126,6 +126,8 @@ export class BookingLifecycle {
   #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {
     const signalOf = engine.spec.isGateway === true ? gatewayOutcome : circuitSignal
     const isMoving = engine.movedAt > booking.sentAt
+    const { failure, failedEngine = engine.spec.id } = outcome
+    if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
     const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
     const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
     this.#fleet.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })

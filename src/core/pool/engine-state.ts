@@ -1,6 +1,6 @@
 import type { EngineRef } from './ledger-entry.ts'
 import { type Circuit, closed } from './circuit.ts'
-import type { EngineSpec, EngineStats, Usage } from '../contract/contract.ts'
+import type { EngineDigest, EngineSpec, EngineStats, Usage } from '../contract/contract.ts'
 import { EngineSignals } from './signal-reader.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
@@ -34,6 +34,10 @@ export class EngineState implements EngineRef {
   removed = false
   stats: { readonly value: EngineStats; readonly at: number } | null = null
   probedAt = 0
+  /** Why the last probe failed; undefined: it did not. */
+  problem: string | undefined = undefined
+  version: string | undefined = undefined
+  lastFailure: EngineDigest['lastFailure'] = undefined
   /** When any of its responses last produced output, milliseconds since the epoch. */
   movedAt = -Infinity
   ttftMs: number | null = null

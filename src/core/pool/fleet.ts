@@ -102,6 +102,8 @@ export class Fleet {
     } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
+    engine.problem = signal.problem
+    engine.version = signal.version ?? (signal.healthy ? undefined : engine.version)
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
     this.#accounts.ledger.observed(engine, signal.stats, at)

@@ -20,6 +20,7 @@ export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts
     weight: spec.weight,
     available: unavailability(engine, kept.requests, now) === null,
     healthy: engine.healthy,
+    ...detailsOf(engine),
     draining: engine.isLeaving,
     ...(engine.moveAt === undefined ? {} : { moveAt: engine.moveAt }),
     asleep: engine.asleep,
@@ -33,6 +34,12 @@ export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts
     stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
   }
 }
+
+const detailsOf = ({ problem, lastFailure, version }: EngineState): Partial<EngineDigest> => ({
+  ...(problem === undefined ? {} : { problem }),
+  ...(lastFailure === undefined ? {} : { lastFailure }),
+  ...(version === undefined ? {} : { engineVersion: version }),
+})
 
 /** Returns the digest of an object without configuration. */
 export function emptyDigest(facts: Pick<ClusterDigest, 'version' | 'epoch' | 'seq' | 'at'>): ClusterDigest {

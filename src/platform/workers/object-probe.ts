@@ -1,15 +1,14 @@
 /** Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
 import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
 import { toTargets } from '../../config/normalize.ts'
-import { engineProbe } from '../../origin/probe.ts'
+import { engineProbe, newProbeMemory } from '../../origin/probe.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
 import { workersLog } from './ports.ts'
 import { workersOrigin } from './origin.ts'
 
 const log = workersLog(() => 'info')
 /** Lives as long as the isolate: see engineProbe. */
-const unpausable = new Set<string>()
-const metricsPaths = new Map<string, string>()
+const memory = newProbeMemory()
 
 /** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
 export async function probePool(
@@ -23,7 +22,7 @@ export async function probePool(
     .find(({ id }) => id === pool.cluster)
     ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable, metricsPaths)
+  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
   const own = new Set(pool.engines.map(({ id }) => id))
   // An object of a pool with several has a part of the engines.
   const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
