@@ -56,7 +56,7 @@ function measure({ engines, promptTokens, indexEntries }: Case, policy: string):
   const state = new ClusterState({ random: chance(1), epoch: 'bench' })
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), indexEntries)
   const server = new Server(state)
-  // Who fills the index does not matter, so something cheap does.
+  // A cheap policy fills the index.
   state.configure(1, poolOf(engines, indexEntries, 'round_robin'), 0)
   while (state.indexSize.entries < indexEntries * 0.97) server.serve(talks.next(), true)
   state.configure(2, poolOf(engines, indexEntries, policy), 0)
@@ -97,16 +97,16 @@ function measure({ engines, promptTokens, indexEntries }: Case, policy: string):
 interface Took {
   readonly admitUs: number
   /**
-   * Of this thread alone, so that other work on the machine counts little. Clocked in ticks: only the mean of many
-   * means anything.
+   * CPU time of this thread alone, so that other work on the machine matters little. It has the resolution of ticks, so
+   * only the mean of many means is useful.
    */
   readonly cpuUs: number
-  /** Did somebody else get the core meanwhile? */
+  /** Whether another process used the core meanwhile. */
   readonly interrupted: boolean
   readonly releaseUs: number
 }
 
-/** Engines that answer in no time, and a clock that goes on with each request. */
+/** Engines that respond immediately, and a clock that advances with each request. */
 class Server {
   readonly #state: ClusterState
   readonly #running: string[] = []
@@ -154,10 +154,7 @@ class Server {
   }
 }
 
-/**
- * Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would
- * show.
- */
+/** Median of the hundred consecutive admits that were disturbed least, as an estimate for an idle core. */
 function quietest(inOrder: Float64Array): number {
   let least = Infinity
   for (let from = 0; from + 100 <= inOrder.length; from += 100)

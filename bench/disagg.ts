@@ -27,11 +27,11 @@ const SHAPES: readonly Shape[] = [
 const PROMPTS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768] as const
 const CACHED = [0, 0.5, 0.9] as const
 const OUTPUT_TOKENS = 200
-/** Prompts that begin alike. */
+/** Prompts with a shared prefix. */
 const GROUPS = 8
-/** Not counted: caches and laws are still cold. */
+/** Not counted: caches and cost models are still cold. */
 const WARM_UP_SHARE = 0.25
-/** A difference below this is chance. */
+/** Differences below this are noise. */
 const NOISE = 0.05
 
 interface Case {
@@ -91,7 +91,7 @@ const bench: Bench = async ({ flags, note }) => {
 
 export default bench
 
-/** The prompt length from which on splitting gives the first token sooner, at every longer one too; null: none. */
+/** The prompt length from which on splitting gives an earlier first token; null: none. */
 function crossover(won: readonly boolean[]): number | null {
   const lost = won.lastIndexOf(false)
   return lost === won.length - 1 ? null : PROMPTS[lost + 1]!
@@ -142,7 +142,7 @@ function rowsOf({ shape, promptTokens, cached }: Case, measured: Readonly<Record
   }))
 }
 
-/** Measures that lose to the same machines unsplit, and by how much. */
+/** Measures in which it is worse than the same machines without a split, and the difference. */
 function regressions(figures: Figures, whole: Figures): string {
   return MEASURES.flatMap((name) => {
     const loss = name === 'output_tokens_per_s' ? whole[name] / figures[name] - 1 : figures[name] / whole[name] - 1
@@ -151,8 +151,7 @@ function regressions(figures: Figures, whole: Figures): string {
 }
 
 /**
- * Arrivals by chance, at a share of what all engines could prefill and decode; the leading blocks of a group are
- * alike.
+ * Random arrivals at a share of what all engines can prefill and decode; prompts of a group share their leading blocks.
  */
 function asksOf(
   { shape, promptTokens, cached }: Case,

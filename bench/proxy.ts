@@ -95,7 +95,7 @@ interface Site extends Pick<BenchOptions, 'flags' | 'note'> {
   readonly urls: readonly string[]
 }
 
-/** The pipe, ours, and whoever else is asked for. */
+/** The pipe, Firstlight, and the requested peers. */
 async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Subject> {
   const policy = String(flags['policy'] ?? 'predicted')
   yield { name: 'pipe', started: await startScript('http-pipe.ts', urls) }
@@ -181,7 +181,7 @@ function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   )
 }
 
-/** Against a run saved earlier on the same machine: the pipe's own drift is taken out. */
+/** Compares with an earlier run on the same machine, without the drift of the pipe. */
 function compare(file: string, rows: readonly BenchRow[], note: (line: string) => void): void {
   const saved = (JSON.parse(readFileSync(file, 'utf8')) as { rows: BenchRow[] }).rows
   for (const row of rows) {

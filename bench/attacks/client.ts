@@ -10,7 +10,7 @@ export interface Answer {
   readonly status: number
   /** `error.code` of the body, or the system's error; null: none. */
   readonly code: string | null
-  /** Did a stream reach `[DONE]`, or a whole answer its end? */
+  /** Whether a stream reached `[DONE]`, or a whole response its end. */
   readonly complete: boolean
   readonly sentAtMs: number
   readonly endedAtMs: number
@@ -87,7 +87,7 @@ function codeOf(text: string): string | null {
   return /"code":"([^"]*)"/.exec(text)?.[1] ?? null
 }
 
-/** Calls `send` at a fixed rate for a time and collects what came of it. */
+/** Calls `send` at a fixed rate for a time and collects the results. */
 export async function atRate(perS: number, ms: number, send: () => Promise<Answer>): Promise<Answer[]> {
   const sent: Promise<Answer>[] = []
   const began = performance.now()

@@ -55,7 +55,7 @@ class Loop {
     this.#cpuAtMs = gatewayCpuMs()
   }
 
-  /** The probe under way counts with what it has waited so far. */
+  /** A running probe counts with its time so far. */
   get maxMs(): number {
     return Math.max(this.#maxMs, this.#waiting ? performance.now() - this.#sentAt : 0)
   }
@@ -72,7 +72,7 @@ class Loop {
     const socket = net.connect({ port: this.#port, host: '127.0.0.1', noDelay: true })
     socket.on('error', () => {})
     socket.on('close', () => {
-      // The gateway is gone: what waits, waits for ever.
+      // The gateway has stopped: running probes never end.
       if (this.#socket === socket) this.#socket = null
     })
     socket.on('data', () => {

@@ -52,7 +52,7 @@ async function inSite(use: (site: Site) => Promise<Figure>): Promise<Figure[]> {
 
 async function recovered(name: string, gateway: Gateway, engine: Engines): Promise<Figure> {
   await atRate(10, 1_000, () => chat(gateway.port, { user: SHORT }))
-  // Requests that die with it open its circuit; a connection that is refused afterwards may be found by a probe first.
+  // Requests that fail with it open its circuit. A refused connection may be detected by a probe first.
   const dying = Array.from({ length: IN_FLIGHT }, () => chat(gateway.port, { user: DYING }))
   await waitFor(async () => (await engine.stats()).live >= IN_FLIGHT, 5_000)
   await engine.kill()

@@ -1,4 +1,4 @@
-/** How long uploads hold up another client, however their bytes are cut, and how much memory they take. */
+/** Delay of another client by uploads, for any division into pieces, and the memory they use. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -11,22 +11,22 @@ import type { Waits } from './prober.ts'
 
 export const STALL_GOAL_MS = 50
 const MOST_TRIES = 8
-/** No further try of one upload begins later. */
+/** No further attempt of an upload starts later. */
 const TRIES_MS = 15_000
-/** Twice the body may be taken; so much of a young heap and of sockets grows with any load. */
+/** The body may be held twice; the young heap and sockets grow with any load. */
 const SLACK_MIB = 64
 const UPLOAD_LIMIT_MS = 25_000
 
 interface Upload {
   readonly name: string
-  /** Counts in the headline; the others have other causes than the cut. */
+  /** Counts in the headline; the others have other causes than their division. */
   readonly isCut: boolean
   /** Bytes of the body without its framing. */
   readonly bodyBytes: number
   readonly bytes: () => Buffer
 }
 
-/** A chat whose text is about so many characters long. */
+/** A chat with about this many characters. */
 const chatOf = (content: string): string => `{"model":"${MODEL}","messages":[{"role":"user","content":"${content}"}]}`
 const filler = (length: number): string => 'lorem ipsum '.repeat(Math.ceil(length / 12)).slice(0, length)
 const head = (path: string, lines: string): string =>
@@ -136,8 +136,8 @@ export async function stall(note: (line: string) => void): Promise<Figure[]> {
 }
 
 /**
- * A stall the gateway causes shows in every try, one of the machine does not: the least of at most eight tries
- * counts, all are noted.
+ * A delay that the gateway causes appears in every attempt, one of the machine does not: the least of at most eight
+ * attempts counts. All are noted.
  */
 async function measured(
   site: Site,
@@ -150,7 +150,7 @@ async function measured(
   while (tries.length < MOST_TRIES && performance.now() - began < TRIES_MS) {
     tries.push(await withGateway(site, engines, control, (gateway, prober) => attack(gateway, prober, bytes)))
     if (tries.at(-1)!.waits.maxMs <= STALL_GOAL_MS) break
-    // Then it is no matter of the machine, which may double the CPU time of a process.
+    // Otherwise the machine may have doubled the CPU time of a process.
     if ((tries.at(-1)!.waits.cpuMaxMs ?? 0) > 2 * STALL_GOAL_MS) break
   }
   const best = tries.toSorted((one, other) => one.waits.maxMs - other.waits.maxMs)[0]!
@@ -193,7 +193,7 @@ async function attack(gateway: Gateway, prober: ChildProcess, bytes: Buffer): Pr
     UPLOAD_LIMIT_MS,
     5,
   )
-  // What is freed late is freed by a collection, which holds others up, too.
+  // Memory that is freed late is freed by a collection, which delays others too.
   await sleep(200)
   const waits = await endOf(prober)
   const peak = gateway.peakBytes
@@ -207,7 +207,7 @@ async function attack(gateway: Gateway, prober: ChildProcess, bytes: Buffer): Pr
   }
 }
 
-/** A gateway of its own for each try: what one upload leaves in the heap must not count for the next. */
+/** Each attempt has its own gateway: the heap after one upload must not affect the next. */
 async function withGateway<T>(
   site: Site,
   engines: readonly string[],
@@ -237,7 +237,7 @@ async function endOf(prober: ChildProcess): Promise<Waits> {
   return ((await answered) as [Waits])[0]
 }
 
-/** What other processes of the machine add, and what they cannot. */
+/** Maximum waits of the control process and CPU time of the gateway. */
 const shown = ({ controlMaxMs, cpuMaxMs }: Waits): string =>
   `control ${round(controlMaxMs)}${cpuMaxMs === null ? '' : `, own CPU ${round(cpuMaxMs)}`}`
 

@@ -1,4 +1,4 @@
-/** Slow answers that one client asks for, and what they cost another client of the same three healthy engines. */
+/** Slow responses for one client, and their effect on another client of the same three healthy engines. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { atRate, chat, documentOf, failures, summary } from './client.ts'
 import type { Figure } from './figure.ts'
@@ -30,7 +30,7 @@ const ATTACKS: readonly Attack[] = [
   { name: '5/s streams with a first token after 10 s', perS: 5, stream: true },
 ]
 
-/** The attacks run at the same time, each before engines and a gateway of its own. */
+/** The attacks run concurrently, each with its own engines and gateway. */
 export const victim = async (): Promise<Figure[]> => (await Promise.all(ATTACKS.map(underAttack))).flat()
 
 async function underAttack({ name, perS, stream, limits }: Attack): Promise<Figure[]> {

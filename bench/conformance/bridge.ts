@@ -1,4 +1,4 @@
-/** `firstlight bridge` as a user runs it, between the engines of a gateway and that gateway. */
+/** `firstlight bridge` as a user runs it, between a gateway and its engines. */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -29,16 +29,16 @@ export interface BridgeStatus {
 
 export interface RunningBridge {
   status(): Promise<BridgeStatus>
-  /** Until the gateway has all that the engines have published. */
+  /** Resolves when the gateway has applied all published events. */
   settled(): Promise<void>
   stop(): Promise<void>
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-/** What is published comes to the bridge in far less than this. */
+/** Events reach the bridge in far less time. */
 const STILL_MS = 100
 
-/** For the engines of this gateway's configuration. */
+/** Starts a bridge for the engines of this gateway's configuration. */
 export async function startBridge(
   { processes }: Lab,
   gateway: RunningGateway,

@@ -1,4 +1,4 @@
-/** A real vLLM server on the CPU with made-up weights. */
+/** A real vLLM server on the CPU with random weights. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from './environment.ts'
 import type { EngineSpec } from './fleets.ts'
@@ -8,20 +8,20 @@ import type { Command, Processes, Running } from './processes.ts'
 export interface RealEngine {
   readonly name: string
   readonly url: string
-  /** null: it ran before and goes on running. */
+  /** null: it was started before the run and continues. */
   readonly process: Running | null
-  /** Values of one of its own metrics, summed over label sets that hold these labels. */
+  /** Sum of one of its metrics over all label sets that contain these labels. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   stop(): Promise<void>
-  /** The same server at the same address, with nothing cached. Not ready yet. */
+  /** The same server at the same address, with an empty cache. Not ready yet. */
   again(): RealEngine
 }
 
-/** The key every engine asks for, so that the gateway has to add it. */
+/** The key of every engine, so that the gateway must add it. */
 export const engineKey = 'engine-secret'
 export const servedModel = 'tiny'
 
-/** The flags that rows rely on. Block sizes on a CPU are multiples of 32; float32 is the fast type there. */
+/** Flags that rows rely on. Block sizes on a CPU are multiples of 32; float32 is the fast type there. */
 export const engineFlags: readonly string[] = [
   '--served-model-name',
   servedModel,
@@ -53,8 +53,8 @@ export const engineFlags: readonly string[] = [
 ]
 
 const engineEnv = {
-  // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is
-  // reported anywhere.
+  // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; usage reports are
+  // off.
   VLLM_SERVER_DEV_MODE: '1',
   PYTHONHASHSEED: '0',
   VLLM_CPU_KVCACHE_SPACE: '1',
@@ -76,7 +76,7 @@ export async function startEngine(
 ): Promise<RealEngine> {
   const { model = 'tiny', args = [], env = {}, host = '127.0.0.1' } = spec
   const [port, publish, replay] = await freePorts(3)
-  // With a star the publisher binds; an address without one it would connect to.
+  // With a star the publisher binds; otherwise it would connect to the address.
   const events = {
     enable_kv_cache_events: true,
     publisher: 'zmq',
@@ -122,7 +122,7 @@ export function engineAt(name: string, url: string, running: Running | null): Re
   }
 }
 
-/** Resolves when /health says 200. A start costs about 40 s of one core; others may be at work beside it. */
+/** Resolves when /health returns 200. A start takes about 40 s of one core, and longer beside other work. */
 export async function ready(engine: RealEngine, note: (line: string) => void, limitS = 600): Promise<void> {
   const began = performance.now()
   const log = () => engine.process?.tail(30) ?? '(no log)'
@@ -138,7 +138,7 @@ export async function ready(engine: RealEngine, note: (line: string) => void, li
   }
 }
 
-/** Where two cores are shared, an engine in the middle of a stream may take five seconds to answer this. */
+/** On two shared cores, an engine may take five seconds to respond during a stream. */
 async function metricOf(url: string, name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
   const { body } = await send({ url, method: 'GET', path: '/metrics', limitMs: 20_000 })
   let sum = 0

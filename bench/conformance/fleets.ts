@@ -1,10 +1,10 @@
-/** The servers that rows ask for, which of them stand behind one gateway, and so who may run beside whom. */
+/** Servers that rows request, the servers of each gateway, and which servers can run at the same time. */
 import { freePorts } from './http.ts'
 import type { LmcacheServers } from './lmcache-servers.ts'
 
 /**
- * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has room for 200 blocks; `slow-a` and `slow-b` run
- * a model whose prefills take their time; `left` and `right` keep their blocks in an LMCache server each; `ear` hears.
+ * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
+ * a model with slow prefills; `left` and `right` keep their blocks in an LMCache server each; `ear` serves speech.
  */
 export type EngineName =
   | 'a'
@@ -21,14 +21,14 @@ export type EngineName =
 
 export interface EngineSpec {
   readonly model?: 'tiny' | 'small' | 'whisper'
-  /** After the flags of all: the last one counts. */
+  /** Appended to the common flags: the last one counts. */
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
-  /** An address of its own, so that it can be found by its host. */
+  /** Its own address, for lookups by host. */
   readonly host?: string
 }
 
-/** Made anew for each start, but for a restart. */
+/** Created for each start, except for a restart. */
 export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheServers>): Promise<EngineSpec> {
   if (name === 'nixl' || name === 'prefill' || name === 'decode') return nixl()
   if (name === 'little') return { args: ['--num-gpu-blocks-override', '200'] }
@@ -44,8 +44,7 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
 }
 
 /**
- * Whisper's texts are of 448 tokens at most, and told to keep their prefixes it ends at the first request. Pages may
- * ask it.
+ * Whisper's texts have at most 448 tokens, and with prefix caching it exits at the first request. Pages may call it.
  */
 export const earFlags: readonly string[] = [
   '--max-model-len',
@@ -57,10 +56,7 @@ export const earFlags: readonly string[] = [
   '["*"]',
 ]
 
-/**
- * Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the
- * server.
- */
+/** Moves KV blocks between engines over CPU memory. With it, a body with only `do_remote_prefill` ends the server. */
 async function nixl(): Promise<EngineSpec> {
   const [port] = await freePorts(1)
   return {
@@ -76,7 +72,7 @@ export interface Fleet {
   readonly engines: readonly EngineName[]
   /** Added to the configuration of each engine. */
   readonly each?: object
-  /** Behind a relay: see `Lab.relay`. */
+  /** Engine behind a relay: see `Lab.relay`. */
   readonly relayed?: EngineName
   /** Added to the configuration's top. */
   readonly document?: object
@@ -84,29 +80,29 @@ export interface Fleet {
   pool?(lmcache: () => Promise<LmcacheServers>): Promise<object>
 }
 
-/** Bound of a whole answer in the fleet `bounded`. */
+/** Time limit of a whole response in the fleet `bounded`. */
 export const boundedAnswerMs = 5_000
-/** Prompts of so many tokens and more are split in the fleet `threshold`. */
+/** Prompts with at least this many tokens are split in the fleet `threshold`. */
 export const thresholdTokens = 200
-/** A page in a browser. */
+/** Origin of a page in a browser. */
 export const page = 'https://chat.example.com'
-/** The gateway as LMCache's registry is shown this. */
+/** Token for the gateway as LMCache's registry. */
 export const registryToken = 'registry-secret'
 
 export const fleets = {
   plain: { engines: ['a', 'b'] },
-  // Whole answers are bounded: on workerd nothing else ends one whose client has left.
+  // Whole responses have a time limit: on workerd nothing else ends one whose client has left.
   bounded: { engines: ['a', 'b'], pool: async () => ({ limits: { answer_ms: boundedAnswerMs } }) },
   nixl: { engines: ['a', 'nixl'] },
   split: { engines: ['prefill', 'decode'] },
-  // What the prefill engine says can be held up.
+  // The relay can delay responses of the prefill engine.
   held: { engines: ['prefill', 'decode'], relayed: 'prefill' },
   threshold: {
     engines: ['prefill', 'decode'],
     pool: async () => ({ split: { mode: 'threshold', threshold_tokens: thresholdTokens } }),
   },
   little: { engines: ['little'], pool: async () => ({ policy: 'predicted' }) },
-  // Ten times what it has: the gateway believes its configuration before an engine's own word.
+  // Ten times its cache: configured values override those that the engine reports.
   'little-misled': { engines: ['little'], each: { cache_blocks: 2000 }, pool: async () => ({ policy: 'predicted' }) },
   slow: { engines: ['slow-a'], pool: async () => ({ policy: 'predicted' }) },
   'slow-pair': { engines: ['slow-a', 'slow-b'], pool: async () => ({ policy: 'predicted' }) },
@@ -122,13 +118,13 @@ export const fleets = {
     pool: async () => ({ policy: 'kv_aware', lmcache: { registry: true, chunk_tokens: 256, token: registryToken } }),
   },
   ear: { engines: ['ear'] },
-  // Which pages may ask the gateway.
+  // Origins that may call the gateway.
   'ear-pages': { engines: ['ear'], document: { cors: { origins: [page] } } },
 } as const satisfies Readonly<Record<string, Fleet>>
 
 export type FleetName = keyof typeof fleets
 
-/** An idle NIXL worker keeps half a core busy, so nothing runs beside an engine that need not. */
+/** An idle NIXL worker uses half a core, so only required engines run beside it. */
 export function mayRunBeside(one: EngineName, other: EngineName): boolean {
   return Object.values(fleets).some(({ engines }: Fleet) => engines.includes(one) && engines.includes(other))
 }

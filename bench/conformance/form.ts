@@ -1,9 +1,9 @@
-/** Forms with a file (`multipart/form-data`), the same bytes each time, and sound to put into them. */
+/** Forms with a file (`multipart/form-data`), with the same bytes each time, and generated audio. */
 
-/** In order. */
+/** Fields in order. */
 export type Form = readonly (readonly [name: string, value: string | FormFile])[]
 
-/** `sound`: so many seconds, as a WAV of 128 kbit/s; `text`: no sound at all. */
+/** `sound`: seconds of WAV audio at 128 kbit/s; `text`: no audio. */
 export type FormFile = { readonly sound: number } | { readonly text: string }
 
 const boundary = 'firstlight-conformance-form'
@@ -32,7 +32,7 @@ const rate = 16_000
 const headBytes = 44
 
 /**
- * A tone that rises and falls, one byte a sample. With its head the file has as many bytes as the seconds at 128
+ * A tone that rises and falls, one byte per sample. With its header the file has the bytes of its seconds at 128
  * kbit/s.
  */
 function sound(seconds: number): Buffer {

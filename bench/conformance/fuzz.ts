@@ -67,7 +67,7 @@ const pieces: readonly (readonly string[])[] = [
   ],
 ]
 
-/** A text of up to `length` pieces; now and then any code point at all. */
+/** A text of up to `length` pieces; sometimes any code point. */
 export function fuzzText(random: () => number, length: number): string {
   let text = ''
   let group = pieces[Math.floor(random() * pieces.length)]!
@@ -78,7 +78,7 @@ export function fuzzText(random: () => number, length: number): string {
   return text
 }
 
-/** Never half of a surrogate pair: that is no text, and servers refuse it. */
+/** Never half of a surrogate pair, which servers refuse as invalid text. */
 function anyCharacter(random: () => number): string {
   const code = Math.floor(random() * (random() < 0.7 ? 0xffff : 0x10ffff))
   return code >= 0xd800 && code <= 0xdfff ? '\ufffd' : String.fromCodePoint(code)

@@ -1,4 +1,4 @@
-/** The gateway as a user runs it, before real engines: on Node, or the built Worker in workerd. */
+/** The gateway as a user runs it, in front of real engines: on Node, or the built Worker in workerd. */
 import { writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,35 +20,35 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly kind: GatewayKind
-  /** Of its configuration's file. */
+  /** Name of its configuration file. */
   readonly name: string
   readonly processes: Processes
   note(line: string): void
   readonly engines: readonly RealEngine[]
   /** Added to each engine's configuration. */
   readonly each: object
-  /** Added to the pool's configuration, in place of what stands there. */
+  /** Replaces fields of the pool's configuration. */
   readonly pool: object
-  /** Added to the whole. */
+  /** Added to the document. */
   readonly document: object
-  /** Absent: any free one. */
+  /** Absent: any free port. */
   readonly port?: number
 }
 
 export const gatewayKey = 'client-secret'
 export const adminKey = 'admin-secret'
-/** A name that only the gateway knows. */
+/** A model name that only the gateway has. */
 export const alias = 'small-talk'
 
 const workerFolder = join(cacheFolder, 'worker')
 const vocabulary = join(cacheFolder, 'tiny.vocab')
-/** As a pool names the models' vocabulary: a file on Node, a key of the KV namespace on Workers. */
+/** Name of the models' vocabulary in a pool: a file on Node, a key of the KV namespace on Workers. */
 export const vocabularyOf: Readonly<Record<GatewayKind, string>> = { node: vocabulary, worker: basename(vocabulary) }
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Round robin, so that both engines get work; health looked at twice a second. */
+/** Round robin, so that both engines get work; health is checked twice a second. */
 function configFor({ engines, kind, each, pool: more, document }: GatewayOptions, port: number): object {
-  // Workers count in bytes here.
+  // Workers measure in bytes here.
   const tokenizer = kind === 'node' ? { tokenizer: vocabulary } : {}
   const pool = {
     model: servedModel,
@@ -68,9 +68,9 @@ function configFor({ engines, kind, each, pool: more, document }: GatewayOptions
   }
   return {
     listen: `127.0.0.1:${port}`,
-    // Milliseconds: a newer run is a newer configuration.
+    // Milliseconds: a newer run has a newer configuration.
     version: Date.now(),
-    // On Workers a client's leaving may be seen only when a heartbeat cannot be written.
+    // On Workers, a client's disconnect may be detected only when a heartbeat cannot be written.
     limits: kind === 'worker' ? { heartbeat_ms: 1000 } : {},
     keys: [{ name: 'lab', secret: gatewayKey, allow_overrides: true }],
     admin: { secret: adminKey },
@@ -105,10 +105,10 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   return gateway
 }
 
-/** Once in a run: what is tested does not change under way. */
+/** Built once per run, because the sources do not change during it. */
 const made: { [part in Part]?: Promise<void> } = {}
 
-/** What gateways need besides their configuration; the bundle is for Workers. */
+/** Requirements of gateways besides their configuration; the bundle is for Workers. */
 const parts = ['vocabulary', 'bundle'] as const
 type Part = (typeof parts)[number]
 

@@ -1,4 +1,4 @@
-/** Plain HTTP over node:http: sees the exact bytes and headers, and can hang up at any moment. */
+/** Plain HTTP over node:http: exact bytes and headers, and a disconnect at any moment. */
 import { request } from 'node:http'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server } from 'node:net'
@@ -10,7 +10,7 @@ export interface Ask {
   readonly method: 'GET' | 'POST' | 'DELETE' | 'PUT' | 'OPTIONS'
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
-  /** An object is sent as JSON; strings and bytes as they are. */
+  /** Objects are sent as JSON, strings and bytes unchanged. */
   readonly body?: unknown
   readonly limitMs?: number
 }
@@ -21,7 +21,7 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** The whole answer. Rejects when it takes longer than `limitMs` (60 s) or the connection breaks. */
+/** Returns the whole response. Rejects if it takes longer than `limitMs` (60 s) or the connection breaks. */
 export async function send(ask: Ask): Promise<Answer> {
   const { response } = await open(ask)
   const pieces: Buffer[] = []
@@ -29,7 +29,7 @@ export async function send(ask: Ask): Promise<Answer> {
   return { status: response.statusCode!, headers: flat(response), body: Buffer.concat(pieces) }
 }
 
-/** Resolves with the head; the caller reads the body, or destroys the request to hang up. */
+/** Resolves with the head; the caller reads the body, or destroys the request to disconnect. */
 export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
   return new Promise((resolve, reject) => {
     const body = ask.body === undefined ? null : written(ask.body)
@@ -50,7 +50,7 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
   })
 }
 
-/** Sends without waiting for an answer; `destroy()` the result to hang up. */
+/** Sends without waiting for a response; `destroy()` the result to disconnect. */
 export function dispatch(ask: Ask): ClientRequest {
   const sent = request({
     ...place(ask),
@@ -67,7 +67,7 @@ export function dispatch(ask: Ask): ClientRequest {
 const written = (body: unknown): string | Uint8Array =>
   typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
 
-/** The path as it was written: dots and double slashes are not resolved. */
+/** Keeps the path unchanged: dots and double slashes are not resolved. */
 function place({ url, path }: Ask): { host: string; port: string; path: string } {
   const { hostname, port } = new URL(url)
   return { host: hostname, port, path }
@@ -82,10 +82,10 @@ function flat(response: IncomingMessage): Record<string, string> {
   )
 }
 
-/** Below the range from which outgoing connections take theirs: a server that is started again finds its port free. */
+/** Below the range of outgoing connections, so that a restarted server finds its port free. */
 const portRange = { from: 15_000, count: 15_000 }
 
-/** Ports that nobody listens on; held together while choosing, so that they differ. */
+/** Returns free ports; all are held until the last is chosen, so that they differ. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers: Server[] = []
   while (servers.length < count) {
@@ -101,7 +101,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
-/** The answer's JSON. Rejects unless the status is 200. */
+/** The response's JSON. Rejects unless the status is 200. */
 export async function sendJson<T>(ask: Ask): Promise<T> {
   const { status, body } = await send(ask)
   if (status !== 200)

@@ -1,4 +1,4 @@
-/** Starts what rows ask for, once, and stops it all. */
+/** Starts the servers that rows request, once, and stops them all. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +22,7 @@ export interface LabOptions {
   readonly environment: Environment
   readonly processes: Processes
   note(line: string): void
-  /** Engines that run already, by name. */
+  /** Engines that are already running, by name. */
   readonly attached: Readonly<Record<string, string>>
 }
 
@@ -100,7 +100,7 @@ export function createLab({ environment, processes, note, attached }: LabOptions
       if (known !== undefined) return known.running
       const spec: Fleet = fleets[fleet]
       const make = async () => {
-        // One after the other: each start takes a core for most of a minute.
+        // One after the other: each start uses a core for most of a minute.
         const targets: RealEngine[] = []
         for (const name of spec.engines) {
           const target = await engine(name)

@@ -1,6 +1,6 @@
-/** Laws of prefill time, fitted apart from the gateway: what it would predict with fewer terms. */
+/** Cost models of prefill time, fitted without the gateway, to compare predictions with fewer terms. */
 
-/** One prompt, as it came and went. Milliseconds of one clock. */
+/** Times of one prompt, in milliseconds of one clock. */
 export interface Prefill {
   readonly total: number
   readonly cached: number
@@ -21,12 +21,10 @@ export const laws = {
   'both, a + b new + k pairs': [fixed, perToken, perPair],
 } as const satisfies Readonly<Record<string, readonly Term[]>>
 
-/** Milliseconds a prefill takes by itself. */
+/** Milliseconds of a prefill on an idle engine. */
 export type FittedLaw = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
 
-/**
- * Least squares of the relative error over the prefills that met an idle engine.
- */
+/** Least squares of the relative error over the prefills on an idle engine. */
 export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): FittedLaw {
   const size = terms.length
   const system = Array.from({ length: size }, () => new Float64Array(size + 1))
@@ -45,10 +43,7 @@ export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): Fitted
     )
 }
 
-/**
- * Prefills that met an idle engine, and what they took, milliseconds. Others may have shared a step with their
- * neighbours.
- */
+/** Prefills on an idle engine and their duration in ms. Others may have shared an engine step. */
 export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; readonly ownMs: number }[] {
   return seen
     .filter(({ sentAt }) => seen.every((other) => other.sentAt >= sentAt || other.firstAt <= sentAt))
@@ -56,8 +51,8 @@ export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; re
 }
 
 /**
- * The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own.
- * First come, first served.
+ * Predicted time to first token of each prompt when it was sent: remaining work of earlier prompts, and its own. First
+ * come, first served.
  */
 export function foretell(costModel: FittedLaw, seen: readonly Prefill[]): number[] {
   return seen.map((prefill) => {

@@ -1,12 +1,12 @@
 /**
- * Are two answers alike? Same fields in the same order, same types, same values where an engine has no choice.
- * What a model says, and how it cuts text into tokens and events, is its own.
+ * Compares two responses: the same fields in the same order, the same types, and the same values where an engine has no
+ * choice. Generated text and its division into tokens and events may differ.
  */
 import { normalise } from './normaliser.ts'
 import { bodyText, dataOf } from './vector.ts'
 import type { RecordedResponse } from './vector.ts'
 
-/** Values a model or tokenizer makes: only their type counts. */
+/** Values that a model or tokenizer generates: only their type is compared. */
 const made = new Set([
   'content',
   'text',
@@ -27,10 +27,10 @@ const made = new Set([
   'index',
 ])
 
-/** Left out: engines differ in it, and so do two answers of one engine that cuts its text into events differently. */
+/** Not compared: engines differ, and so do two responses of one engine that divides its text into different events. */
 const ignored = new Set(['system_fingerprint', 'sequence_number'])
 
-/** Counts that follow from how a prompt is tokenized and what was asked before. */
+/** Counts that depend on the tokens of a prompt and on earlier requests. */
 const counted = new Set([
   'prompt_tokens',
   'total_tokens',
@@ -50,7 +50,7 @@ export interface Tolerance {
   readonly counted: boolean
 }
 
-/** Where `other` is unlike `real`, as sentences with a path; empty when they are alike. */
+/** Differences of `other` from `real`, as sentences with a path; empty if there are none. */
 export function differences(real: RecordedResponse, other: RecordedResponse, tolerance: Tolerance): string[] {
   const found: string[] = []
   if (real.status !== other.status) found.push(`status is ${other.status}, not ${real.status}`)
@@ -86,7 +86,7 @@ function compareValues(real: unknown, other: unknown, path: string, comparison: 
       comparison,
     )
   if (kind === 'object') {
-    // A completion's top logprobs are keyed by the tokens themselves.
+    // Top logprobs of a completion have the tokens as keys.
     if (tolerance.made && key === 'top_logprobs' && !('token' in (real as object))) return
     const [names, others] = [namesOf(real), namesOf(other)]
     if (names.join() !== others.join())
@@ -115,13 +115,13 @@ function compareLists(
 }
 
 /**
- * Events of one shape in a row count as one: engines put one or several tokens into an event, as they come, and serve
- * several choices in any order. What the events say together is compared apart.
+ * Consecutive events of one shape count as one: engines put one or several tokens into an event, and serve several
+ * choices in any order. Their combined content is compared separately.
  */
 function compareStreams(real: string, other: string, { tolerance, found }: Comparison): void {
   const [left, right] = [runs(real), runs(other)]
   const events: Comparison = { tolerance: { ...tolerance, made: true }, found }
-  // All tokens may have come with the last event of their choice: an event that only carries some may be missing.
+  // All tokens may have arrived with the last event of their choice: an event with only some of them may be missing.
   for (const said of ['content', 'text', 'tool_calls']) {
     const [here, there] = [left, right].map((list) => list.find((entry) => middle(entry) === said))
     if (here !== undefined && there !== undefined) compareValues(here.data, there.data, `a ${said} event `, events)
@@ -139,7 +139,7 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
   if (!tolerance.made) compareValues(spoken(real), spoken(other), 'together', { tolerance, found })
 }
 
-/** What an event between first and last of a choice carries; null for all others. */
+/** Content of an event between the first and last of a choice; null for all others. */
 function middle({ data }: StreamEvent): string | null {
   const choice = (data as { choices?: { finish_reason?: unknown; text?: unknown; delta?: Fields }[] }).choices?.[0]
   if (choice === undefined || (choice.finish_reason ?? null) !== null || choice.delta?.['role'] !== undefined)
@@ -148,7 +148,7 @@ function middle({ data }: StreamEvent): string | null {
   return choice.delta?.['tool_calls'] === undefined ? 'content' : 'tool_calls'
 }
 
-/** The text of each choice, put together. */
+/** Complete text of each choice. */
 function spoken(text: string): Record<string, string> {
   const said: Record<string, string> = {}
   for (const entry of dataOf(text)) {
@@ -177,7 +177,7 @@ const name = ({ event, data }: StreamEvent): string =>
     : Object.keys((data as { choices?: { delta?: object }[] }).choices?.[0]?.delta ?? {}).join('+') || 'event')
 
 function runs(text: string): StreamEvent[] {
-  // A heartbeat is a comment, and no event.
+  // A heartbeat is a comment, not an event.
   const events = text
     .split('\n\n')
     .slice(0, -1)
@@ -193,7 +193,7 @@ function collapsed(events: readonly StreamEvent[]): StreamEvent[] {
   return events.filter((entry, at) => at === 0 || shape(entry) !== shape(events[at - 1]!))
 }
 
-/** Names and types: an event that ends a choice is another shape than one that does not. */
+/** Names and types. An event that ends a choice has another shape than one that does not. */
 function shape({ event, data }: StreamEvent): string {
   const walk = (value: unknown): unknown => {
     const kind = kindOf(value)

@@ -1,4 +1,4 @@
-/** LMCache as it is deployed: a coordinator, and a server beside each of two engines. */
+/** LMCache as deployed: a coordinator, and a server for each of two engines. */
 import type { Environment } from './environment.ts'
 import type { EngineName, EngineSpec } from './fleets.ts'
 import { freePorts, send } from './http.ts'
@@ -10,9 +10,9 @@ import { until } from './until.ts'
 export interface LmcacheServers {
   readonly coordinator: Running
   readonly coordinatorUrl: string
-  /** What the LMCache servers report to. */
+  /** Relay to which the LMCache servers report. */
   readonly told: Relay
-  /** What the gateway asks. */
+  /** Relay that the gateway queries. */
   readonly asked: Relay
   engineSpec(name: EngineName): EngineSpec
   stop(): Promise<void>
@@ -20,7 +20,7 @@ export interface LmcacheServers {
 
 interface Node {
   readonly instance: string
-  /** Its own: instances are matched with engines by their host. */
+  /** Its own host: instances are matched with engines by it. */
   readonly host: string
   readonly zmqPort: number
   readonly httpPort: number

@@ -4,7 +4,7 @@ export interface MetricFamily {
   readonly type: string
   /** Label names in the engine's order, without `le`. */
   readonly labels: readonly string[]
-  /** Values of labels that tell samples of one family apart. */
+  /** Values of labels that distinguish samples of one family. */
   readonly values: Readonly<Record<string, readonly string[]>>
   /** Upper bounds of a histogram. */
   readonly buckets?: readonly string[]

@@ -1,7 +1,4 @@
-/**
- * Values that differ from one recording to the next, replaced by fixed ones of the same type in the engine's own
- * bytes.
- */
+/** Replaces values that differ between recordings by fixed ones of the same type, in the engine's own bytes. */
 interface Rule {
   readonly name: string
   readonly pattern: RegExp
@@ -27,13 +24,13 @@ export const rules: readonly Rule[] = [
     value: '$10000000000000000',
   },
   { name: 'local ports are 0', pattern: /\b(tcp|http):\/\/(127\.0\.0\.1|\*):\d+/g, value: '$1://$2:0' },
-  // It is another one on another machine.
+  // It differs between machines.
   {
     name: 'fingerprints of settings are zeros',
     pattern: /(?<="system_fingerprint":"vllm-[^"]*-)[0-9a-f]{8}(?=")/g,
     value: '00000000',
   },
-  // The order in which a batch is summed up changes the last digits.
+  // The last digits depend on the order of summation in a batch.
   {
     name: 'long fractions have two digits',
     pattern: /(?<=[:[,] ?)-?\d+(?:\.\d{6,}(?:[eE][-+]?\d+)?|(?:\.\d+)?[eE]-\d+)(?=[,\]}])/g,

@@ -1,24 +1,24 @@
-/** docs/conformance.md: written whole on every run; rows that did not run keep what they last said. */
+/** Writes docs/conformance.md. Rows that did not run keep their last result. */
 import type { Row } from './row.ts'
 
 export interface RowResult {
   readonly name: string
   readonly passed: boolean
   readonly seen: string
-  /** Markdown for a section of its own; empty: the cell says it all. */
+  /** Markdown of a separate section; empty: the cell is enough. */
   readonly detail: string
   readonly seconds: number
   /** Day of the run, UTC. */
   readonly date: string
 }
 
-/** The versions that a page holds. */
+/** Versions in a page. */
 export function readVersions(text: string): Record<string, string> {
   const list = /^Versions: (.*)\.$/m.exec(text)?.[1]?.split(', ') ?? []
   return Object.fromEntries(list.map((entry) => entry.split(' ', 2) as [string, string]))
 }
 
-/** The results that a page holds. */
+/** Results in a page. */
 export function readPage(text: string): RowResult[] {
   const found = text.matchAll(
     /^\| `([a-z0-9-]+)` \| .*? \| (pass|\*\*fail\*\*) \| (.*) \| (\d+) \| (\d{4}-\d\d-\d\d) \|$/gm,

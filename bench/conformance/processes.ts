@@ -1,4 +1,4 @@
-/** Child processes that never outlive the run: each in a group of its own, logged to a file, stopped by id. */
+/** Child processes that never outlive the run: each in its own process group, with a log file, stopped by id. */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Command {
-  /** For people: what this does. */
+  /** Description for people. */
   readonly what: string
   readonly command: readonly string[]
   readonly folder: string
@@ -69,7 +69,7 @@ export class Processes {
     return running
   }
 
-  /** Runs a command to its end, saying every 15 s that it still does. Rejects with the end of its log. */
+  /** Runs a command to its end and reports every 15 s that it still runs. Rejects with the end of its log. */
   async finish(step: Command & { readonly limitS: number }): Promise<void> {
     const began = performance.now()
     const running = this.start(step)
@@ -87,7 +87,7 @@ export class Processes {
     if (running.exitCode() !== 0) throw new Error(`'${step.what}' failed (${running.exitCode()}):\n${running.tail()}`)
   }
 
-  /** What a short command prints. */
+  /** Output of a short command. */
   output(command: readonly string[]): Promise<string> {
     return new Promise((resolve, reject) => {
       const child = spawn(command[0]!, command.slice(1), { stdio: ['ignore', 'pipe', 'pipe'], timeout: 240_000 })
@@ -106,13 +106,13 @@ export class Processes {
     await Promise.all([...this.#running].map((running) => running.stop()))
   }
 
-  /** For the last moment, when nothing can be awaited any more. */
+  /** Stops everything at exit, when nothing can be awaited. */
   killAll(): void {
     for (const running of this.#running) running.kill('SIGKILL')
   }
 }
 
-/** Ends the whole group politely, then firmly: a vLLM server is three processes, and killing one may leave two. */
+/** Stops the whole group, first with SIGTERM, then with SIGKILL: a vLLM server has three processes. */
 async function stopGroup(child: ChildProcess, ended: Promise<void>): Promise<void> {
   for (const [signal, waitMs] of [
     ['SIGTERM', 15_000],
@@ -130,7 +130,7 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // The group is gone.
+    // The group has ended.
   }
 }
 

@@ -1,10 +1,10 @@
-/** What comes of a stream until it ends, however it does. */
+/** Reads a stream until it ends or breaks, and returns the text so far. */
 export async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
   let text = ''
   try {
     for await (const piece of stream) text += String(piece)
   } catch {
-    // Broken off: what came is what counts.
+    // Cut: the received text counts.
   }
   return text
 }

@@ -1,4 +1,4 @@
-/** Sends requests to a real engine and keeps the exchanges. */
+/** Sends requests to a real engine and records the exchanges. */
 import { engineKey } from './engine.ts'
 import { send } from './http.ts'
 import { normalise, rules } from './normaliser.ts'
@@ -6,7 +6,7 @@ import { formType } from './form.ts'
 import { encodeBody, keptOf, requestBody } from './vector.ts'
 import type { Exchange, RecordedRequest, VectorFile } from './vector.ts'
 
-/** The request id is the exchange's name, so that ids which the engine derives from it stay the same. */
+/** The request id is the exchange's name, so that ids which the engine derives from it are constant. */
 export async function record(url: string, name: string, request: RecordedRequest, key = engineKey): Promise<Exchange> {
   const authorization =
     request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : key}` }
@@ -35,12 +35,10 @@ export async function record(url: string, name: string, request: RecordedRequest
   }
 }
 
-/**
- * Looks at a stream this often, for one in which tokens did not come several in an event because the machine was busy.
- */
+/** Number of attempts to get a stream with one token per event: a busy machine merges tokens. */
 const STREAM_LOOKS = 6
 
-/** The stream, among several tries, that came in the most events. */
+/** The stream with the most events, of several attempts. */
 export async function recordFinest(url: string, name: string, request: RecordedRequest): Promise<Exchange> {
   let finest = await record(url, name, request)
   for (let look = 1; look < STREAM_LOOKS && finest.response.sse !== undefined; look++) {
@@ -50,7 +48,7 @@ export async function recordFinest(url: string, name: string, request: RecordedR
   return finest
 }
 
-/** One after the other: what is cached by then is part of the answer. */
+/** One after the other: the cache state is part of the result. */
 export async function recordAll(url: string, requests: Readonly<Record<string, RecordedRequest>>): Promise<Exchange[]> {
   const exchanges: Exchange[] = []
   for (const [name, request] of Object.entries(requests)) exchanges.push(await record(url, name, request))

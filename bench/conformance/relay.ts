@@ -1,4 +1,4 @@
-/** An address that stays while what stands behind it changes, is slow, or is gone. */
+/** A fixed address in front of a server that can change, be slow, or be down. */
 import { createServer, request } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Relay {
   readonly url: string
-  /** Base URL, with a path in front of theirs or without; null: connections are refused. */
+  /** Base URL, with or without a path prefix; null: connections are refused. */
   target: string | null
-  /** Before each answer. */
+  /** Delay before each response. */
   delayMs: number
   /** `METHOD path status`, the last 500. */
   readonly passed: string[]
-  /** The same whole, the last 500. */
+  /** The same exchanges with bodies, the last 500. */
   readonly exchanges: Passed[]
   close(): void
 }
@@ -32,7 +32,7 @@ export async function openRelay(target: string | null): Promise<Relay> {
     pass(relay, incoming, outgoing).catch(() => outgoing.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  // Nothing waits for it when all else has ended.
+  // It does not keep the process alive.
   server.unref()
   const relay: Relay = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

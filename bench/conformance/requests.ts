@@ -1,4 +1,4 @@
-/** The requests that are recorded: every endpoint a text model offers, and every way to get it wrong. */
+/** Recorded requests: every endpoint of a text model, and invalid requests to it. */
 import type { RecordedRequest } from './vector.ts'
 
 type Requests = Readonly<Record<string, RecordedRequest>>
@@ -110,7 +110,7 @@ export const surface: Requests = {
   'reset-prefix-cache': post('/reset_prefix_cache'),
 }
 
-/** More words than the model takes tokens. */
+/** More words than the model's token limit. */
 const long = '7 '.repeat(4100)
 
 export const mistakes: Requests = {
@@ -175,11 +175,11 @@ export const mistakes: Requests = {
   'messages-bad-json': { method: 'POST', path: '/v1/messages', text: '{' },
 }
 
-/** Consecutive token ids: prompts whose blocks are the same exactly where they overlap. */
+/** Consecutive token ids: prompts share blocks exactly where their ids overlap. */
 const ids = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
 const tokens = (prompt: number[], more: object = {}) => completion({ prompt, max_tokens: 1, ...more })
 
-/** In this order on a fresh cache, blocks of 32: what the engine says was cached. */
+/** In this order on an empty cache with blocks of 32: the engine's reported cached tokens. */
 export const cacheSteps: Requests = {
   'cache-empty': post('/reset_prefix_cache'),
   'cache-100-cold': tokens(ids(100, 100)),

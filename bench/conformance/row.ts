@@ -1,4 +1,4 @@
-/** One statement about real engines that can turn out false. */
+/** One statement about real engines that can be false. */
 import type { Environment } from './environment.ts'
 import type { RealEngine } from './engine.ts'
 import type { EngineName, FleetName } from './fleets.ts'
@@ -14,18 +14,18 @@ export interface Row {
   readonly says: string
   /** Only for rows without vLLM: the programs that are missing here, with how to build them; null: none. */
   missing?(): string | null
-  /** What was seen, for the table. Throws when the statement is false, with what was seen instead. */
+  /** Observed result, for the table. Throws with the observed result if the statement is false. */
   run(lab: Lab): Promise<string | Finding>
 }
 
-/** What was seen, where it takes more than a cell to say it. */
+/** A result that needs more than a table cell. */
 export interface Finding {
   readonly seen: string
   /** Markdown, e.g. a table: a section of the page. Without headings. */
   readonly detail: string
 }
 
-/** The statement is false; `detail` is for the page all the same. */
+/** The statement is false; the page shows `detail` in any case. */
 export class Refuted extends Error {
   readonly detail: string
 
@@ -35,27 +35,27 @@ export class Refuted extends Error {
   }
 }
 
-/** What rows work with. Servers start when a row first asks for them and serve all that follow. */
+/** Environment of rows. Servers start at the first request for them and serve all later rows. */
 export interface Lab {
   readonly environment: Environment
   readonly processes: Processes
   note(line: string): void
   /**
-   * No more than two run at a time: what does not belong beside this one is stopped first. One that has died is
-   * started again.
+   * At most two run at a time: servers that this one cannot run beside are stopped first. An ended one is started
+   * again.
    */
   engine(name: EngineName): Promise<RealEngine>
-  /** Ends it and starts it again, at the same address. */
+  /** Stops it and starts it again, at the same address. */
   restart(name: EngineName): Promise<RealEngine>
-  /** With the configuration of `gateway.ts`. `own`: one of that name beside the others before these engines. */
+  /** With the configuration of `gateway.ts`. `own`: another gateway of that name in front of these engines. */
   gateway(kind: GatewayKind, fleet?: FleetName, own?: string): Promise<RunningGateway>
-  /** Stands before an engine in the fleets that say so. */
+  /** Relay in front of an engine, in the fleets that request it. */
   relay(name: EngineName): Promise<Relay>
-  /** Beside `left` and `right`. */
+  /** Servers of `left` and `right`. */
   lmcache(): Promise<LmcacheServers>
-  /** Where a file below test/vectors is. */
+  /** Path of a file below test/vectors. */
   vectorPath(file: string): string
-  /** Writes a file below test/vectors; says whether it differs from what was there. */
+  /** Writes a file below test/vectors. Returns whether it differs from the previous one. */
   writeVector(file: string, text: string): 'new' | 'same' | 'changed'
   /** null: not recorded yet. */
   readVector(file: string): string | null

@@ -37,7 +37,7 @@ export const rows: readonly Row[] = [
   hostileRow('node'),
   hostileRow('worker'),
   engineDies('node'),
-  // Those that kill engines come last: a gateway does not trust one at once that is back.
+  // Rows that kill engines come last, because the gateway does not use a recovered engine at once.
   nixlRecording,
   splitEndpointRow('node'),
   ...splitRows('node'),

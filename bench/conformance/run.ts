@@ -1,4 +1,4 @@
-/** `npm run conformance [-- row…]`: what we say about real engines, checked against real engines. */
+/** `npm run conformance [-- row…]`: checks statements about real engines with real engines. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
@@ -25,9 +25,9 @@ Writes docs/conformance.md and test/vectors. A row is named in full or by its be
   --keep    leave the servers running after the rows, until Ctrl-C
   --attach  use engines that run already (from --keep)`
 
-/** Told to: what rows see from now on says nothing. */
+/** Stop requested: later results of rows are ignored. */
 let stopping = false
-/** Servers that were asked to go on keep this awake. */
+/** Keeps the process alive for servers that continue. */
 let keeping: NodeJS.Timeout | undefined
 
 const { flags, name, args } = parseArgs(process.argv.slice(2).map(bareFlag))
@@ -45,7 +45,7 @@ function note(line: string): void {
   console.error(line)
 }
 
-/** These take no value, so that `--keep record` names a row. */
+/** Flags without a value, so that `--keep record` names a row. */
 function bareFlag(word: string): string {
   return ['--help', '--list', '--keep'].includes(word) ? `${word}=` : word
 }
@@ -75,7 +75,7 @@ async function main(picked: readonly Row[]): Promise<number> {
 }
 
 async function work(picked: readonly Row[], processes: Processes): Promise<number> {
-  // Rows that name their own programs need no vLLM.
+  // Rows with their own programs need no vLLM.
   const environment = picked.every((row) => row.missing !== undefined)
     ? { python: '', folder: cacheFolder, bin: (program: string) => program, versions: readVersions(readPageText()) }
     : await prepareEnvironment(processes)
@@ -88,10 +88,10 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
       continue
     }
     const result = await runRow(row, lab)
-    // Its servers were taken from it.
+    // Its servers were stopped.
     if (stopping) return 1
     results.push(result)
-    // After each row: what was seen is kept, also when the rest never runs.
+    // After each row, so that results are kept if the run stops.
     const merged = mergeResults(
       readPage(readPageText()),
       results,

@@ -1,4 +1,4 @@
-/** The uploads that are recorded: speech to be written down or translated, and every way to get it wrong. */
+/** Recorded uploads: speech to transcribe or translate, and invalid requests. */
 import type { Form, FormFile } from './form.ts'
 import type { RecordedRequest } from './vector.ts'
 
@@ -7,7 +7,7 @@ type Fields = Readonly<Record<string, string | undefined>>
 
 const model = 'tiny'
 const second: FormFile = { sound: 1 }
-/** Made-up weights end at once where they may choose what is likeliest. */
+/** Random weights end at once with greedy sampling. */
 const drawn: Fields = { language: 'en', temperature: '1', seed: '7', max_completion_tokens: '12' }
 
 export const transcriptions = '/v1/audio/transcriptions'
@@ -61,7 +61,7 @@ export const speechMistakes: Requests = {
   'speech-seed-unknown': receive({ seed: 'seven' }),
 }
 
-/** What the gateway says itself. */
+/** Responses of the gateway itself. */
 export const refusedSpeech: Readonly<Record<string, number>> = {
   'speech-no-key': 401,
   'speech-wrong-key': 401,
@@ -71,7 +71,7 @@ export const refusedSpeech: Readonly<Record<string, number>> = {
   'speech-json': 415,
 }
 
-/** Never sent to an engine alone: a form that two parsers may read differently, or one that could end it. */
+/** Never sent to an engine alone: forms that two parsers may read differently, or that could end it. */
 export const hostileSpeech: Readonly<Record<string, readonly [status: number, request: RecordedRequest]>> = {
   'two models': [
     400,
@@ -107,7 +107,7 @@ export const hostileSpeech: Readonly<Record<string, readonly [status: number, re
   'no boundary': [415, { ...receive(), headers: { 'content-type': 'multipart/form-data' } }],
 }
 
-/** As large as a gateway takes them, and larger than the engine does. */
+/** The largest upload that a gateway accepts, which is more than the engine does. */
 export const tooMuchSpeech = receive({}, { sound: 1700 })
-/** It goes on for two windows of as many tokens as there may be. */
+/** The output runs for two windows with the maximum number of tokens. */
 export const endlessSpeech = receive({ max_completion_tokens: undefined, stream: 'true' }, { sound: 40 })

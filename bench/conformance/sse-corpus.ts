@@ -1,22 +1,22 @@
 /**
- * Streams as engines send them and as they might: a recording, and what else the standard (WHATWG HTML, 9.2) allows or
- * a broken connection makes of it. `corpus.json` says what a correct reader finds in each.
+ * Streams as engines send them, and variations: a recording, and what else the standard (WHATWG HTML, 9.2) allows or a
+ * broken connection causes. `corpus.json` has the result of a correct reader for each.
  */
 
 export interface StreamCase {
   readonly file: string
   readonly says: string
-  /** Made from a recording, not recorded. */
+  /** Derived from a recording. */
   readonly made: boolean
   /** Events that carry data, `[DONE]` included. */
   readonly data_events: number
   readonly done: boolean
-  /** Text of choice 0, or of the answer, put together. */
+  /** Complete text of choice 0, or of the response. */
   readonly text: string
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number } | null
-  /** The stream says that the engine failed. */
+  /** The stream reports a failure of the engine. */
   readonly error: boolean
-  /** It ends where an event ends. */
+  /** It ends at the end of an event. */
   readonly whole: boolean
 }
 
@@ -42,7 +42,7 @@ const said: Readonly<Record<string, string>> = {
   'cut.sse': 'ends in the middle of an event',
 }
 
-/** What is made of the recorded completion. */
+/** Variations of the recorded completion. */
 export function variants(recorded: string): Record<string, string> {
   const events = recorded.split('\n\n').slice(0, -1)
   const each = (change: (event: string, at: number) => string) =>
@@ -61,7 +61,7 @@ export function variants(recorded: string): Record<string, string> {
   }
 }
 
-/** The list of cases, from the files themselves. Files that nobody knows are left out. */
+/** The list of cases from the files. Unknown files are omitted. */
 export function describeStreams(files: Readonly<Record<string, string>>, made: ReadonlySet<string>): StreamCase[] {
   return Object.keys(said)
     .filter((file) => files[file] !== undefined)
@@ -84,7 +84,7 @@ function describe(file: string, text: string, made: boolean): StreamCase {
   }
 }
 
-/** A plain reader of whole texts, line by line as the standard says; slow and obvious on purpose. */
+/** A simple reader of whole texts, line by line as in the standard; slow on purpose. */
 function parseEvents(text: string): { data: string[]; whole: boolean } {
   const lines = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/)
   const unfinished = lines.pop() !== ''

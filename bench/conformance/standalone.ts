@@ -10,7 +10,7 @@ import { until } from './until.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Says which of these files of the cache is missing, and the script that makes it. */
+/** Names the missing files of the cache, and the script that creates them. */
 export function missingIn(folder: string, files: readonly string[], script: string): string | null {
   const absent = files.filter((file) => !existsSync(join(cacheFolder, folder, file)))
   return absent.length === 0 ? null : `no ${absent.join(', ')}; run bash bench/conformance/${script}`

@@ -1,8 +1,8 @@
-/** Streams that a busy engine cuts in another way than last time say the same: the recording stays as it is. */
+/** A stream that a busy engine divides differently keeps its recording. */
 import { dataOf, bodyText } from './vector.ts'
 import type { Exchange, VectorFile } from './vector.ts'
 
-/** Does a stream end as the recorded one, whose beginning depends on how busy the machine was? */
+/** Whether a stream ends as the recorded one. Its beginning depends on the machine's load. */
 export function endsAlike(recorded: string | null, anew: string): boolean {
   return recorded !== null && endOf(recorded) === endOf(anew)
 }
@@ -10,7 +10,7 @@ export function endsAlike(recorded: string | null, anew: string): boolean {
 const endOf = (text: string): string => text.split('\n\n').slice(-3).join('\n\n')
 
 /**
- * Exchanges of a new recording; those whose stream differs from the last one only in its cuts are taken from there.
+ * Exchanges of a new recording. Streams that differ from the last recording only in their division are taken from that.
  * @param recorded the vector file
  */
 export function keepCuts(recorded: string | null, anew: readonly Exchange[]): Exchange[] {
@@ -32,7 +32,7 @@ const factsOf = (exchange: Exchange): unknown => {
   return [request, response.status, response.headers, wholeOf(exchange)]
 }
 
-/** The answer put together: pieces of text and lists joined, choices by their index. */
+/** The complete response: pieces of text and lists are joined, choices by their index. */
 function wholeOf({ response }: Exchange): unknown {
   const data = dataOf(bodyText(response))
   return [
@@ -45,7 +45,7 @@ type Fields = Readonly<Record<string, unknown>>
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Fields whose text comes in pieces. */
+/** Fields whose text arrives in pieces. */
 const PIECES: ReadonlySet<string> = new Set(['text', 'content', 'reasoning', 'arguments'])
 
 function joined(sum: unknown, value: unknown, key = ''): unknown {

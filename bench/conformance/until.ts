@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Looks again and again. Milliseconds until it held; rejects after `limitMs`. */
+/** Calls it repeatedly. Resolves with the milliseconds until it held; rejects after `limitMs`. */
 export async function until(
   holds: () => Promise<boolean>,
   what: string,

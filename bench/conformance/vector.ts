@@ -1,8 +1,8 @@
-/** Recorded exchanges with a real engine: how they are written down, and how their bytes come back. */
+/** Recorded exchanges with a real engine: their format, and how to restore their bytes. */
 import { formBytes } from './form.ts'
 import type { Form } from './form.ts'
 
-/** One request and what the engine answered. */
+/** One request and the engine's response. */
 export interface Exchange {
   readonly name: string
   readonly request: RecordedRequest
@@ -37,7 +37,7 @@ export interface RecordedResponse {
 export interface VectorFile {
   readonly engine: { readonly name: string; readonly version: string; readonly flags: readonly string[] }
   readonly about: string
-  /** Names of the rules in `normaliser.ts` that were applied: what differs from one recording to the next. */
+  /** Names of the applied rules in `normaliser.ts`, for values that differ between recordings. */
   readonly normalised: readonly string[]
   readonly exchanges: readonly Exchange[]
 }
@@ -55,7 +55,7 @@ export function keptOf(headers: Readonly<Record<string, string>>): Record<string
   return Object.fromEntries(Object.entries(headers).filter(([name]) => keptHeaders.has(name)))
 }
 
-/** Takes the most readable form that gives the same bytes back. */
+/** Selects the most readable form that restores the same bytes. */
 export function encodeBody(text: string, contentType: string): Pick<RecordedResponse, 'json' | 'sse' | 'text'> {
   if (contentType.startsWith('text/event-stream') && text.endsWith('\n\n')) {
     const sse = text.split('\n\n').slice(0, -1)
@@ -82,7 +82,7 @@ export function requestBody(request: RecordedRequest): string | Uint8Array | nul
   return request.form === undefined ? requestText(request) : formBytes(request.form)
 }
 
-/** As `requestBody`, for what is no form. */
+/** As `requestBody`, for requests without a form. */
 export function requestText(request: RecordedRequest): string | null {
   if (request.text !== undefined) return request.text
   return request.json === undefined ? null : JSON.stringify(request.json)
@@ -96,7 +96,7 @@ export function dataOf(text: string): unknown[] {
     .map((line) => (line === 'data: [DONE]' ? '[DONE]' : (JSON.parse(line.slice(6)) as unknown)))
 }
 
-/** One line for the request and one for the answer: long enough to hold, short enough to diff. */
+/** One line for the request and one for the response, for readable diffs. */
 export function writeVectors({ exchanges, ...head }: VectorFile): string {
   const rows = exchanges.map(
     ({ name, request, response }) =>
@@ -107,7 +107,7 @@ export function writeVectors({ exchanges, ...head }: VectorFile): string {
   return `{\n${heads.join('')} "exchanges": [\n${rows.join(',\n')}\n ]\n}\n`
 }
 
-/** An object with one line for each entry of its lists: readable, and small in diffs. */
+/** An object with one line for each entry of its lists. */
 export function writeLists(object: Readonly<Record<string, string | readonly object[]>>): string {
   const fields = Object.entries(object).map(([key, value]) =>
     typeof value === 'string'

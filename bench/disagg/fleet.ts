@@ -1,4 +1,4 @@
-/** Prefill and decode engines in virtual time, placed by the gateway's own books. */
+/** Prefill and decode engines in virtual time, placed by the gateway's own pool state. */
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import {
   type Admission,
@@ -23,7 +23,7 @@ export interface Ask {
   readonly at: number
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Chained keys of the prompt's full blocks and of the answer's. */
+  /** Chained keys of the full blocks of the prompt and of the output. */
   readonly blocks: Uint32Array
 }
 
@@ -38,7 +38,7 @@ export interface Served {
   readonly endedAt: number
   readonly split: boolean
   readonly ask: Ask
-  /** Engine that gave the answer. */
+  /** Engine of the response. */
   readonly engine: string
   /** Prompt tokens in its own prefix cache. */
   readonly cachedTokens: number
@@ -52,7 +52,10 @@ interface Live {
   readonly prefill: { readonly model: EngineModel; readonly sequence: Sequence } | null
 }
 
-/** All engines are alike. `mode` whole: none has a role, so every one does both: what the same machines do unsplit. */
+/**
+ * All engines are equal. `mode` whole: none has a role, so every engine does both, as the same machines do without a
+ * split.
+ */
 export class SplitFleet {
   readonly served: Served[] = []
   readonly #profile: Profile

@@ -1,4 +1,4 @@
-/** Other gateways, as their own documentation has them started for this job. Their programs must be on the path. */
+/** Other gateways, started as their documentation describes. Their programs must be on the path. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,22 +8,22 @@ import { guard, type Started } from './processes.ts'
 interface Site {
   readonly port: number
   readonly engines: readonly string[]
-  /** For its files. */
+  /** Folder for its files. */
   readonly folder: string
-  /** What followed `:` in its name. */
+  /** Text after `:` in its name. */
   readonly policy: string
 }
 
 interface Peer {
-  /** Where its program comes from. */
+  /** Source of its program. */
   readonly from: string
   readonly command: (site: Site) => readonly string[]
   readonly env?: Readonly<Record<string, string>>
-  /** Headers each request must have, as lines of a head. */
+  /** Required headers of each request, as lines of a head. */
   readonly head?: (engines: readonly string[]) => string
 }
 
-/** The two Rust routers take the same flags. */
+/** The two Rust routers have the same flags. */
 const router = (program: readonly string[], level: string) => {
   return ({ port, engines, policy }: Site): string[] =>
     [
@@ -106,7 +106,7 @@ export interface StartedPeer extends Started {
   readonly head: string
 }
 
-/** `NAME` or `NAME:POLICY`. Resolves when it answers a chat; rejects with the end of its log. */
+/** `NAME` or `NAME:POLICY`. Resolves when it responds to a chat; rejects with the end of its log. */
 export async function startPeer(name: string, engines: readonly string[], base: string): Promise<StartedPeer> {
   const [kind = '', policy = ''] = name.split(':')
   const peer = peers[kind]
@@ -151,7 +151,7 @@ async function answering(port: number, head: string): Promise<void> {
   throw new Error('it did not answer a chat within a minute')
 }
 
-/** Two neighbouring ports that are free now: routers want one for their metrics. */
+/** Two free neighbouring ports: routers use one for their metrics. */
 async function freePort(): Promise<number> {
   for (;;) {
     const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })

@@ -1,4 +1,4 @@
-/** A stream through the gateway, timed where a client sees it. */
+/** A stream through the gateway, timed at the client. */
 import type { RunningGateway } from '../gateway.ts'
 import { open } from '../http.ts'
 import { check } from '../row.ts'
@@ -9,7 +9,7 @@ import type { ToldDecision } from './decisions.ts'
 
 export interface Told {
   readonly prompt: number
-  /** By the engine's own count. */
+  /** Cached tokens that the engine reports. */
   readonly cached: number
   readonly engine: string
   readonly decision: ToldDecision
@@ -22,7 +22,7 @@ export interface Told {
 interface StreamAsk {
   readonly path: '/v1/chat/completions' | '/v1/completions'
   readonly body: object
-  /** Chosen for this request; absent: the pool's. */
+  /** Policy of this request; absent: the pool's. */
   readonly policy?: string
 }
 
@@ -65,7 +65,7 @@ interface Counts {
   readonly prompt_tokens_details?: { readonly cached_tokens?: number }
 }
 
-/** Of a whole stream. */
+/** Usage in a whole stream. */
 export function usageOf(text: string): Counts {
   const usage = (dataOf(text) as { usage?: Counts }[]).findLast(
     (entry) => entry.usage !== undefined && entry.usage !== null,
@@ -74,7 +74,7 @@ export function usageOf(text: string): Counts {
   return usage
 }
 
-/** Of values in any order; `share` 0.5 is the median. */
+/** Quantile of values in any order; `share` 0.5 is the median. */
 export function quantile(values: readonly number[], share: number): number {
   return [...values].sort((x, y) => x - y)[Math.min(values.length - 1, Math.floor(share * values.length))]!
 }

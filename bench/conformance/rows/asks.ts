@@ -1,4 +1,4 @@
-/** The few requests that rows about faults send, through the gateway and past it. */
+/** Requests of rows about faults, through the gateway and directly to the engine. */
 import { engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import type { FleetName } from '../fleets.ts'

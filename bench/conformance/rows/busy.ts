@@ -36,7 +36,7 @@ export function busyRows(kind: GatewayKind): Row[] {
   ]
 }
 
-/** Does the engine refuse a request that is sent to it now? Its metrics lag behind on a busy machine. */
+/** Whether the engine refuses a request that is sent now. Its metrics are late on a busy machine. */
 async function refuses(engine: RealEngine): Promise<boolean> {
   const answer = await send({ ...direct(engine, brief), limitMs: 5000 }).catch(() => null)
   return answer?.status === 503
@@ -45,7 +45,7 @@ async function refuses(engine: RealEngine): Promise<boolean> {
 async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
   for (let round = 1; ; round++) {
     const { told, wasFull } = await busyRound(lab, kind)
-    // Held streams that end during the requests make room: such a round shows nothing.
+    // Held streams that end during the requests make room: such a round is not counted.
     if (wasFull) return told
     check(round < BUSY_ROUNDS, `engine a did not stay full in ${BUSY_ROUNDS} rounds; last: ${told}`)
   }
@@ -75,8 +75,8 @@ async function busyRound(lab: Lab, kind: GatewayKind): Promise<{ told: string; w
 }
 
 /**
- * Engine a has room for two; of eight streams at once half go there. It says 200 to some before it finds that it is
- * full.
+ * Engine a has room for two; half of eight concurrent streams go there. It returns 200 to some before it detects that
+ * it is full.
  */
 async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
   const [a] = await engines(lab)
@@ -94,7 +94,7 @@ async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
       temperature: 0,
       stream: true,
     }
-    // Those that wait in engine a wait for the six.
+    // Requests that wait in engine a wait for the six.
     const ask = { ...(await through(lab, kind, body, { path: '/v1/chat/completions' })), limitMs: 90_000 }
     const answers = await Promise.all(Array.from({ length: 8 }, () => send(ask)))
     const refused = (await a!.metric('vllm:admission_rejections_total')) - before
@@ -111,12 +111,12 @@ async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
 }
 
 /**
- * How long the gateway may take to see an engine's state: it looks every 500 ms, an object on Workers first 5 s after
+ * Time until the gateway detects an engine's state: it checks every 500 ms, an object on Workers first 5 s after
  * traffic began.
  */
 const seenWithinMs: Record<GatewayKind, number> = { node: 1600, worker: 8000 }
 
-/** Lets that time pass with some traffic: nobody looks at engines that nobody uses. */
+/** Waits that long with some traffic: engines without traffic are not checked. */
 async function looks(lab: Lab, kind: GatewayKind): Promise<void> {
   const ask = await through(lab, kind, brief)
   for (const end = performance.now() + seenWithinMs[kind]; performance.now() < end; await sleep(400))

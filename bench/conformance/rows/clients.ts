@@ -196,7 +196,7 @@ async function aiSdk(lab: Lab, gateway: RunningGateway): Promise<string> {
   )
 }
 
-/** Both engines idle again, by their own word. */
+/** Resolves when both engines report that they are idle. */
 async function freed(lab: Lab): Promise<string> {
   const engines = [await lab.engine('a'), await lab.engine('b')]
   const running = async () =>

@@ -1,4 +1,4 @@
-/** Pages in browsers: who may read answers is the gateway's to say, whatever the engine says. */
+/** Pages in browsers: the gateway decides which origins may read responses, whatever the engine returns. */
 import { engineKey, servedModel } from '../engine.ts'
 import { page } from '../fleets.ts'
 import { formBytes, formType } from '../form.ts'
@@ -42,7 +42,7 @@ const questions: Readonly<Record<string, Question>> = {
   },
 }
 
-/** What a page of that origin is told, besides the answer. */
+/** Headers for a page of that origin. */
 async function told(
   url: string,
   key: string,

@@ -1,4 +1,4 @@
-/** What the gateway says about its own choices and what it has learned. */
+/** The gateway's own decisions and learned values. */
 import { adminKey } from '../gateway.ts'
 import type { RunningGateway } from '../gateway.ts'
 import { sendJson } from '../http.ts'
@@ -21,7 +21,7 @@ export interface ToldDecision {
 }
 
 /**
- * By the header of an answer that has ended. Decisions are kept by the object that made them, and hear of the end a
+ * Decision of a completed response, by its header. The object that made the decision stores it and gets the outcome a
  * moment later.
  */
 export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
@@ -52,7 +52,7 @@ export interface ToldEngine {
   }
 }
 
-/** The engine as the gateway's books have it. */
+/** The engine in the gateway's ledger. */
 export async function bookOf(gateway: RunningGateway, engine: string): Promise<ToldEngine> {
   const { pools } = await asAdmin<{ pools: { engines: ToldEngine[] }[] }>(gateway, '/v1/firstlight/fleet')
   return pools.flatMap(({ engines }) => engines).find(({ id }) => id === engine)!

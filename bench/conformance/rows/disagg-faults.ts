@@ -1,4 +1,4 @@
-/** Prefill and decode engines that die at the worst moment, and requests that need no second engine. */
+/** Prefill and decode engines that stop at the worst moment, and requests that need no second engine. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
@@ -81,7 +81,7 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
     JSON.parse((await send(direct(decode, { ...body, cache_salt: 'whole' }))).body.toString('utf8')),
   )
   const request = { ...(await through(lab, kind, body, { fleet: 'held' })), limitMs: 120_000 }
-  // The answer of the prefill is held up; by the time it arrives, who gave it is gone.
+  // The prefill's response is delayed; when it arrives, its engine has stopped.
   relay.delayMs = 3000
   const from = relay.passed.length
   const began = performance.now()
@@ -110,14 +110,14 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
   return `${told}; the decode engine lives`
 }
 
-/** From the first good health check of the restarted engine: the gateway's own next check, and a trial. */
+/** From the first passed health check of the restarted engine: the gateway's own next check, and a trial. */
 const BACK_WITHIN_MS = 10_000
 
 async function decodeDies(lab: Lab, kind: GatewayKind): Promise<string> {
   await lab.engine('prefill')
   const decode = await lab.engine('decode')
   await lab.gateway(kind, 'split')
-  // Both are seen well again.
+  // Both are healthy again.
   await until(
     async () => (await send(await through(lab, kind, ask(49, 40), { fleet: 'split' }))).status === 200,
     'a first answer',
@@ -137,7 +137,7 @@ async function decodeDies(lab: Lab, kind: GatewayKind): Promise<string> {
       decode.process?.kill('SIGKILL')
     }
   } catch {
-    // The gateway breaks the connection behind its error event.
+    // The gateway breaks the connection after its error event.
   }
   check(killed, `the stream ended before its engine was killed: ${text.slice(-200)}`)
   check(/"error"/.test(text) && !text.includes('[DONE]'), `the stream ended in ${JSON.stringify(text.slice(-200))}`)

@@ -1,4 +1,4 @@
-/** Prefill on one real engine, decode on another: the KV cache travels by NIXL over CPU memory. */
+/** Prefill on one real engine, decode on another: NIXL moves the KV cache over CPU memory. */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import type { GatewayKind } from '../gateway.ts'
@@ -10,7 +10,7 @@ import { until } from '../until.ts'
 import { writeVectors } from '../vector.ts'
 import { direct, through } from './asks.ts'
 
-/** Held blocks wait for the decode engine: what vLLM's own proxies send to a prefill engine. */
+/** Keeps blocks for the decode engine: the fields that vLLM's own proxies send to a prefill engine. */
 const hold = {
   do_remote_decode: true,
   do_remote_prefill: false,
@@ -48,7 +48,7 @@ export const nixlRecording: Row = {
       textOf(second.response.json) === textOf(whole.response.json),
       `${textOf(second.response.json)}, not ${textOf(whole.response.json)}`,
     )
-    // Seen from the decode engine: blocks it has fetched already, and blocks of an engine that is not there.
+    // From the decode engine: blocks that it has already fetched, and blocks of an engine that does not exist.
     const again = await record(decode.url, 'nixl-decode-again', {
       method: 'POST',
       path: '/v1/completions',
@@ -152,7 +152,7 @@ async function prefillDies(lab: Lab, kind: GatewayKind): Promise<string> {
   return '6 of 6 served'
 }
 
-/** 300 tokens that no other round has. */
+/** 300 tokens that no other round uses. */
 export function prompt(round: number): number[] {
   return Array.from({ length: 300 }, (_, at) => 10 + ((at * 7 + round * 131) % 2000))
 }
@@ -169,7 +169,7 @@ function streamText(text: string): string {
   return [...text.matchAll(/"text":("(?:[^"\\]|\\.)*")/g)].map(([, quoted]) => JSON.parse(quoted!) as string).join('')
 }
 
-/** Ids and ports of one run, made those of all. */
+/** Replaces ids and ports of one run by fixed ones. */
 function steady(text: string): string {
   return text
     .replaceAll(/"remote_engine_id":"(?!1111)[^"]+"/g, '"remote_engine_id":"00000000-0000-0000-0000-000000000000"')

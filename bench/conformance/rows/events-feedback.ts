@@ -1,4 +1,4 @@
-/** Cached tokens predicted from the engine's own KV events, by way of the bridge. */
+/** Cached tokens predicted from the engine's own KV events, through the bridge. */
 import { startBridge } from '../bridge.ts'
 import type { RunningBridge } from '../bridge.ts'
 import { servedModel } from '../engine.ts'
@@ -13,7 +13,7 @@ const blockTokens = 32
 const conversations = 6
 const turns = 6
 
-/** On Workers there is no vocabulary here, so conversations are token ids alone. */
+/** On Workers there is no vocabulary here, so conversations are only token ids. */
 export function eventsFeedback(kind: GatewayKind): Row {
   const asks = conversations * turns * (kind === 'node' ? 2 : 1)
   return {
@@ -61,7 +61,7 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
   }
   for (let turn = 0; turn < turns; turn++) {
     for (let one = 0; one < conversations; one++) {
-      // On and off the block boundary: a prompt of whole blocks has its last one computed again.
+      // On and off the block boundary: the last block of a prompt of whole blocks is computed again.
       ids[one]!.push(...Array.from({ length: one % 3 === 0 ? 4 * blockTokens : 100 + turn }, token))
       await ask('/v1/completions', { prompt: ids[one] }, one)
       if (gateway.kind === 'worker') continue

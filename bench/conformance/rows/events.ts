@@ -42,7 +42,7 @@ export const eventRows: readonly Row[] = [
       'the salt.',
     run: async (lab) => {
       const engine = await lab.engine('a')
-      // A reset is told with the next request: have the resets of other rows told first.
+      // A reset is published with the next request, so resets of other rows are published here.
       await ask(engine, span(1500, 32), null)
       const seen = await batchesOf(lab, engine, 0)
       await post(engine, '/reset_prefix_cache', undefined)

@@ -1,4 +1,4 @@
-/** Clients that leave, engines that die, and bodies that would kill one. */
+/** Clients that disconnect, engines that stop, and bodies that would end an engine. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
 import { boundedAnswerMs } from '../fleets.ts'
@@ -14,7 +14,7 @@ import { endsAlike } from '../steady.ts'
 import { shortened, writeCorpus } from './streams.ts'
 import { readAll } from '../read-all.ts'
 
-/** How long after its client left an engine may still work for it. On Workers a heartbeat has to fail first. */
+/** Time for which an engine may still work after its client has left. On Workers a heartbeat has to fail first. */
 const freedWithinMs: Record<GatewayKind, number> = { node: 100, worker: 2000 }
 
 export function faultRows(kind: GatewayKind): Row[] {
@@ -29,8 +29,8 @@ export function faultRows(kind: GatewayKind): Row[] {
       run: async (lab) => {
         const seen: string[] = []
         let late = 0
-        // workerd on this machine sees that a client has left only when it writes to it: an answer in one piece runs
-        // to its end.
+        // workerd on this machine detects a client's disconnect only when it writes: a response in one piece runs to
+        // its end.
         const asks =
           kind === 'node'
             ? ([
@@ -63,7 +63,7 @@ export function faultRows(kind: GatewayKind): Row[] {
   ]
 }
 
-/** These need an engine that clients could kill. */
+/** These need an engine that clients could end. */
 export function hostileRow(kind: GatewayKind): Row {
   return {
     name: `${kind}-hostile`,
@@ -109,7 +109,7 @@ async function freedAfter(lab: Lab, ask: Ask): Promise<number> {
   return Math.min(...times)
 }
 
-/** What the engine and the probe of its metrics may add to the limit. */
+/** Additional time of the engine and of the probe of its metrics. */
 const SLACK_MS = 2_000
 
 async function abortWhole(lab: Lab, kind: GatewayKind): Promise<string> {
@@ -131,7 +131,7 @@ async function abortWhole(lab: Lab, kind: GatewayKind): Promise<string> {
 
 async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {
   const both = await engines(lab)
-  // Four run in each engine; whoever comes now waits.
+  // Four run in each engine; later requests wait.
   const held = both.flatMap((engine) =>
     Array.from({ length: 4 }, () => dispatch(direct(engine, { ...endless, stream: true }))),
   )
@@ -177,7 +177,7 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   ]
   const statuses: number[] = []
   for (const [path, text] of bodies) {
-    // Round robin: one of two goes to the engine with NIXL.
+    // Round robin: one of two requests goes to the engine with NIXL.
     for (let twice = 0; twice < 2; twice++)
       statuses.push((await send(await through(lab, kind, text, { path, fleet: 'nixl' }))).status)
     const alive = await Promise.all(
@@ -199,7 +199,7 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
 
 async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   const victim = await lab.engine('nixl')
-  // Two streams, one on each engine, and one on the victim without the gateway.
+  // Two streams, one on each engine, and one directly on the engine that is killed.
   const streams = await Promise.all(
     [1, 2].map(async () =>
       open({ ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'nixl' })), limitMs: 60_000 }),
@@ -211,7 +211,7 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   const alone = readAll((await open({ ...direct(victim, { ...endless, stream: true }), limitMs: 60_000 })).response)
   const passed = readAll(doomed.response)
   await sleep(300)
-  // What `hostile` checks never gets through: without the gateway it ends the engine.
+  // Bodies that `hostile` checks never reach an engine through the gateway; sent directly they end it.
   await send(direct(victim, { ...brief, kv_transfer_params: hostileParams })).catch(() => null)
   const [text, recorded] = [await passed, await alone]
   const stream = shortened(normalise(recorded))

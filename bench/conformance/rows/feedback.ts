@@ -1,4 +1,6 @@
-/** Caches that are smaller than one thinks, and engines that come back empty: seen in their answers alone. */
+/**
+ * Caches that are smaller than configured, and engines that restart with an empty cache, detected from responses alone.
+ */
 import { servedModel } from '../engine.ts'
 import type { FleetName } from '../fleets.ts'
 import { generator } from '../fuzz.ts'
@@ -9,7 +11,7 @@ import { until } from '../until.ts'
 import { askStream } from './ask-stream.ts'
 import { bookOf } from './decisions.ts'
 
-/** Of the engine `little`. */
+/** Cache of the engine `little`. */
 const roomBlocks = 200
 const blockTokens = 32
 /** 16 blocks: a dozen of these prompts fill the cache. */
@@ -43,7 +45,7 @@ interface Seen {
   readonly cached: number
 }
 
-/** Prompts that no other row has. */
+/** Prompts that no other row uses. */
 function prompts(seed: number, count: number): number[][] {
   const random = generator(seed + Math.floor(Date.now() / 1000))
   return Array.from({ length: count }, () =>
@@ -72,7 +74,7 @@ async function knownSize(lab: Lab): Promise<string> {
   const list = prompts(1, 24)
   for (const prompt of list) await ask(gateway, prompt)
   const { cache_blocks } = await bookOf(gateway, 'little')
-  // The last ones are there, the first ones are gone, and asking for those pushes out more.
+  // The last ones are cached, the first ones are evicted, and requests for those evict more.
   const seen: Seen[] = []
   for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9])
     seen.push(await ask(gateway, list[at]!))
@@ -92,7 +94,7 @@ async function learnedSize(lab: Lab): Promise<string> {
   const random = generator(7)
   for (let round = 0; round < 5; round++) {
     const seen: Seen[] = []
-    // Any of them: half are there. Losses between hits mean eviction, not a restart.
+    // Random ones: half are cached. Losses between hits mean eviction, not a restart.
     for (let step = 0; step < 16; step++) seen.push(await ask(gateway, list[Math.floor(random() * list.length)]!))
     rounds.push(seen)
   }
@@ -114,7 +116,7 @@ async function restart(lab: Lab): Promise<string> {
   for (const prompt of list) before.push(await ask(gateway, prompt))
   const { restarts } = (await bookOf(gateway, 'little')).learned
   await lab.restart('little')
-  // It is up; the gateway looks twice a second.
+  // It is up; the gateway checks twice a second.
   const again = prompts(4, 1)[0]!
   const back = await until(
     () =>

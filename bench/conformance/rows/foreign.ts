@@ -1,4 +1,4 @@
-/** Clients that others wrote: vLLM's own benchmark, LangChain, LiteLLM. */
+/** Third-party clients: vLLM's own benchmark, LangChain, LiteLLM. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** What a client gets through the gateway is what the engine sent. */
+/** A client gets through the gateway what the engine sent. */
 import { alias, gatewayKey } from '../gateway.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { send, sendJson } from '../http.ts'
@@ -15,7 +15,7 @@ import { withKey } from './asks.ts'
 
 type Requests = Readonly<Record<string, RecordedRequest>>
 
-/** Engines' own business: the gateway answers 404 there. */
+/** Internal endpoints of engines: the gateway returns 404. */
 const closed = [
   '/ping',
   '/load',
@@ -29,7 +29,7 @@ const closed = [
   '/reset_prefix_cache',
 ]
 
-/** What the gateway says itself, before any engine is asked. */
+/** Responses of the gateway itself, without a request to an engine. */
 const ownAnswers: Readonly<Record<string, number>> = {
   'no-key': 401,
   'wrong-key': 401,
@@ -200,7 +200,7 @@ export function forwardingRows(kind: GatewayKind): Row[] {
 
 const completionBody = { model: servedModel, prompt: 'hello', max_tokens: 4, temperature: 0, ignore_eos: true }
 
-/** What reaches an engine, and whose answers go back as they are. */
+/** Requests that reach an engine, and whose responses are forwarded unchanged. */
 export const passed = {
   answers: pick(
     surface,
@@ -213,7 +213,7 @@ function pick(requests: Requests, wanted: (name: string, request: RecordedReques
   return Object.fromEntries(Object.entries(requests).filter(([name, request]) => wanted(name, request)))
 }
 
-/** Where what comes from `url` is unlike what engine a answers itself. */
+/** Differences between responses from `url` and engine a's own. */
 export async function compareWithEngine(lab: Lab, url: string, requests: Requests): Promise<string[]> {
   const engine = await lab.engine('a')
   const unlike: string[] = []

@@ -1,7 +1,4 @@
-/**
- * LMCache as it is deployed, before the gateway: lookups at its coordinator, or the gateway in the coordinator's
- * place.
- */
+/** LMCache as deployed, with the gateway: lookups at its coordinator, or the gateway in the coordinator's place. */
 import { servedModel } from '../engine.ts'
 import { registryToken } from '../fleets.ts'
 import type { EngineName, FleetName } from '../fleets.ts'
@@ -16,7 +13,7 @@ import { askStream } from './ask-stream.ts'
 import type { Told } from './ask-stream.ts'
 import { direct } from './asks.ts'
 
-/** Four whole chunks and a bit. */
+/** Four whole chunks and a part of one. */
 export const promptTokens = 4 * chunkTokens + 76
 export const sides = ['left', 'right'] as const
 
@@ -53,7 +50,7 @@ export function lmcacheRows(kind: GatewayKind): Row[] {
   ]
 }
 
-/** Held by no engine yet. */
+/** A prompt that no engine has cached. */
 function newPrompt(): number[] {
   const random = generator(Math.floor(Math.random() * 2 ** 32))
   return Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900))
@@ -76,7 +73,7 @@ async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<Runn
   return lab.gateway(kind, fleet)
 }
 
-/** Each engine gets a prompt of its own without the gateway, which so cannot know it but from LMCache. */
+/** Sends each engine its own prompt directly, so that the gateway can find it only through LMCache. */
 async function teach(lab: Lab): Promise<Readonly<Record<(typeof sides)[number], readonly number[]>>> {
   const prompts = { left: newPrompt(), right: newPrompt() }
   for (const side of sides) {
@@ -88,7 +85,7 @@ async function teach(lab: Lab): Promise<Readonly<Record<(typeof sides)[number], 
 
 export const lookupOf = (prompt: readonly number[]) => ({ token_ids: prompt, model_name: 'models/tiny', world_size: 1 })
 
-/** Chunks of a prompt that an instance holds, by the directory behind `url`. */
+/** Chunks of a prompt that an instance holds, from the directory behind `url`. */
 async function heldAt(url: string, prompt: readonly number[]): Promise<string[]> {
   const { results } = await sendJson<{ results: { placements: { instance_id: string }[] }[] }>({
     url: new URL(url).origin,
@@ -118,7 +115,7 @@ export async function untilHeld(url: string, prompts: Readonly<Record<string, re
 const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<Told> =>
   askStream(gateway, { path: '/v1/completions', body: completion(prompt), policy })
 
-/** A prompt that goes on where a known one ends, so that the engine's own cache of it is no help to the gateway. */
+/** A prompt that extends a known one, so that the prediction needs more than the engine's own cache. */
 const longer = (prompt: readonly number[], round: number): number[] => [
   ...prompt,
   ...Array.from({ length: 20 }, (_, at) => 10 + ((at * 13 + round * 97) % 1900)),
@@ -131,10 +128,10 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
   for (const policy of ['kv_aware', 'ttft'] as const) {
     const prompts = await teach(lab)
     await untilHeld(coordinatorUrl, prompts)
-    // The engines forget; only LMCache still has the blocks.
+    // The engines' caches are reset; only LMCache still has the blocks.
     for (const side of sides) await send(direct(await lab.engine(side), undefined, '/reset_prefix_cache'))
     for (const side of sides) {
-      // The first question may find the gateway not knowing the instances yet: they are read on the way.
+      // At the first request the gateway may not have the instances yet: it reads them meanwhile.
       const told = await untilRight(() => ask(gateway, longer(prompts[side], seen.length), policy), side)
       check(
         told.decision.policy === policy && told.decision.fallback === null,
@@ -159,7 +156,7 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
   return `${seen.join('; ')}; ${calls('/directory/lookup')} lookups and ${calls('/instances')} looks at the instances`
 }
 
-/** Asks twice at most: nothing else is warm when a gateway has just started. */
+/** Sends at most two requests: the first one may find a gateway that has just started. */
 async function untilRight(once: () => Promise<Told>, side: EngineName): Promise<Told> {
   const told = await once()
   return told.engine === side && told.decision.fallback === null ? told : once()
@@ -187,7 +184,7 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
     reasons.join(', '),
   )
   const refused = asked.passed.filter((line) => line.includes('/directory/lookup') && line.endsWith('refused')).length
-  // Five failures in a row: nobody is asked for five seconds.
+  // Five failures in a row: no lookup for five seconds.
   const back = await until(
     async () =>
       (await ask(gateway, longer(prompts.left, 30 + Math.floor(Math.random() * 1000)), 'kv_aware')).decision
@@ -195,7 +192,7 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
     'kv_aware to decide again',
     { everyMs: 500, limitMs: 20_000 },
   )
-  // A prompt that no fallback has carried to the other engine meanwhile.
+  // A prompt that no fallback has sent to the other engine meanwhile.
   const again = await ask(gateway, longer(prompts.right, 30), 'kv_aware')
   check(
     again.engine === 'right' && again.decision.fallback === null,
@@ -230,7 +227,7 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
   const told =
     `lookup stages ${waits.join(' ')} ms; ` +
     `${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
-  // Timers are late on a busy machine; two seconds they are not.
+  // Timers are late on a busy machine, but not by two seconds.
   check(
     waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
     told,
@@ -245,7 +242,7 @@ async function registry(lab: Lab, kind: GatewayKind): Promise<string> {
   const from = reports.passed.length
   reports.target = base
   try {
-    // A heartbeat is answered "unknown instance; re-register": nobody tells the servers but that.
+    // A heartbeat gets "unknown instance; re-register"; the servers get no other notice.
     const registered = await until(
       async () => {
         const { instances } = await sendJson<{ instances: { instance_id: string }[] }>({

@@ -1,4 +1,4 @@
-/** What LMCache servers and their coordinator say to each other, recorded for the tests that run without them. */
+/** Recorded traffic between LMCache servers and their coordinator, for tests without them. */
 import { send } from '../http.ts'
 import { chunkTokens } from '../lmcache-servers.ts'
 import { recordAll } from '../recorder.ts'
@@ -82,7 +82,7 @@ async function recording(lab: Lab): Promise<string> {
   )
 }
 
-/** Ports and times of one run, made those of all. */
+/** Replaces ports and times of one run by fixed ones. */
 function steady(text: string): string {
   return text
     .replaceAll(/"(http_port|mq_port)":\d+/g, '"$1":8080')

@@ -1,4 +1,4 @@
-/** What a real engine answers, recorded for the tests that run without one. */
+/** Recorded responses of a real engine, for tests without one. */
 import { engineFlags, engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { dispatch, send } from '../http.ts'
@@ -118,7 +118,7 @@ function save(lab: Lab, file: string, about: string, exchanges: readonly Exchang
   return `${exchanges.length} exchanges, ${lab.writeVector(file, text)}`
 }
 
-/** Fills the engine to its limit of 8 with long answers, then asks twice more. */
+/** Fills the engine to its limit of 8 with long responses, then sends two more requests. */
 async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
   const body = { model: servedModel, prompt: [11], max_tokens: 3000, temperature: 0, ignore_eos: true, stream: true }
   const ask = {
@@ -154,10 +154,7 @@ async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
   }
 }
 
-/**
- * More streams at once than the engine takes: those it finds too many only after it has said 200 end in an error
- * event.
- */
+/** More concurrent streams than the engine accepts: those that it rejects after its 200 end in an error event. */
 async function burstOfStreams({ url }: RealEngine, lab: Lab): Promise<string> {
   const messages = [{ role: 'user', content: 'hello' }]
   const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, stream: true }

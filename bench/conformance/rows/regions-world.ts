@@ -1,4 +1,4 @@
-/** Two regions, each a gateway on Node before one engine, and the edge before both. */
+/** Two regions, each a gateway on Node with one engine, and the edge in front of both. */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import type { EngineName } from '../fleets.ts'
@@ -12,23 +12,23 @@ export interface Regions {
   readonly edge: RunningGateway
   readonly gateways: Readonly<Record<RegionName, RunningGateway>>
   readonly engines: Readonly<Record<RegionName, RealEngine>>
-  /** At the address it had. */
+  /** Starts it again at the same address. */
   startAgain(name: RegionName): Promise<void>
   stop(): Promise<void>
 }
 
-/** What the edge says to a region: clients there have another one. */
+/** Key of the edge at a region; clients have another one. */
 const edgeKey = 'edge-secret'
 
 export interface RegionsSetting {
   readonly lab: Lab
-  /** Of the edge. */
+  /** Runtime of the edge. */
   readonly kind: GatewayKind
-  /** Paris has the first, Oregon the second. */
+  /** Engines of Paris and Oregon. */
   readonly pair: readonly [EngineName, EngineName]
 }
 
-/** Made for one row, which may kill them. */
+/** Started for one row, which may kill them. */
 export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise<Regions> {
   const engines = { paris: await lab.engine(pair[0]), oregon: await lab.engine(pair[1]) }
   const started: RunningGateway[] = []
@@ -57,7 +57,7 @@ export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise
       paris: await region('paris'),
       oregon: await region('oregon'),
     }
-    // Cut alike, by the same vocabulary; an edge on Workers has it in its KV namespace.
+    // Equal blocks from the same vocabulary; an edge on Workers has it in its KV namespace.
     const models = [{ model: servedModel, aliases: [alias], block_tokens: 32, tokenizer: vocabularyOf[kind] }]
     const clusters = Object.entries(gateways).map(([id, { url }]) => ({
       id,

@@ -1,6 +1,6 @@
 /**
- * An edge before two gateways on Node, each before one engine: what crosses both, what it is sent for, and one that
- * dies.
+ * An edge in front of two gateways on Node, each with one engine: requests through both, the choice of region, and a
+ * region that is killed.
  */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
@@ -21,8 +21,8 @@ import { readAll } from '../read-all.ts'
 
 const talks = 10
 /**
- * Of about four tokens. Where they are not cached the model of 8 layers takes seconds: a tiny one is done before a
- * stall of this machine is over, and either region is as good.
+ * Words of about four tokens each. Without a cache the model of 8 layers takes seconds. A tiny one is too fast to show
+ * a difference between regions.
  */
 const historyWords = 600
 const blockTokens = 32
@@ -37,7 +37,7 @@ export function regionAnswers(kind: GatewayKind): Row {
   }
 }
 
-/** With a model whose prefills take their time. */
+/** With a model whose prefills are slow. */
 export function regionRows(kind: GatewayKind): Row[] {
   return [
     {
@@ -89,7 +89,7 @@ const chatOf = (messages: readonly Message[]) => ({
   ignore_eos: true,
 })
 
-/** In one piece. */
+/** A chat that does not stream. */
 async function chat({ url }: RunningGateway, messages: readonly Message[]): Promise<Answered> {
   const began = performance.now()
   const { status, headers, body } = await send({
@@ -148,7 +148,7 @@ interface Talk {
   readonly prompt: number
 }
 
-/** Each of them to one region, past the edge, and then until the edge has heard of it. */
+/** Sends each prompt directly to one region, and waits until the edge has its digest. */
 async function begin({ edge, gateways }: Regions, count: number): Promise<Talk[]> {
   const random = generator(Math.floor(Date.now() / 1000))
   const begun: Talk[] = []
@@ -178,7 +178,7 @@ async function cache(regions: Regions): Promise<string> {
   const told =
     `${home.length} of ${seen.length} to the region that knew them; cached/first turn ` +
     `${seen.map(({ talk, cached }) => `${cached}/${talk.prompt}`).join(' ')}`
-  // A block that is not full is not kept.
+  // A partial block is not cached.
   check(home.length === talks && home.every(({ talk, cached }) => cached > talk.prompt - 2 * blockTokens), told)
   return told
 }
@@ -186,7 +186,7 @@ async function cache(regions: Regions): Promise<string> {
 async function dies(regions: Regions): Promise<string> {
   const { edge, gateways } = regions
   const hers = (await begin(regions, 6)).filter(({ region }) => region === 'oregon')
-  // What it knows goes there: so does this stream.
+  // Its prefix is there, so this stream goes there too.
   const stream = await open({
     url: edge.url,
     method: 'POST',
@@ -240,7 +240,7 @@ interface Seen {
 
 const fleetOf = (gateway: RunningGateway): Promise<Seen> => asAdmin<Seen>(gateway, '/v1/firstlight/fleet')
 
-/** What regions said after now. The view of a Worker has them asked, where on Node a timer does. */
+/** Waits for newer digests of the regions. On a Worker a view requests them, on Node a timer does. */
 async function heard(edge: RunningGateway): Promise<void> {
   const from = performance.now()
   await until(
@@ -258,7 +258,7 @@ async function heard(edge: RunningGateway): Promise<void> {
   )
 }
 
-/** At the edge, in the regions and in the engines. */
+/** Waits until no booking is left at the edge, in the regions and in the engines. */
 async function nothingBooked({ edge, gateways, engines }: Regions): Promise<string> {
   const all: readonly RealEngine[] = Object.values(engines)
   let left = ''

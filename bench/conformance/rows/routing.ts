@@ -1,4 +1,4 @@
-/** Multi-turn conversations before real engines: what each policy finds in their caches, and what was predicted. */
+/** Multi-turn conversations with real engines: cache hits of each policy, and predictions. */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { fuzzText, generator } from '../fuzz.ts'
@@ -14,15 +14,15 @@ import { decisionOf } from './decisions.ts'
 const policies = ['round_robin', 'active_blocks', 'ttft', 'predicted'] as const
 const conversations = 40
 const turns = 4
-/** Of what is said before the first turn, as of documents or an agent's notes. */
+/** Words before the first turn, such as documents or an agent's notes. */
 const historyWords = 150
-/** Conversations that speak at the same time. */
+/** Concurrent conversations. */
 const abreast = 3
-/** A policy that finds this share of the prompts less than the best ties with it. */
+/** A policy within this share of the best cache hits ties with it. */
 const tie = 0.01
-/** It goes by time: on engines that are fast, an idle one is worth more than a cache. */
+/** It minimises time: on fast engines, an idle one is worth more than a cache. */
 const asSoon = 1.1
-/** Of engine and gateway. */
+/** Block size of engine and gateway. */
 const blockTokens = 32
 
 export const routingRows: readonly Row[] = [
@@ -47,18 +47,15 @@ export const policyRow: Row = {
   run: async (lab) => comparePolicies(lab),
 }
 
-/**
- * One policy's own copy of the conversations: under a salt of its own and of this run, so that it finds nothing that
- * another left.
- */
+/** One policy's copy of the conversations, with a salt of its own, so that it finds no blocks of another policy. */
 interface Talk {
   readonly policy: string
-  /** Whose books know of no other policy's choices. */
+  /** Gateway whose ledger has no other policy's choices. */
   readonly gateway: RunningGateway
   readonly salt: string
   readonly histories: History[]
   readonly told: Told[]
-  /** By the engines' counters. */
+  /** Cached tokens, from the engines' counters. */
   cached: number
   asked: number
   moves: number
@@ -83,7 +80,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
   for (const { gateway } of talks) await warmUp(gateway, engines)
   const last = new Map<History, string>()
   for (let turn = 0; turn < turns; turn++) {
-    // Another one is first in each turn, so that all meet the machine in the same moods.
+    // Each turn starts with another policy, so that all see the same disturbances of the machine.
     for (let at = 0; at < talks.length; at++)
       await takeTurn({ engines, last, turn }, talks[(turn + at) % talks.length]!)
     lab.note(`  … turn ${turn + 1} of ${turns}`)
@@ -121,7 +118,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
 
 interface Turn {
   readonly engines: readonly RealEngine[]
-  /** Who answered last. */
+  /** Engine of the last response. */
   readonly last: Map<History, string>
   readonly turn: number
 }
@@ -133,7 +130,7 @@ async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void
   ]
   const random = generator(1000 + turn)
   for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
-  // Who speaks next is chance, the same for all policies: in a fixed order even round robin would come back to the
+  // The next speaker is random, and the same for all policies: in a fixed order even round robin would return to the
   // same engine.
   const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
@@ -156,9 +153,7 @@ function shuffled<T>(list: readonly T[], random: () => number): T[] {
     .map(({ item }) => item)
 }
 
-/**
- * Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate.
- */
+/** Sends prompts of all lengths to both engines before the measurement: the first ones compile and allocate. */
 async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): Promise<void> {
   const random = generator(42)
   for (let round = 0; round < 6 * engines.length; round++) {
@@ -175,12 +170,12 @@ function begin(count: number, seed: number, historyLength: number): History[] {
   return Array.from({ length: count }, () => [{ role: 'system', content: `${shared} ${words(random, historyLength)}` }])
 }
 
-/** About four tokens each. */
+/** Words of about four tokens each. */
 export function words(random: () => number, count: number): string {
   return Array.from({ length: count }, () => Math.floor(random() * 1e6).toString(36)).join(' ')
 }
 
-/** A turn of the conversation; the answer is added to it. */
+/** Sends a turn of the conversation and adds the response to it. */
 async function say(
   gateway: RunningGateway,
   messages: History,

@@ -1,4 +1,4 @@
-/** Every endpoint that a split is said to work on, before real engines. */
+/** Every endpoint that supports a split, with real engines. */
 import { servedModel } from '../engine.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { send } from '../http.ts'
@@ -67,7 +67,7 @@ async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
   return `equal texts, handed over: ${told.join(', ')}`
 }
 
-/** The words of an answer in one piece, of whichever of the three. */
+/** Text of a response in one piece, from any of the three APIs. */
 function saidIn({ choices, output, content }: Json): string {
   if (Array.isArray(choices)) return (choices as { message: { content: string | null } }[])[0]!.message.content ?? ''
   const blocks = Array.isArray(output)

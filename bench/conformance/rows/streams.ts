@@ -46,7 +46,7 @@ export const streamRows: readonly Row[] = [
   },
 ]
 
-/** Says anew what each file holds. */
+/** Describes the content of each file. */
 export function writeCorpus(lab: Lab): string {
   const files = Object.fromEntries(
     readdirSync(lab.vectorPath('sse')).map((file) => [file, readFileSync(lab.vectorPath(`sse/${file}`), 'utf8')]),
@@ -58,7 +58,7 @@ export function writeCorpus(lab: Lab): string {
   )
 }
 
-/** A long answer while the engine is paused and goes on: its head, its first two and its last events. */
+/** A long response during which the engine is paused and resumed: its head, its first two and its last events. */
 async function pausedStream({ url }: RealEngine): Promise<string> {
   const headers = { authorization: `Bearer ${engineKey}`, 'x-request-id': 'aborted' }
   const messages = [{ role: 'user', content: 'hello' }]

@@ -84,7 +84,7 @@ export const tokenRows: readonly Row[] = [
   },
 ]
 
-/** The gateway's own way from a request to ids, with the vocabulary compiled from the model's files. */
+/** The gateway's own code from a request to ids, with the vocabulary compiled from the model's files. */
 async function ownMeter(lab: Lab): Promise<PromptAnalyzer> {
   const file = (name: string): unknown =>
     JSON.parse(readFileSync(join(lab.environment.folder, 'models/tiny', name), 'utf8'))
@@ -189,7 +189,7 @@ function fuzzedTurns(random: () => number): { role: string; content: string }[] 
   return random() < 0.5 ? [{ role: 'system', content: text() }, ...turns] : turns
 }
 
-/** The model's own tokenizer and template, so that the tests can have a try without an engine. */
+/** Stores the model's tokenizer and template for tests without an engine. */
 function keepTokenizer(lab: Lab): string {
   const model = join(lab.environment.folder, 'models/tiny')
   return ['tokenizer.json', 'tokenizer_config.json']

@@ -1,4 +1,4 @@
-/** The law of the time to first token, against one real server. */
+/** The cost model of the time to first token, with one real server. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
@@ -13,11 +13,11 @@ import { bookOf } from './decisions.ts'
 
 const learning = 60
 const judged = 100
-/** Requests that wait before the one that comes, at most. */
+/** Maximum number of requests that wait before the next one. */
 const mostQueued = 3
 const shortest = 64
 const longest = 2048
-/** Of the made-up model. */
+/** Size of the random model's vocabulary. */
 const vocabulary = 2000
 
 export const ttftRows: readonly Row[] = [
@@ -31,7 +31,7 @@ export const ttftRows: readonly Row[] = [
 ]
 
 interface Seen extends Prefill {
-  /** By the gateway, when it chose; null: it did not say. */
+  /** Prediction of the gateway at the decision; null: none. */
   readonly predictedMs: number | null
   readonly queued: number
 }
@@ -78,7 +78,7 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   return found
 }
 
-/** Bursts of one to four, each after the last was answered. */
+/** Bursts of one to four, each after the previous response. */
 async function traffic(
   lab: Lab,
   gateway: RunningGateway,
@@ -96,7 +96,7 @@ async function traffic(
         body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt },
       })
       asked.push(told.then((answer) => seenOf(answer, queued)))
-      // So far apart that they arrive in this order.
+      // Far enough apart to arrive in this order.
       await sleep(30)
     }
     seen.push(...(await Promise.all(asked)))
@@ -111,10 +111,10 @@ function seenOf({ prompt, cached, sentAt, firstAt, decision }: Told, queued: num
   return { total: prompt, cached, sentAt, firstAt, queued, predictedMs: decision.predicted_ttft_ms }
 }
 
-/** Prompts of token ids: new ones, and continuations of those before. */
+/** Prompts of token ids: new ones, and continuations of earlier ones. */
 class Talk {
   readonly random: () => number
-  /** Nothing is cached from an earlier run. */
+  /** A salt, so that nothing is cached from an earlier run. */
   readonly salt = `talk-${Date.now()}`
   readonly #said: number[][] = []
 

@@ -1,4 +1,4 @@
-/** Speech: uploads to an engine that hears, past the gateway and through it. */
+/** Speech uploads to a real engine, directly and through the gateway. */
 import { fileURLToPath } from 'node:url'
 import OpenAI, { BadRequestError, NotFoundError, toFile } from 'openai'
 import { engineFlags, engineKey, servedModel } from '../engine.ts'
@@ -147,7 +147,7 @@ async function refusals(lab: Lab, kind: GatewayKind): Promise<string> {
       unlike.push(`${name}: ${response.status} ${bodyText(response).slice(0, 100)}`)
   }
   check(unlike.length === 0, unlike.join('; '))
-  // The engine counts: what it is asked now, it has counted.
+  // The engine has counted the upload by now.
   await record(gateway.url, 'counted', speech['speech']!, gatewayKey)
   const reached = (await asked()) - before
   check(reached === 1, `the engine was asked ${reached - 1} times`)
