@@ -1,10 +1,9 @@
 /**
- * What `admit` costs: ranking all engines with the default policy and booking the winner, on the state machine that
- * both runtimes wrap. The index is full before the clock starts, and every admit evicts as much as it adds.
+ * Cost of `admit`: ranking all engines with the default policy and booking the best one, on the state machine of both
+ * runtimes. The index is full before the measurement, so every admit evicts as much as it adds.
  *
- * Prompts are conversations: of ten, six go on where one was (all of it cached on some engine, a tail new), two fork
- * one
- * half way, one repeats one whole, one is new. Every tenth request goes on while fifty like it begin.
+ * Prompts are conversations: of ten, six continue one (its history is cached on some engine), two fork one half way,
+ * one repeats one, and one is new. Every tenth request continues while fifty similar ones start.
  */
 import { ClusterState } from '../src/core/pool/pool-state.ts'
 import { readOutcome } from '../src/core/contract/decode.ts'

@@ -1,4 +1,4 @@
-/** Conversations as prompts, and the pool that is asked them. */
+/** Conversations as prompts, and a pool for them. */
 import type { Admission, PoolConfig } from '../src/core/contract/contract.ts'
 import { readAdmission, readEngine, readPool } from '../src/core/contract/decode.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
@@ -42,12 +42,12 @@ export class Conversations {
   }
 }
 
-/** Tokens of a block of theirs. */
+/** Tokens of a block. */
 export const BLOCK_TOKENS = 64
 
 let lastId = 0
 
-/** One of them asked for, and a few tokens more than its blocks. */
+/** Admission of one of them, with a few tokens more than its blocks. */
 export function admissionOf(blocks: Uint32Array): Admission {
   return readAdmission({
     id: `request-${++lastId}`,
@@ -60,7 +60,7 @@ export function admissionOf(blocks: Uint32Array): Admission {
   })
 }
 
-/** Engines with room for all of them, and nothing that lapses. */
+/** Engines with room for all of them, and leases that never expire. */
 export function poolOf(engines: number, indexEntries: number, policy: string): PoolConfig {
   return readPool({
     cluster: 'bench',

@@ -1,16 +1,14 @@
 /**
- * When is a split worth it? The same machines, as engines that do everything (`whole`) and as prefill and decode
- * engines:
- * with the prefill engines left alone (`decode_only`), always used (`split`), or used by `threshold` or `adaptive`.
- * Over
- * prompt lengths and cached shares, in virtual time: the simulator's engine model placed by the gateway's own books.
- * A transfer costs what the profile says.
+ * Compares the same machines as engines that do everything (`whole`) and as prefill and decode engines, with the
+ * prefill engines unused (`decode_only`), always used (`split`), or used by `threshold` or `adaptive`. It covers prompt
+ * lengths and cached shares in virtual time: the simulator's engine model, placed by the gateway's own pool state. A
+ * transfer costs what the profile says.
  *
- * A threshold is right where `split` begins to beat `decode_only`: both are the same pool, with and without the
- * prefill leg.
+ * A threshold is right where `split` begins to beat `decode_only`: both are the same pool, with and without the prefill
+ * leg.
  *
- * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of what all engines together can do (0.3),
- * `--threshold TOKENS` (2048)
+ * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of the capacity of all engines (0.3), `--threshold
+ * TOKENS` (2048)
  */
 import type { SplitConfig } from '../src/core/contract/contract.ts'
 import { profileNamed, type Profile } from '../src/simulator/profiles.ts'

@@ -1,10 +1,9 @@
 /**
- * Which policy gives the first token soonest: a reduced run of `firstlight replay`, in virtual time.
- * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N]
- * [--policies LIST]`:
- * the first N requests (1500) of traces, before engines that keep a fraction of what is asked for; or generated
- * workloads,
- * `rounds_250,prefixes` unless named: long conversations, and prompts that share a few beginnings.
+ * Compares policies by TTFT: a reduced run of `firstlight replay`, in virtual time.
+ * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N] [--policies
+ * LIST]`
+ * It runs the first N requests (1500) of traces on engines whose caches hold a fraction of the prompts, or generated
+ * workloads, by default `rounds_250,prefixes`: long conversations, and prompts that share a few prefixes.
  */
 import { type FleetPlan, replay, speedsOn } from '../src/simulator/replay/plan.ts'
 import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'

@@ -1,13 +1,12 @@
 /**
- * What the gateway costs: our Node gateway, a plain `node:http` pipe and the bare engine, interleaved in one run over
- * the same stub engines, and other gateways where they are installed. CPU per request is the robust figure; times are
+ * Cost of the gateway: the Node gateway, a plain `node:http` pipe and the bare engine, interleaved in one run with the
+ * same stub engines, and other gateways where they are installed. CPU per request is the robust figure; times are
  * medians of repeats on one shared machine.
  *
  * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat: cold code costs twice as much) ·
- * --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
- *        --scenario paced (only those with this in their name)
- * --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) ·
- * --quick
+ * --policy predicted · --vocab FILE (compiled; adds the gateway with exact tokens) · --scenario paced (only scenarios
+ * with this in their name) · --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result
+ * saved by --json) · --quick
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,15 +1,12 @@
 /**
- * Gateways at the edge that choose among regions, in virtual time: by where they are (`nearest`), by nothing
- * (`weights`), by loads
- * (`load`), by what regions tell them to expect (`digest`; `_blind`: without the prompts they know), so many
- * milliseconds
- * apart, and as one that has the books of all engines and knows how far each is (`global`, the mark).
+ * Gateways at the edge that choose among regions, in virtual time: by distance (`nearest`), by weights (`weights`), by
+ * loads (`load`), by digests (`digest`; `_blind`: without cached prefixes) with a given interval in ms, and by the
+ * state of all engines and their distance (`global`, the reference).
  *
  * `npm run bench -- regions [TRACE.jsonl ...] [--workloads LIST] [--requests N] [--loads LIST] [--regions N] [--edges
- * N] [--engines N]
- * [--rtts NEAR,FAR,FARTHEST] [--clients 60/30/10,day] [--roam P] [--ways LIST] [--every LIST] [--seeds N]`: medians
- * over seeds of
- * times to the first token as clients see them, the way there and back included; ratios are of means, seed by seed.
+ * N] [--engines N] [--rtts NEAR,FAR,FARTHEST] [--clients 60/30/10,day] [--roam P] [--ways LIST] [--every LIST] [--seeds
+ * N]`
+ * It reports medians over seeds of TTFT at the client, with the round trip; ratios are of means, seed by seed.
  */
 import { speedsOn } from '../src/simulator/replay/plan.ts'
 import { figuresOf } from '../src/simulator/replay/statistics.ts'
@@ -89,7 +86,7 @@ function cellRows({ workload, clients, load, speedAt }: Cell, plan: Plan, note: 
     const trace = workload.traceOf(seed)
     const closedLoop = trace.requests.some(({ chain }) => chain !== null)
     const pace = { closedLoop, concurrency: Infinity, holdAt: null, clockMs: null }
-    // What they sustain takes twenty runs to find, and seeds do not differ by much.
+    // The search for the sustained load takes twenty runs, and seeds hardly differ.
     const speed = speedAt(load, trace, { ...pace, seed: 1 })
     const entries = entriesOf(trace, places, {
       clients,
@@ -145,7 +142,7 @@ function figuresIn(
 
 const ratio = (value: number): number => Number(value.toFixed(3))
 
-/** Over workloads, clients and loads: the geometric mean of the ratios to the mark, and the worst. */
+/** Over workloads, clients and loads: the geometric mean of the ratios to the reference, and the worst. */
 function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   const figures: Record<string, number> = {}
   for (const name of new Set(

@@ -1,6 +1,5 @@
 /**
- * What the TTFT report pipeline takes: partials a second by the way they come, memory of a live request, cost of a
- * flush.
+ * Cost of the TTFT report pipeline: partial reports per second by transport, memory of a live request, cost of a flush.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -17,7 +16,7 @@ const LIMITS = { maxRequests: 1_000_000, maxBytes: 4 * 2 ** 30, ttlMs: 3_600_000
 const CONNECTIONS = 16
 const BATCH = 500
 
-/** The partials of request `at`, as the patched engines send them; ids with the tail that vLLM adds. */
+/** Partial reports of request `at`, as the patched engines send them; ids have the suffix that vLLM adds. */
 function partialsOf(at: number): object[] {
   const request_id = `chatcmpl-bench-${at.toString(36)}-${(at % 0xffffffff).toString(16).padStart(8, '0')}`
   return [
@@ -106,7 +105,7 @@ const recordOf = (at: number): RequestRecord => ({
   stages: { edge: 0.1, tokens: 0.4, admit: 0.1, connect: 1, first_byte: 80, ttft: 82 }, predictedTtftMs: 75, usage: { promptTokens: 900, completionTokens: 80, cachedTokens: 512 }, textOnly: false,
 }) // prettier-ignore
 
-/** Into a state that holds reports already, as an object or a process does. */
+/** Flush into a state that already holds reports. */
 function flushCost(): number {
   const state = new TtftState({ store: LIMITS })
   const batches = Array.from({ length: 60 }, (_, seq) => ({
@@ -121,7 +120,7 @@ function flushCost(): number {
   return cpuUsSince(from) / (50 * BATCH)
 }
 
-/** This process's own time: other work on the machine does not count. */
+/** CPU time of this process, so that other work on the machine does not count. */
 function cpuUsSince(from: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(from)
   return user + system
@@ -140,7 +139,7 @@ const post = (body: string, more = ''): string =>
   'POST /ttft_report HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ' +
   `${Buffer.byteLength(body)}\r\n${more}\r\n${body}`
 
-/** On each connection the next request follows the last answer. */
+/** On each connection the next request follows the previous response. */
 function keptAlive(make: () => { readonly text: string; readonly partials: number }): Way {
   return async (port, seconds) => {
     const from = performance.now()
@@ -168,7 +167,7 @@ function keptAlive(make: () => { readonly text: string; readonly partials: numbe
   }
 }
 
-/** A connection each, as the patched engines do; an answer is waited for only to know that it was taken. */
+/** One connection each, as the patched engines do; the response is only awaited as an acknowledgement. */
 const oneEach: Way = async (port, seconds) => {
   const from = performance.now()
   let partials = 0

@@ -23,7 +23,7 @@ const { default: bench } = (await import(new URL(`${name}.ts`, folder).href)) as
 const result = await bench({ flags, args, note: (line) => console.error(line) })
 report(name, result)
 
-/** A benchmark is a file beside this one that exports `default`; the rest are its helpers. */
+/** A benchmark is a file in this folder with a default export; the others are helpers. */
 function isBench(word: string): boolean {
   if (!/^[a-z][a-z0-9-]*$/.test(word) || !existsSync(new URL(`${word}.ts`, folder))) return false
   return /^export default /m.test(readFileSync(new URL(`${word}.ts`, folder), 'utf8'))

@@ -1,6 +1,6 @@
 /**
- * How many streams one process can hold that say nothing: opens them, lets them idle, lets them all end, and asks the
- * gateway what is still booked. Memory is that of the gateway's process, before the first stream and with all of them.
+ * Number of idle streams that one process can hold: opens them, leaves them idle, ends them all, and reads the
+ * remaining bookings. Memory is that of the gateway's process, before the first stream and with all of them.
  *
  * Flags: --streams 10000 · --idle-s 10
  */
@@ -64,7 +64,7 @@ export default async function streams({ flags, note }: BenchOptions): Promise<Be
   }
 }
 
-/** A child that says words about how far it is. */
+/** A child that reports its progress in words. */
 class Helper {
   readonly #child: ChildProcess
   readonly #said = new Map<string, unknown>()
@@ -97,12 +97,12 @@ class Helper {
   }
 }
 
-/** Children inherit it. Returns what is allowed in the end. */
+/** Raises the limit for child processes. Returns the resulting limit. */
 function raiseFileLimit(files: number): number {
   try {
     execFileSync('prlimit', ['--pid', String(process.pid), `--nofile=${files}:${files}`], { stdio: 'ignore' })
   } catch {
-    // Not ours to raise: Node has raised the soft limit to the hard one by itself.
+    // Not permitted: Node has already raised the soft limit to the hard one.
   }
   const limits = readFileSync('/proc/self/limits', 'latin1')
   return Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? 1024)

@@ -1,6 +1,6 @@
 import type { BenchRow } from './result.ts'
 
-/** Rows as an aligned text table: words to the left, numbers to the right. */
+/** Rows as an aligned text table: text to the left, numbers to the right. */
 export function table(rows: readonly BenchRow[]): string {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))]
   if (columns.length === 0) return '(no rows)\n'
@@ -15,7 +15,7 @@ export function table(rows: readonly BenchRow[]): string {
   return [line(columns), widths.map((width) => '-'.repeat(width)).join('  '), ...cells.map(line), ''].join('\n')
 }
 
-/** A value for a person: about four significant digits, thousands grouped. */
+/** A value for people: about four significant digits, with grouped thousands. */
 export function cell(value: BenchRow[string] | undefined): string {
   if (value === undefined || value === null) return '-'
   if (typeof value !== 'number') return String(value)

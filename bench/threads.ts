@@ -1,10 +1,8 @@
 /**
- * What more than one thread costs and gives. `books`: what a request's bookings cost in one thread, and from another
- * one; and how many requests one thread with the books can carry at most. `gateway`: CPU a request and requests a
- * second
- * of `serve --workers N` over the same stub engines, interleaved. CPU figures are of threads and processes, so they
- * hold
- * on a busy machine; requests a second only on one with a core for each of engines, load and threads.
+ * Cost and benefit of several threads. `books`: cost of a request's bookings in one thread and from another thread, and
+ * the maximum rate of one thread with the pool state. `gateway`: CPU per request and requests per second of `serve
+ * --workers N` with the same stub engines, interleaved. CPU figures are of threads and processes, so they hold on a
+ * busy machine; requests per second need a core for each of engines, load and threads.
  *
  * Flags: --part books|gateway|both · --workers 1,2 · --repeats 3 · --seconds 2
  */
@@ -72,7 +70,7 @@ async function booksRows(ms: number, note: Note): Promise<BenchRow[]> {
   return rows
 }
 
-/** This thread keeps the books, as the main thread of a gateway does. */
+/** This thread keeps the pool state, as the main thread of a gateway does. */
 async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePlan): Promise<BenchRow> {
   const cluster = clusters.cluster('bench', 'm')
   const workers = Array.from(
@@ -117,7 +115,7 @@ function resultOf(worker: Worker, plan: EdgePlan): Promise<EdgeResult> {
   })
 }
 
-/** A core that does nothing but keep books is full at so many requests a second. */
+/** Maximum requests per second of a core that only keeps the pool state. */
 function figures(booksUs: number, edgeUs: number | null, admitMs: readonly number[]): BenchRow {
   return {
     books_cpu_us: rounded(booksUs),

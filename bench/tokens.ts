@@ -1,5 +1,5 @@
 /**
- * What counting a prompt's tokens costs, against @huggingface/tokenizers in the same run, and whether the ids are
+ * Cost of counting a prompt's tokens, compared with @huggingface/tokenizers in the same run, and whether the ids are
  * equal.
  * `--vocab FILE` takes a tokenizer.json; without it a vocabulary is trained here (some seconds).
  */
@@ -98,7 +98,7 @@ function firstCalls(json: unknown, compiled: Uint8Array, text: string): { rows: 
   }
 }
 
-/** Empty caches each time, so that every token is worked for; only the machine code is warm. */
+/** Empty caches each time, so that every token is computed; only the machine code is warm. */
 function warmCalls(vocabulary: Vocabulary, reference: Tokenizer, text: string): { rows: BenchRow[]; speedup: number } {
   const out = new IdBuffer()
   const ours: number[] = []
@@ -146,7 +146,7 @@ function compareIds(vocabulary: Vocabulary, reference: Tokenizer, text: string):
   return mismatches
 }
 
-/** The turns of a long conversation: each request brings it whole, and only the last message is new. */
+/** Turns of a long conversation: each request contains all of it, and only the last message is new. */
 function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
   const messages = Array.from({ length: 100 }, (_, i) => ({
     role: i % 2 === 0 ? 'user' : 'assistant',

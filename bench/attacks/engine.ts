@@ -2,10 +2,8 @@
  * Fake engines on loopback. `node engine.ts PORT…` serves one engine per port (0: any free port) and prints
  * `{"ports":[…]}`.
  * A request sets its own pace in the field `user`: `ttft=MS prefill=MS tokens=N itl=MS pad=BYTES`. `ttft` is the time
- * to
- * the first byte of a stream, `prefill` the duration of a prefill leg, `pad` the size of each token. A whole answer
- * takes
- * `ttft + tokens * itl`. `GET /attack-stats` reports what this engine received.
+ * to the first byte of a stream, `prefill` the duration of a prefill leg, `pad` the size of each token. A whole
+ * response takes `ttft + tokens * itl`. `GET /attack-stats` reports what this engine received.
  */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'

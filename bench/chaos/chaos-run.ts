@@ -1,4 +1,6 @@
-/** Drives one deployment: open-loop load, faults of engines, disruptions of the gateway; then checks that it is idle. */
+/**
+ * Drives one deployment: open-loop load, engine faults, and disruptions of the gateway. Then checks that it is idle.
+ */
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
@@ -8,7 +10,7 @@ import type { Deployment } from './deployment.ts'
 import { LIMITED_CONCURRENT } from './document.ts'
 import type { Ledger } from './ledger.ts'
 
-/** No fault that looks like a complete answer: without mid_stream nothing could find it. */
+/** No fault that looks like a complete response: without mid_stream it could not be detected. */
 const FAULTS: readonly (FaultRule | null)[] = [
   null,
   { kind: 'refuse' },
@@ -24,11 +26,11 @@ const FAULTS: readonly (FaultRule | null)[] = [
 ]
 const FAULT_MS = 2_000
 const DISRUPTION_MS = 8_000
-/** Overload: the rate is this many times as high for this long, once in four disruptions. */
+/** Overload: the rate is multiplied by this factor for this time, once in four disruptions. */
 const OVERLOAD = { factor: 5, ms: 1_000 }
-/** An error this near to a kill of the gateway is its consequence, ms. */
+/** An error this soon after a kill of the gateway is its consequence, ms. */
 const KILL_WINDOW_MS = 2_000
-/** Memory is compared with that after this share of the run, when code, pools and rings are warm. */
+/** Memory is compared with that after this share of the run, when code, pools and buffers are warm. */
 const WARM_SHARE = 1 / 3
 
 export interface Options {
@@ -47,9 +49,9 @@ export interface Figures {
   readonly aborted: number
   /** 429: over a limit or over capacity. */
   readonly rejected: number
-  /** Requests of a gateway process or thread that was killed. No gateway can answer them. */
+  /** Requests of a gateway process or thread that was killed. No gateway can complete them. */
   readonly killed: number
-  /** JSON responses that an engine ended in the middle. The gateway passes their bytes, so it cannot retry. */
+  /** JSON responses that an engine ended in the middle. The gateway has forwarded their bytes, so it cannot retry. */
   readonly plain_cut: number
   readonly continued: number
   readonly lost_tokens: number
@@ -72,7 +74,7 @@ export class ChaosRun {
   readonly #outcomes: Record<string, number> = {}
   readonly #pauses = new Map<string, number>()
   readonly #suspects: Ended[] = []
-  /** Responses of the limited key that run, by URL of the gateway. */
+  /** Running responses of the limited key, by URL of the gateway. */
   readonly #running = new Map<string, number>()
   #requests = 0
   #lost = 0
@@ -132,7 +134,7 @@ export class ChaosRun {
     }
   }
 
-  /** Sends requests at random intervals, whatever the answers. */
+  /** Sends requests at random intervals, independent of the responses. */
   async #load(endAt: number): Promise<void> {
     const { ratePerS } = this.#options
     let nextAt = performance.now()
@@ -211,13 +213,13 @@ export class ChaosRun {
     }
   }
 
-  /** Waits until all ledgers are zero: hung engines and leases of lost clients take their time. */
+  /** Waits until all ledgers are zero, which includes the time limits of hung engines and lost clients. */
   async #settle(): Promise<Settled> {
     const { deployment, settleS } = this.#options
     let left = NaN
     for (let afterS = 1; afterS <= settleS; afterS++) {
       await sleep(1000)
-      // A gateway whose threads have just been killed is asked again.
+      // A gateway whose threads have just been killed is queried again.
       const ledger = await deployment.ledger().catch(() => null)
       left = ledger === null ? NaN : sizeOf(ledger)
       if (left === 0) return { bookings: 0, afterS, rss: deployment.rss() }

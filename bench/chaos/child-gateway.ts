@@ -10,15 +10,15 @@ import type { LogReader } from './log.ts'
 import { guard, rssBytes } from '../proxy/processes.ts'
 
 export interface ChildOptions {
-  /** For problems. */
+  /** Name in problem messages. */
   readonly name: string
-  /** Where the document is written. */
+  /** Path of the document. */
   readonly file: string
   readonly document: object
   readonly log: LogReader
 }
 
-/** How a gateway may go for a while. */
+/** Ways in which a gateway stops for a while. */
 export type Absence = 'killed' | 'ended' | 'asleep'
 
 export class ChildGateway {
@@ -61,7 +61,7 @@ export class ChildGateway {
     return rssBytes(this.#process.pid!)
   }
 
-  /** Until it is back. @param awayMs for how long it is gone or asleep @returns the one that is there then */
+  /** Resolves when it is back. @param awayMs duration of the absence @returns the gateway that runs then */
   async leave(how: Absence, awayMs: number, changes: object = {}): Promise<ChildGateway> {
     if (how === 'asleep') {
       this.#process.kill('SIGSTOP')

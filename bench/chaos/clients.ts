@@ -1,4 +1,4 @@
-/** Requests of a chaos run: what a client does to a gateway, in fixed shares, from a seed. */
+/** Requests of a chaos run: kinds of client behaviour in fixed shares, from a seed. */
 import http from 'node:http'
 import { LIMITED_KEY, MODEL, POOLS } from './document.ts'
 import { difference, expectedTokens, type Asked, type Difference } from './expected.ts'
@@ -27,7 +27,7 @@ const SHARES: readonly (readonly [Kind, number])[] = [
 ]
 
 const STREAMS: ReadonlySet<Kind> = new Set(['stream', 'limited', 'abort_before', 'abort_during'])
-/** Status of the answer to a request that is invalid. */
+/** Status of the response to an invalid request. */
 const INVALID: Readonly<Partial<Record<Kind, number>>> = { bad_json: 400, unknown_model: 404, engine_4xx: 400 }
 
 /** mulberry32: small, seeded, good enough to mix requests. */
@@ -50,7 +50,7 @@ export function pick(random: () => number): Kind {
   return 'stream'
 }
 
-/** Longest time of a request, ms. An engine that is silent costs up to 10 s, and a request may meet several. */
+/** Longest time of a request, ms. A silent engine costs up to 10 s, and a request may meet several. */
 const PATIENCE_MS = 40_000
 
 /** Outcome of one request. `rejected`: 429, over a limit or over capacity. */
@@ -108,7 +108,7 @@ export async function exchange(kind: Kind, target: Target): Promise<Ended> {
 const NO_DIFFERENCE: Difference = { lost: 0, duplicate: 0 }
 const wordOf = (random: () => number): string => Math.floor(random() * 1e6).toString(36)
 
-/** The pool may have either name, and the simulated model depends on it. */
+/** The pool can have either name, and the simulated output depends on it. */
 function leastDifference(text: string, asked: Asked, isComplete: boolean): Difference {
   return POOLS.map((model) => difference(text, expectedTokens(model, asked), isComplete)).reduce((best, one) =>
     one.lost + one.duplicate < best.lost + best.duplicate ? one : best,

@@ -16,7 +16,7 @@ export interface Deployment {
   /** Base URL for the next request. */
   target(): string
   rss(): number
-  /** What is still booked in all processes. */
+  /** Open bookings in all processes. */
   ledger(): Promise<Ledger>
   /** Changes the deployment under load. Returns what it did. */
   disrupt(random: () => number): Promise<string>

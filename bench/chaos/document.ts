@@ -1,4 +1,4 @@
-/** Configurations of the gateways of a chaos run: always the same, or each time another way to use the same engines. */
+/** Configurations of the gateways of a chaos run: a constant one, or another one for the same engines each time. */
 
 export const ADMIN_KEY = 'chaos-admin-key-of-no-use-elsewhere'
 /** Model of the requests. The pool may have another name. */
@@ -24,7 +24,7 @@ export const LIMITED_KEY = 'chaos-limited-key-of-no-use-elsewhere'
 export const LIMITED_CONCURRENT = 3
 const limited = { name: 'limited', secret: LIMITED_KEY, limits: { concurrent: LIMITED_CONCURRENT } }
 
-/** Which key clients use while `turn` is the newest configuration. The one before still knows it. */
+/** Key that clients use while `turn` is the newest configuration. The previous configuration accepts it too. */
 export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-elsewhere`
 
 // Most engines have faults at times, and a stream may meet several of them.
@@ -57,7 +57,7 @@ export function plainDocument(urls: readonly string[]): object {
   )
 }
 
-/** What stands before regions, which share the engines. */
+/** Configuration of the edge in front of regions, which share the engines. */
 export function edgeDocument(urls: readonly string[], key: string): object {
   const models = [{ model: MODEL, limits: { ...limits, connect_ms: 500 }, lease_ms: 3000, circuit: { open_ms: 500 } }]
   return {
@@ -66,13 +66,10 @@ export function edgeDocument(urls: readonly string[], key: string): object {
   }
 }
 
-/**
- * Configuration number `turn`: engines are gone or back, the pool has another name, policy, limits and roles, and the
- * keys have moved on.
- */
+/** Configuration number `turn`: it changes the engines, the pool's name, policy, limits and roles, and the keys. */
 export function changedDocument(urls: readonly string[], turn: number, random: () => number): object {
   const split = random() < 0.3
-  // The first engine is never taken away: it is the one without faults.
+  // The first engine, which has no faults, is never removed.
   const gone = 1 + Math.floor(random() * urls.length * 1.5)
   const engines = urls.flatMap((url, i) => {
     if (i === gone) return []

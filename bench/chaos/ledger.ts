@@ -1,4 +1,4 @@
-/** What the books say is still going on. */
+/** Open bookings, queued prefill and blocks in the views of gateways. */
 import { ADMIN_KEY } from './document.ts'
 
 export interface Ledger {
@@ -7,7 +7,7 @@ export interface Ledger {
   readonly prefillS: number
 }
 
-/** What stands for another gateway has no blocks and no queue. */
+/** A pool behind another gateway has no blocks and no queue. */
 interface FleetView {
   readonly pools: readonly {
     readonly bookings: number | null
@@ -22,7 +22,7 @@ interface FleetView {
 export const asked = (url: string): Promise<Response> =>
   fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
 
-/** Of all pools that this gateway has now. NaN where a pool could not be asked. */
+/** Sums over all current pools of this gateway. NaN if a pool could not be read. */
 export async function fleetLedger(url: string): Promise<Ledger> {
   const { pools } = (await (await asked(`${url}/v1/firstlight/fleet`)).json()) as FleetView
   return added(

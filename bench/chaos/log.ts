@@ -1,4 +1,4 @@
-/** Log lines of a gateway: what must not be in them, and the continuations that they report. */
+/** Log lines of a gateway: problems, and the continuations that they report. */
 
 /** Faults of engines and the end of threads; the driver causes them. */
 const EXPECTED =

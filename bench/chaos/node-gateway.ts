@@ -1,4 +1,7 @@
-/** A gateway on Node, with or without I/O threads: threads are killed, configurations change, new processes take over. */
+/**
+ * A gateway on Node, with or without I/O threads. Threads are killed, configurations change, and new processes take
+ * over.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,17 +16,17 @@ import { fleetLedger, type Ledger } from './ledger.ts'
 import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
 
-/** Longer than a process may take to end its streams: first bytes and silences have limits below that. */
+/** Longer than a process needs to end its streams: first bytes and silences have shorter limits. */
 const DRAIN_MS = 20_000
 
-/** One process of several in the life of a deployment. */
+/** One of several successive processes of a deployment. */
 interface Served {
   readonly url: string
   readonly process: ChildProcess
   readonly file: string
-  /** Resolves when the process says that it has taken its file anew. */
+  /** Resolves when the process has reloaded its file. */
   adopted(): Promise<void>
-  /** Resolves when it has gone after a SIGTERM. */
+  /** Resolves when it has exited after a SIGTERM. */
   end(): Promise<void>
 }
 
@@ -53,7 +56,7 @@ export class NodeGateway implements Deployment {
   }
 
   get key(): string {
-    // As clients do, they learn of a new key later than the gateway.
+    // Clients switch to a new key later than the gateway.
     return keyOf(Math.max(1, this.#turn - 1))
   }
 
@@ -80,7 +83,7 @@ export class NodeGateway implements Deployment {
     return `configuration ${this.#turn}`
   }
 
-  /** Of the process that serves. Those before it have ended, which only those do whose streams have. */
+  /** Ledger of the current process. Earlier ones have exited, which they only do after their streams ended. */
   async ledger(): Promise<Ledger> {
     await Promise.all(this.#ending)
     return fleetLedger(this.#serving.url)

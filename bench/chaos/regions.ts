@@ -1,6 +1,6 @@
 /**
- * An edge before regional gateways that share out the engines; they are killed, end in
- * order, fall asleep, and come back.
+ * An edge in front of regional gateways that share the engines. Regions are killed, end gracefully, are suspended, and
+ * come back.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,9 +14,9 @@ import { LogReader } from './log.ts'
 
 const HOW: readonly Absence[] = ['killed', 'ended', 'asleep']
 const EDGE_KEY = 'chaos-edge-key-of-no-use-elsewhere'
-/** Long enough that the edge gives up on what it asks, and short enough that it does not forget the region. */
+/** Long enough that the edge's queries fail, and short enough that it keeps the region. */
 const ASLEEP_MS = 5_000
-/** None of those that Linux deals out. A region that comes back is found where it was. */
+/** Ports that Linux does not assign. A region that comes back has its previous address. */
 const FIRST_PORT = 24_000 + (process.pid % 300) * 10
 
 export class Regions implements Deployment {
@@ -30,7 +30,7 @@ export class Regions implements Deployment {
 
   static async start(urls: readonly string[], count: number): Promise<Regions> {
     const subject = new Regions()
-    // The engine without faults is everybody's: whoever is away, there is one to ask.
+    // The engine without faults belongs to all regions, so that one is always available.
     const [whole, ...others] = urls
     for (let at = 0; at < count; at++)
       subject.#regions.push(await subject.#region(at, [whole!, ...others.filter((_, i) => i % count === at)]))
@@ -62,12 +62,12 @@ export class Regions implements Deployment {
     this.#regions[at] = await this.#regions[at]!.leave(how, how === 'asleep' ? ASLEEP_MS : random() * 3_000, {
       version: Date.now(),
     })
-    // One at a time is away: then nobody need be refused.
+    // One at a time is away, so that no request has to be refused.
     await until(async () => this.#isWhole(), 'the edge to know that all regions are back')
     return `region ${at} ${how}`
   }
 
-  /** Of the edge, and of each region. */
+  /** Ledger of the edge and of each region. */
   async ledger(): Promise<Ledger> {
     return added([
       await fleetLedger(this.#edge.url),

@@ -1,5 +1,5 @@
 /**
- * Several gateways on Node before the same engines, which are killed, end in order, fall asleep for longer than a
+ * Several gateways on Node with the same engines. They are killed, end gracefully, are suspended for longer than a
  * lease, and come back.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -68,7 +68,7 @@ export class Replicas implements Deployment {
 
   rss(): number {
     const all = this.#serving.flatMap((one) => one?.rss ?? [])
-    // One that is away counts like the others.
+    // One that is away counts as the average of the others.
     return (all.reduce((sum, bytes) => sum + bytes, 0) / all.length) * this.#serving.length
   }
 
@@ -110,7 +110,7 @@ export class Replicas implements Deployment {
     client.destroy()
   }
 
-  /** Of all together: each knows of the bookings of all. */
+  /** Sum over all gateways: each includes the bookings of all. */
   async ledger(): Promise<Ledger> {
     return added(await Promise.all(this.#serving.map((one) => fleetLedger(one!.url))))
   }
@@ -131,7 +131,7 @@ export class Replicas implements Deployment {
     })
   }
 
-  /** All follow all. */
+  /** Resolves when every gateway follows all others. */
   async #joined(): Promise<void> {
     const others = this.#serving.length - 1
     for (const one of this.#serving)

@@ -9,11 +9,11 @@ export { EdgeObject, LimitObject, TtftObject } from '../../src/worker.ts'
 
 interface ChaosEnv extends GatewayEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
-  /** How much faster this edge's clock runs where it decides to look for a configuration. */
+  /** Speed of this edge's clock for checks of its configuration. */
   readonly TIME_SCALE: string
 }
 
-/** Outlasts the object, as the clock of its machine does. */
+/** Outlasts the object, as its machine's clock does. */
 let aheadMs = 0
 let deafUntilMs = 0
 
@@ -21,7 +21,7 @@ export class ClusterObject extends Books {
   constructor(ctx: DurableObjectState, bound: ChaosEnv) {
     const { storage } = ctx
     const set = storage.setAlarm.bind(storage)
-    // The machine's alarms go by the machine's clock.
+    // The machine's alarms use the machine's clock.
     Object.assign(storage, {
       setAlarm: (at: number, options?: DurableObjectSetAlarmOptions) => set(at - aheadMs, options),
     })

@@ -1,4 +1,4 @@
-/** Two Workers with one object, which is evicted, loses alarms and gets a wrong clock; configurations change. */
+/** Two Workers with one object, which is evicted, loses alarms and gets a wrong clock. Configurations change. */
 import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { fileURLToPath } from 'node:url'
@@ -11,13 +11,13 @@ import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
 import type { ObjectFault } from './object-fault.ts'
 
-/** A booking whose edge died before the clock was set back lapses that much later. */
+/** After the clock is set back, the booking of a lost edge expires this much later. */
 const CLOCK_MS = 20_000
-/** A stream that is cut for its client is an exception to workerd. */
+/** workerd reports a cut stream as an uncaught exception. */
 const EXPECTED = /^Uncaught exception: .*the answer was cut$/
-/** As `objectName` of src/platform/workers has it. */
+/** Names as `objectName` in src/platform/workers creates them. */
 const OBJECTS = POOLS.map((pool) => `cluster:chaos:${pool}:g1`)
-/** The first looks for a configuration every half second, the other every two: between, they differ. */
+/** The first checks its configuration every half second, the other every two: in between, they differ. */
 const TIME_SCALE = { firstlight: '60', other: '15' } as const
 
 const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
@@ -75,7 +75,7 @@ export class WorkersGateway implements Deployment {
     this.#runtime = new Miniflare({ ...options, ...logs } as ConstructorParameters<typeof Miniflare>[0])
   }
 
-  /** Now one edge, now the other. */
+  /** Selects the two edges in turn. */
   target(): string {
     return this.#edges[this.#next++ % this.#edges.length]!
   }
@@ -131,7 +131,7 @@ export class WorkersGateway implements Deployment {
 
   async #configure(random: () => number): Promise<string> {
     const turn = this.#turn + 1
-    // Miniflare's types lose this one's methods where the types of Workers are not loaded.
+    // Miniflare's types lack these methods unless the Workers types are loaded.
     const namespace = (await this.#runtime.getKVNamespace('CONFIG', 'firstlight')) as unknown as {
       put(name: string, value: string): Promise<void>
     }

@@ -1,4 +1,4 @@
-/** Traffic that anybody can generate again, with the engines it is meant for. docs/replay.md has its figures. */
+/** Reproducible traffic, and the engines for it. docs/replay.md has the results. */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { profileNamed } from '../../src/simulator/profiles.ts'
@@ -71,7 +71,7 @@ const makers: Readonly<Record<string, () => Workload>> = {
     ),
 }
 
-/** Throws a RangeError that lists what there is. */
+/** Throws a RangeError that lists the workloads. */
 export function workloadNamed(name: string): Workload {
   const make = Object.hasOwn(makers, name) ? makers[name] : undefined
   if (make === undefined)
@@ -85,7 +85,7 @@ export function workloadIn(file: string, limit: number): Workload {
   return { trace, fleet: fleetFor(trace) }
 }
 
-/** Caches hold a twelfth of the trace's prompts, but four of the longest at least, so that what is kept matters. */
+/** Caches hold a twelfth of the trace's prompts, but at least four of the longest, so that evictions matter. */
 function fleetFor({ requests }: Trace): FleetPlan {
   const asked = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
   const longest = requests.reduce(
@@ -108,7 +108,7 @@ function on(trace: Trace, profile = 'agentic', cacheTokens: number | null = null
   }
 }
 
-/** Thinking times are exponential, answers from half to one and a half as long. */
+/** Thinking times are exponential, outputs have half to one and a half of the length. */
 function varied(trace: Trace): Trace {
   const random = chance(5)
   const requests = trace.requests.map((request) => ({
@@ -119,8 +119,7 @@ function varied(trace: Trace): Trace {
   return { ...trace, requests }
 }
 
-/** Requests a second, by chance as such arrivals are. */
-/** With as many arrivals a second, by chance. */
+/** The same number of arrivals per second, at random times. */
 export function arriving(trace: Trace, perS: number, random: () => number): Trace {
   let atMs = 0
   return {

@@ -1,4 +1,4 @@
-/** The baseline: node:http in, node:http out, `pipe` between, engines in turn. `node http-pipe.ts URL…` */
+/** The baseline: node:http in, node:http out, with `pipe` in between, engines in turn. `node http-pipe.ts URL…` */
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -1,6 +1,5 @@
 /**
- * Closed-loop load over raw keep-alive sockets: first byte of the body and end of the message are timed, nothing else
- * is done.
+ * Closed-loop load over raw keep-alive sockets. It measures the first byte of the body and the end of the message.
  * `node load.ts '{"port":1,"connections":64,"bytes":1024,"ms":3000,"warmMs":1000,"pace":[0,0]}'` prints one JSON line.
  */
 import net from 'node:net'

@@ -1,4 +1,4 @@
-/** Child processes of a benchmark, what CPU and memory they used, and their certain end. */
+/** Child processes of a benchmark: their CPU, their memory, and their end. */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -65,7 +65,7 @@ const answers = (port: number): Promise<boolean> =>
     () => false,
   )
 
-/** Ends with this process at the latest. Hands back what ends it before. */
+/** Ends the child with this process at the latest. Returns a function that ends it earlier. */
 export function guard(child: ChildProcess): () => void {
   running.add(child)
   return () => {
@@ -81,7 +81,7 @@ export interface LoadPlan {
   readonly ms: number
   readonly warmMs: number
   readonly pace: readonly [number, number]
-  /** Lines of the request's head, beside the usual ones. */
+  /** Additional lines of the request's head. */
   readonly head?: string
 }
 
@@ -91,7 +91,7 @@ export interface LoadResult {
   readonly ttfb_ms_p50: number
   readonly ttfb_ms_p99: number
   readonly total_ms_p50: number
-  /** CPU of the process tree under test while requests were counted, per request. */
+  /** CPU of the measured process tree per counted request. */
   readonly cpu_us: number | null
 }
 

@@ -1,6 +1,6 @@
 /**
- * The cheapest engine that still speaks HTTP and SSE, so that the gateway is what is measured: heads parsed by
- * hand on raw sockets. `node stub-engine.ts PORT`; pace by `?ttft_ms=&itl_ms=` on the request path's query.
+ * The cheapest engine with HTTP and SSE, so that the gateway dominates the measurement: it parses heads itself on raw
+ * sockets. `node stub-engine.ts PORT`; the pace is `?ttft_ms=&itl_ms=` in the query of the request path.
  */
 import net from 'node:net'
 
@@ -44,7 +44,7 @@ function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
   setTimeout(next, pace.ttftMs)
 }
 
-/** For gateways that ask for tokens first: one for every four bytes. */
+/** For gateways that request tokens first: one for every four bytes. */
 function rendered(bytes: number): string {
   const ids = JSON.stringify(Array.from({ length: bytes >> 2 }, (_, at) => (at * 7919) % 50_000))
   const text = `{"request_id":"r","model":"fake","count":${bytes >> 2},"token_ids":${ids},"tokens":${ids}}`
@@ -74,8 +74,7 @@ const server = net.createServer({ noDelay: true }, (socket) => {
         socket.write(rendered(body.length))
         continue
       }
-      // The pace travels in the prompt's user field, which every gateway passes on; some write the fields in another
-      // order.
+      // The pace is in the prompt's user field, which every gateway forwards; some reorder the fields.
       const ends =
         body.length < 8192
           ? body.toString('latin1')

@@ -11,29 +11,29 @@ import type { Region, Trip } from './region.ts'
 
 /** What an edge knows of regions when it chooses one. */
 export type Knowing =
-  /** Where it stands. */
+  /** Their distance. */
   | { readonly kind: 'nearest' }
-  /** That there are several. */
+  /** Only their number. */
   | { readonly kind: 'weights' }
-  /** Their digests, every so often. */
+  /** The loads in their digests, with this interval. */
   | { readonly kind: 'load'; readonly everyMs: number }
-  /** Their digests; 0: exact and at once. `prefixes`: what they tell of prompts is read. */
+  /** Their digests; 0: exact and immediate. `prefixes`: whether the cached prefixes in them are used. */
   | { readonly kind: 'digest'; readonly everyMs: number; readonly prefixes: boolean }
 
-/** How finely the time of news is cut. */
+/** Resolution of the times of digests. */
 const TICK_MS = 5
 
 export interface EdgesOptions {
   readonly places: Places
   readonly knowing: Knowing
-  /** The edge each request comes by. */
+  /** The edge of each request. */
   readonly entries: Uint8Array
   readonly trips: Map<Job, Trip>
   readonly blockTokens: number
   readonly random: () => number
 }
 
-/** Gateways that choose a region each, with the code that ships. */
+/** Gateways that choose a region each, with the production code. */
 export class Edges implements ReplayRouter {
   readonly name: string
   readonly scrapeMs = TICK_MS
@@ -180,7 +180,7 @@ function admissionOf({ index, promptTokens, blocks, request: { session } }: Job)
   return readAdmission({ id: `r${index}`, promptTokens, tokenSource: 'exact', blocks, session })
 }
 
-/** The mark: whoever is asked has the books of all engines, and knows how far each is from the client. */
+/** The reference: every edge has the state of all engines and their distance from the client. */
 export class Everywhere implements ReplayRouter {
   readonly name = 'global'
   readonly scrapeMs = STATS_INTERVAL_MS
@@ -223,7 +223,7 @@ export class Everywhere implements ReplayRouter {
     this.#gateway.scrape(now)
   }
 
-  /** How far engines are depends on who asks. */
+  /** The distance of engines depends on the edge. */
   #seenFrom({ index }: Job): GatewayRouter {
     const { places, entries } = this.#options
     const specs: readonly { rttMs: number }[] = this.#gateway.state.pool!.engines

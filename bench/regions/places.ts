@@ -1,15 +1,15 @@
-/** Where regions, edges and clients are. */
+/** Places of regions, edges and clients. */
 import { chance } from '../../src/simulator/replay/chance.ts'
 import type { Trace, TraceRequest } from '../../src/simulator/replay/trace.ts'
 
 export interface Places {
   readonly regions: number
   readonly edges: number
-  /** There and back: to the nearest region, to the other one of the first two, to and from those farther off. */
+  /** Round trips: to the nearest region, to the other one of the first two, and to the others. */
   readonly rttsMs: readonly [number, number, number]
 }
 
-/** The region an edge stands beside. */
+/** The nearest region of an edge. */
 export const homeOf = ({ regions }: Places, edge: number): number => edge % regions
 
 export function rttMsBetween(places: Places, edge: number, region: number): number {
@@ -25,15 +25,15 @@ export interface Clients {
   sharesAt(time: number): readonly number[]
 }
 
-/** As much as that all the time. */
+/** Constant shares. */
 export function unevenly(shares: readonly number[]): Clients {
   return { name: shares.join('/'), sharesAt: () => shares }
 }
 
-/** How far a region's share rises above the mean and falls below it. */
+/** Amplitude of a region's share around the mean. */
 const TIDE = 0.9
 
-/** Everywhere the same, at other times: a run is one day. */
+/** The same curve everywhere, shifted: a run is one day. */
 export function byDay(regions: number): Clients {
   return {
     name: 'day',
@@ -44,14 +44,14 @@ export function byDay(regions: number): Clients {
 
 export interface Entering {
   readonly clients: Clients
-  /** That a conversation's next turn comes by another edge. */
+  /** Probability that a conversation's next turn uses another edge. */
   readonly roam: number
   readonly seed: number
-  /** What comes by one edge; absent: a conversation. */
+  /** Group of requests that use one edge; absent: a conversation. */
   readonly groupOf?: (request: TraceRequest) => string
 }
 
-/** The edge that each request of a trace comes by. */
+/** The edge of each request of a trace. */
 export function entriesOf({ requests }: Trace, places: Places, { clients, roam, seed, groupOf }: Entering): Uint8Array {
   const random = chance(seed)
   const spanMs = Math.max(1, requests.at(-1)?.atMs ?? 1)
@@ -66,7 +66,7 @@ export function entriesOf({ requests }: Trace, places: Places, { clients, roam, 
   })
 }
 
-/** A region's clients are shared among the edges beside it. */
+/** A region's clients are distributed among its edges. */
 function drawn(places: Places, shares: readonly number[], random: () => number): number {
   const weights = Array.from(
     { length: places.edges },

@@ -5,11 +5,11 @@ import { Events } from '../../src/simulator/replay/run.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { Job } from '../../src/simulator/replay/trace.ts'
 
-/** From the edge that chose a region. */
+/** Trip from the edge that chose a region. */
 export interface Trip {
-  /** One way. */
+  /** One way, ms. */
   readonly wayMs: number
-  /** Chosen with the region; null: it chooses for itself. */
+  /** Chosen with the region; null: the region chooses. */
   readonly engine: number | null
 }
 
@@ -19,7 +19,7 @@ export interface RegionOptions {
   readonly policy: PolicyConfig
   readonly blockTokens: number
   readonly random: () => number
-  /** Of a job that is sent here. */
+  /** Trip of a job that is sent here. */
   readonly tripOf: (job: Job) => Trip
 }
 
@@ -28,7 +28,7 @@ interface Guest {
   readonly trip: Trip
 }
 
-/** A gateway and its engines, so far off that words take their time. To a replay it is one engine. */
+/** A gateway and its engines at a distance. For a replay it is one engine. */
 export class Region implements ReplayEngine, JobListener {
   readonly engines: readonly ReplayEngine[]
   readonly #options: RegionOptions

@@ -1,4 +1,4 @@
-/** Ways to choose among regions, and a run by one of them. */
+/** Ways to choose among regions, and a run with one of them. */
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { type FleetPlan, inBlocksOf, type Pace } from '../../src/simulator/replay/plan.ts'
 import { run, type RunResult } from '../../src/simulator/replay/run.ts'
@@ -10,14 +10,14 @@ import { Region, type Trip } from './region.ts'
 
 export interface Way {
   readonly name: string
-  /** null: there are no news. */
+  /** Interval of digests; null: none. */
   readonly everyMs: number | null
   readonly knowing: Knowing | 'all'
 }
 
 const POLICY = { name: 'predicted', options: {} }
 
-/** @param everyMs from one question for news to the next */
+/** @param everyMs intervals of digests */
 export function waysIn(names: readonly string[], everyMs: readonly number[]): Way[] {
   const each = (name: string, knowing: (everyMs: number) => Knowing) =>
     everyMs.map((ms) => ({ name, everyMs: ms, knowing: knowing(ms) }))

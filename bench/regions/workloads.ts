@@ -1,10 +1,10 @@
-/** What regions are asked: the workloads of `replicas`. */
+/** Workloads for regions: those of `replicas`. */
 import { fleetOf, type FleetPlan } from '../../src/simulator/replay/plan.ts'
 import type { TraceRequest } from '../../src/simulator/replay/trace.ts'
 import { type Seeded, seededIn, seededNamed } from '../replicas/workloads.ts'
 
 export interface Regional extends Seeded {
-  /** What comes by one edge; absent: a conversation. */
+  /** Group of requests that use one edge; absent: a conversation. */
   readonly groupOf?: (request: TraceRequest) => string
 }
 
@@ -14,7 +14,7 @@ const makers: Readonly<Record<string, (engines: number) => Regional>> = {
 
 const UNNAMED = '_unnamed'
 
-/** `NAME_unnamed`: clients do not name their conversations. */
+/** `NAME_unnamed`: requests without a session id. */
 export function regionalNamed(name: string, engines: number): Regional {
   if (name.endsWith(UNNAMED)) return unnamed(regionalNamed(name.slice(0, -UNNAMED.length), engines))
   return Object.hasOwn(makers, name) ? makers[name]!(engines) : on(seededNamed(name), engines)
@@ -35,7 +35,7 @@ function unnamed(named: Regional): Regional {
   }
 }
 
-/** On so many engines of its kind. */
+/** On this number of engines of its kind. */
 function on({ name, fleet, traceOf }: Seeded, engines: number): Regional {
   return { name, fleet: fleetWith(fleet, engines), traceOf }
 }

@@ -1,9 +1,11 @@
-/** Opens streams, a few at a time, and says when all have begun and when all have ended. `fork client.ts PORT COUNT` */
+/**
+ * Opens streams, a few at a time, and reports when all have begun and when all have ended. `fork client.ts PORT COUNT`
+ */
 import net from 'node:net'
 
 const port = Number(process.argv[2])
 const count = Number(process.argv[3])
-/** As many at once as a listener's backlog bears. */
+/** Concurrent connections within a listener's backlog. */
 const AT_ONCE = 64
 const LAST_CHUNK = '0\r\n\r\n'
 

@@ -1,4 +1,4 @@
-/** Engines that answer with one token, fall silent, and go on when they are told to. `fork engine.ts COUNT` */
+/** Engines that send one token, pause, and continue on a message. `fork engine.ts COUNT` */
 import net from 'node:net'
 import type { AddressInfo } from 'node:net'
 

@@ -1,4 +1,4 @@
-/** A thread that does nothing but book: as many requests at a time as it is told, for as long as it is told. */
+/** A thread that only books: a given number of concurrent requests for a given time. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/contract/contract.ts'
 import { threadClusters } from '../../src/platform/node/threads/ports.ts'
@@ -9,7 +9,7 @@ export interface EdgePlan {
   readonly inFlight: number
   readonly ms: number
   readonly blocks: number
-  /** Milliseconds between admission and first token, and again until the end: as an engine would take. */
+  /** Milliseconds between admission and first token, and again until the end, as with an engine. */
   readonly holdMs: number
 }
 
@@ -31,7 +31,7 @@ export const OUTCOME: Outcome = {
 
 export function admissionOf(id: string, blocks: number): Admission {
   const lanes = new Uint32Array(blocks * 2)
-  // A shared head and a tail of its own, as in a conversation.
+  // A shared head and its own tail, as in a conversation.
   for (let at = 0; at < lanes.length; at++)
     lanes[at] = at < lanes.length / 2 ? at * 2654435761 : Math.random() * 2 ** 32
   return {
@@ -40,7 +40,7 @@ export function admissionOf(id: string, blocks: number): Admission {
   } // prettier-ignore
 }
 
-/** One request's life with its books. */
+/** All bookings of one request. */
 export async function bookOne(cluster: Cluster, admission: Admission, holdMs: number): Promise<number> {
   const from = performance.now()
   const admitted = await cluster.admit(admission)

@@ -1,6 +1,6 @@
 /**
- * Text to train on and other text to measure with: what documentation and type declarations this checkout has, and
- * made-up Unicode.
+ * Text for training and other text for measuring: documentation and type declarations of this checkout, and generated
+ * Unicode.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -20,7 +20,7 @@ export function readCorpus(root: URL, heldOutChars: number): Corpus {
   const training: string[] = [unicodeText(1, 40_000)]
   const heldOut: string[] = [unicodeText(2, 4000)]
   let bytes = 0
-  // Type declarations outweigh prose by far: take every prose file and a few of the others.
+  // There are many more type declarations than prose: takes every prose file and a few of the others.
   for (const [i, path] of files.filter((name, at) => name.endsWith('.md') || at % 8 === 0).entries()) {
     const text = readFileSync(new URL(path, root), 'utf8')
     if (text.length > 400_000) continue
@@ -56,7 +56,7 @@ const scripts: readonly (readonly [number, number])[] = [
   [0x1f300, 500],
 ]
 
-/** Words of many scripts, with frequent words frequent. */
+/** Words of many scripts with realistic frequencies. */
 export function unicodeText(seed: number, words: number): string {
   const random = randomOf(seed)
   const dictionary = Array.from({ length: 2000 }, () => {
@@ -101,8 +101,8 @@ const odd = [
 ]
 
 /**
- * Short strings of everything that pre-tokenizers and normalisers trip over. Without U+FEFF and U+017F, where the
- * JavaScript reference departs from the Rust one.
+ * Short strings that are difficult for pre-tokenizers and normalisers. Without U+FEFF and U+017F, where the JavaScript
+ * reference differs from the Rust one.
  */
 export function oddStrings(count: number): string[] {
   const random = randomOf(3)

@@ -1,6 +1,6 @@
 /**
- * One process, one call: what the first prompt after a start costs. Arguments: `ours|unwarmed|theirs`, vocabulary,
- * text. Prints JSON.
+ * Cost of the first prompt after a start: one process, one call. Arguments: `ours|unwarmed|theirs`, vocabulary, text.
+ * Prints JSON.
  */
 import { readFileSync } from 'node:fs'
 import { Tokenizer } from '@huggingface/tokenizers'
@@ -16,7 +16,7 @@ let start = performance.now()
 let encode: () => number
 if (who !== 'theirs') {
   const opened = await openVocabulary(file)
-  // As the gateway does on Node, at its start; not on Workers.
+  // As the gateway does at its start on Node, but not on Workers.
   if (who === 'ours') warmUp([opened])
   const { tokenizer } = opened
   encode = () => {

@@ -1,7 +1,4 @@
-/**
- * Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark has a vocabulary without downloading
- * one.
- */
+/** Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark needs no downloaded vocabulary. */
 import { pieceEnds } from '../../src/core/tokens/pre-tokenize.ts'
 import { readClasses } from '../../src/core/tokens/unicode.ts'
 import { unicodeClasses } from '../../src/core/tokens/unicode-table.ts'
@@ -123,7 +120,7 @@ function mergeIn(symbols: readonly string[], left: string, right: string): strin
 class PairCounts {
   readonly #counts = new Map<string, number>()
   readonly #words = new Map<string, Set<number>>()
-  /** Max-heap of [count, pair]; entries whose count is no longer true are skipped. */
+  /** Max-heap of [count, pair]; outdated entries are skipped. */
   readonly #heap: [number, string][] = []
 
   addWord({ symbols, count }: Word, index: number, sign: 1 | -1): void {
