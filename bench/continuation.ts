@@ -2,7 +2,7 @@
  * Streams that continue at another engine (docs/continuation.md): streams cut at random bytes on both runtimes, the gap
  * that the client sees, and the CPU that `mid_stream: ids` costs when nothing fails.
  *
- * Flags: --streams 10000 · --seed 1 · --gaps 60 · --cpu-streams 400
+ * Flags: --cuts 10000 (streams on each runtime) · --seed 1 · --gaps 60 · --cpu-streams 400
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { buildWorker } from '../scripts/build-worker.ts'
 import { startEdge } from '../scripts/edge.ts'
 import { ByteEngine } from '../test/contracts/byte-engine.ts'
-import { cutDocument, faultsOf, OUTPUT, randomCase, randomOf, SECRET, type CutCase } from './continuation/cases.ts'
+import { cutDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from './continuation/cases.ts'
 import { measureCpu } from './continuation/cpu.ts'
 import { measureGaps } from './continuation/gaps.ts'
 import { startServed } from './proxy/processes.ts'
@@ -27,7 +27,7 @@ interface Gateway {
 }
 
 export default async function continuation({ flags, note }: BenchOptions): Promise<BenchResult> {
-  const streams = Number(flags['streams'] ?? 10_000)
+  const streams = Number(flags['cuts'] ?? 10_000)
   const seed = Number(flags['seed'] ?? 1)
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-continuation-'))
   const engines = Array.from({ length: ENGINES }, () => new ByteEngine(SECRET, OUTPUT))
@@ -49,16 +49,17 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
     note('gaps')
     const gaps = await measureGaps(Number(flags['gaps'] ?? 60))
     note('CPU without failures')
-    const cpu = await measureCpu(folder, urls, Number(flags['cpu-streams'] ?? 400))
+    const cpu = await measureCpu(folder, Number(flags['cpu-streams'] ?? 400))
     if (wrong > 0) process.exitCode = 1
     return {
-      rows: [...rows, gaps, cpu].map((row) => ({ ...COLUMNS, ...row })),
+      rows: [...rows, gaps, ...cpu].map((row) => ({ ...COLUMNS, ...row })),
       headline: {
         streams: rows.length * streams,
         wrong_streams: wrong,
         continued: rows.reduce((sum, row) => sum + Number(row['continued']), 0),
         gap_ratio_p50: gaps.gap_ratio_p50,
-        cpu_ratio: cpu.cpu_ratio,
+        cpu_ratio: cpu[0]!.cpu_ratio,
+        cpu_ratio_burst: cpu[1]!.cpu_ratio,
       },
     }
   } finally {
@@ -75,6 +76,7 @@ const COLUMNS: BenchRow = {
   gap_ms_p50: null,
   predicted_ms_p50: null,
   gap_ratio_p50: null,
+  engine: null,
   cpu_ms_off: null,
   cpu_ms_ids: null,
   cpu_ratio: null,
@@ -120,16 +122,3 @@ async function cutStreams({ runtime, url, streams, seed, engines, note }: CutRun
 /** Requests by token ids: those of the gateway itself. */
 const continuations = (engines: readonly ByteEngine[]): number =>
   engines.reduce((sum, { continued }) => sum + continued, 0)
-
-async function faultsAt(url: string, one: CutCase): Promise<readonly string[]> {
-  try {
-    const response = await fetch(url + one.path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(one.body),
-    })
-    return faultsOf(one, await response.text())
-  } catch (error) {
-    return [String(error)]
-  }
-}

@@ -82,10 +82,19 @@ interface Chunk {
   readonly usage?: unknown
 }
 
+function parsed(payload: string): Chunk {
+  try {
+    return JSON.parse(payload) as Chunk
+  } catch {
+    // The last line of a response that broke.
+    return {}
+  }
+}
+
 /** Returns what is wrong with the body of a response. Empty: nothing. */
-export function faultsOf({ body, text, finish }: CutCase, raw: string): string[] {
+function faultsOf({ body, text, finish }: CutCase, raw: string): string[] {
   const payloads = [...raw.matchAll(/^data: (.*)$/gm)].map((match) => match[1]!)
-  const chunks = payloads.filter((one) => one !== '[DONE]').map((one) => JSON.parse(one) as Chunk)
+  const chunks = payloads.filter((one) => one !== '[DONE]').map(parsed)
   const choices = chunks.flatMap(({ choices: some }) => some?.[0] ?? [])
   const got = choices.map(({ delta, text: own }) => delta?.content ?? own ?? '').join('')
   const finishes = choices.flatMap(({ finish_reason: reason }) => reason ?? [])
@@ -102,6 +111,25 @@ export function faultsOf({ body, text, finish }: CutCase, raw: string): string[]
     'other than the usage records requested': chunks.filter(({ usage }) => Boolean(usage)).length !== wanted,
   }
   return Object.keys(checks).filter((name) => checks[name])
+}
+
+/** Sends the request. Returns what is wrong with the response; with its end, if anything is. */
+export async function faultsAt(url: string, one: CutCase): Promise<readonly string[]> {
+  const decoder = new TextDecoder()
+  let text = ''
+  const faults: string[] = []
+  try {
+    const response = await fetch(url + one.path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(one.body),
+    })
+    for await (const chunk of response.body!) text += decoder.decode(chunk, { stream: true })
+  } catch (error) {
+    faults.push(`${String(error)} (${String((error as Error).cause)})`)
+  }
+  faults.push(...faultsOf(one, text))
+  return faults.length === 0 ? [] : [...faults, `end: ${text.slice(-300)}`]
 }
 
 /** Configuration of a gateway in front of these engines. */

@@ -1,27 +1,89 @@
 /** CPU of the gateway for a stream that does not fail, with `mid_stream: ids` and without. */
 import { writeFileSync } from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { median } from '../median.ts'
 import { cpuSeconds, startServed } from '../proxy/processes.ts'
 import { cutDocument, MODEL, SECRET } from './cases.ts'
 
 const ROUNDS = 5
-const CONCURRENT = 8
+const CONCURRENT = 16
+const TOKENS = 100
 
 export interface Cpu {
+  readonly engine: string
   readonly streams: number
   readonly cpu_ms_off: number
   readonly cpu_ms_ids: number
   readonly cpu_ratio: number
 }
 
+/** An engine that sends one token in each event, as vLLM writes it. Its prompt and output are always the same. */
+class PlainEngine {
+  readonly #everyMs: number
+  readonly #server = http.createServer((request, response) => void this.#serve(request, response))
+  url = ''
+
+  /** @param everyMs time between two tokens; 0: all at once */
+  constructor(everyMs: number) {
+    this.#everyMs = everyMs
+  }
+
+  async open(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  async #serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    let text = ''
+    for await (const chunk of request) text += String(chunk)
+    if (request.method !== 'POST') return void response.end('{}')
+    const { return_token_ids: asked } = JSON.parse(text) as { return_token_ids?: boolean }
+    const ids = (list: readonly number[]): readonly number[] | null => (asked === true ? list : null)
+    const write = (delta: object, rest: object, more: object = {}): void => {
+      const choices = [{ index: 0, delta, logprobs: null, finish_reason: null, ...rest }]
+      response.write(`data: ${JSON.stringify({ ...HEAD, choices, ...more })}\n\n`)
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    write({ role: 'assistant', content: '' }, {}, { prompt_token_ids: ids(PROMPT_IDS), prompt_text: null })
+    for (let at = 1; at <= TOKENS; at++) {
+      if (this.#everyMs > 0) await sleep(this.#everyMs)
+      const finish = at === TOKENS ? { finish_reason: 'stop' } : {}
+      write({ content: ' instruction' }, { ...finish, token_ids: ids([5000 + at]) })
+    }
+    response.end('data: [DONE]\n\n')
+  }
+}
+
+const HEAD = { id: 'chatcmpl-bf9e0a1b2c3d4e5f', object: 'chat.completion.chunk', created: 1_795_403_495, model: MODEL }
+const PROMPT_IDS = Array.from({ length: 64 }, (_, at) => 2000 + at)
+
+/** Engines that send a token each 5 ms, as engines do, and engines that send all at once. */
+export async function measureCpu(folder: string, streams: number): Promise<readonly Cpu[]> {
+  const rows: Cpu[] = []
+  for (const everyMs of [5, 0]) {
+    const engine = new PlainEngine(everyMs)
+    await engine.open()
+    const name = everyMs > 0 ? 'paced' : 'burst'
+    rows.push({ engine: name, ...(await compare(folder, engine.url, streams).finally(() => engine.close())) })
+  }
+  return rows
+}
+
 /** Alternates between two gateways, so that load of the machine affects both. */
-export async function measureCpu(folder: string, urls: readonly string[], streams: number): Promise<Cpu> {
+async function compare(folder: string, url: string, streams: number): Promise<Omit<Cpu, 'engine'>> {
   const modes = ['off', 'ids'] as const
   const gateways = await Promise.all(
     modes.map((mode) => {
       const file = join(folder, `${mode}.yaml`)
-      writeFileSync(file, JSON.stringify(cutDocument(urls, { mid_stream: mode })))
+      writeFileSync(file, JSON.stringify(cutDocument([url], { mid_stream: mode })))
       return startServed(file)
     }),
   )

@@ -21,6 +21,14 @@ export class TextHash {
     this.#hash = hash
     this.length += text.length
   }
+
+  /** Adds a range of bytes, which are ASCII characters. */
+  addAscii(bytes: Uint8Array, from: number, to: number): void {
+    let hash = this.#hash
+    for (let at = from; at < to; at++) hash = Math.imul(hash ^ bytes[at]!, FNV_PRIME)
+    this.#hash = hash
+    this.length += to - from
+  }
 }
 
 /**
@@ -32,12 +40,12 @@ export class OutputRecord {
   promptIds: Uint32Array | null = null
   readonly #ids = new IdBuffer(64)
   readonly #text = new TextHash()
-  readonly #keptText: number
-  #tail = ''
+  /** The last UTF-16 units of the text; the one after `length` units is at `length % size`. */
+  readonly #kept: Uint16Array
 
   /** @param longestStop length of the longest stop string, UTF-16 units */
   constructor(longestStop: number) {
-    this.#keptText = Math.max(KEPT_TEXT, longestStop)
+    this.#kept = new Uint16Array(Math.max(KEPT_TEXT, longestStop))
   }
 
   /** Ids of the output, whose text may not be sent yet. */
@@ -56,11 +64,19 @@ export class OutputRecord {
 
   /** End of the text that was sent. */
   get tail(): string {
-    return this.#tail
+    const { length: size } = this.#kept
+    const { length } = this.#text
+    let tail = ''
+    for (let at = Math.max(0, length - size); at < length; at++) tail += String.fromCharCode(this.#kept[at % size]!)
+    return tail
   }
 
   addIds(ids: readonly number[]): void {
     this.#ids.append(ids)
+  }
+
+  addId(id: number): void {
+    this.#ids.push(id)
   }
 
   /** Drops the ids after the first `count`. */
@@ -69,9 +85,22 @@ export class OutputRecord {
   }
 
   addText(text: string): void {
-    if (text === '') return
+    const { length: size } = this.#kept
+    const before = this.#text.length
+    for (let at = Math.max(0, text.length - size); at < text.length; at++)
+      this.#kept[(before + at) % size] = text.charCodeAt(at)
     this.#text.add(text)
-    this.#tail = (this.#tail + text).slice(-this.#keptText)
+  }
+
+  /** Adds text as a range of bytes, which are ASCII characters. */
+  addAscii(bytes: Uint8Array, from: number, to: number): void {
+    const { length: size } = this.#kept
+    let kept = this.#text.length % size
+    for (let at = from; at < to; at++) {
+      this.#kept[kept] = bytes[at]!
+      if (++kept === size) kept = 0
+    }
+    this.#text.addAscii(bytes, from, to)
   }
 
   /** True if `text` begins with all text that was sent. */

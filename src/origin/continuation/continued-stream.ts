@@ -11,7 +11,7 @@ import { HEARTBEAT } from '../relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
 import { defaultTimers } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
-import { cutEnd, gapsOf, goneEnd, openPart, type Part, type SegmentRelay } from './part.ts'
+import { cutEnd, gapsOf, goneEnd, openPart, passEvents, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import {
@@ -131,14 +131,10 @@ class ContinuedStream {
     for (;;) {
       const chunk = await this.#read(part)
       if (chunk === null) break
-      let text = ''
-      for (const record of part.records.take(chunk)) {
-        const taken = part.segment.take(record)
-        text += typeof taken === 'string' ? taken : await taken
-      }
-      if (text !== '') yield encoder.encode(text)
+      const out = await passEvents(part, chunk)
+      if (out !== null) yield out
       else if (this.#mustBeat()) yield HEARTBEAT
-      if (text !== '') this.#sentAt = part.attempt.ports.now()
+      if (out !== null) this.#sentAt = part.attempt.ports.now()
       this.#dropLateRequest()
       if (part.segment.failure !== null) break
       if (this.#mustLeave(part)) return 'drained'
@@ -321,7 +317,9 @@ class ContinuedStream {
       reason,
     })
     this.#end('engine_failed')
-    yield this.#cutEvent(failure)
+    // The first byte of a later engine: the client has output.
+    const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
+    yield this.#cutEvent(isLate ? 'idle_timeout' : failure)
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw cutError()
   }

@@ -5,8 +5,11 @@ import { OriginError } from '../../ports.ts'
 
 /** Limit of a response, bytes. */
 const RESPONSE_BYTES = 16 * 1024 * 1024
-/** Time limit of one call, ms. The client waits for it in the middle of its stream. */
-const CALL_MS = 2_000
+/**
+ * Time limit of one call, ms. The client waits for it in the middle of its stream, but a busy engine may need seconds,
+ * and if none answers the stream ends.
+ */
+const CALL_MS = 10_000
 
 export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'alarms'> & {
   readonly ports: Pick<Ports, 'origin'>
@@ -29,7 +32,17 @@ export async function maxModelLen(context: CallContext): Promise<number> {
   throw new OriginError('malformed', `engine ${context.target.id} answered /tokenize without max_model_len`)
 }
 
+/** Calls once more after a lost connection: the engine may have closed one that was idle. */
 async function call(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
+  try {
+    return await callOnce(context, path, body)
+  } catch (error) {
+    if (!(error instanceof OriginError) || error.failure !== 'reset' || context.signal.aborted) throw error
+    return callOnce(context, path, body)
+  }
+}
+
+async function callOnce(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
   const { ports, target, signal, alarms, model } = context
   const answer = await ports.origin.send({
     target,

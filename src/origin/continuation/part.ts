@@ -3,7 +3,8 @@ import { GapEstimator } from '../../core/continuation/idle-limit.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import type { EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
-import { SseRecords } from '../relay/transform.ts'
+import { SseScanner } from '../relay/sse.ts'
+import { concatBytes } from '../../bytes.ts'
 import type { Segment } from './segments.ts'
 
 const NOTHING = new Uint8Array(0)
@@ -19,11 +20,33 @@ export interface SegmentRelay {
 export interface Part {
   readonly attempt: AttemptContext
   readonly reader: ReadableStreamDefaultReader<Uint8Array>
-  readonly records: SseRecords
+  readonly events: SseEvents
   readonly segment: Segment
   readonly relay: SegmentRelay
   /** null: it runs. */
   end: RelayResult | null
+}
+
+/** Splits a stream of bytes into events. */
+class SseEvents {
+  readonly #scanner = new SseScanner()
+  /** Beginning of an event that is not complete. */
+  #rest = NOTHING
+
+  /** Returns whole events in one piece of memory, and the end of each; what is left waits for more bytes. */
+  take(chunk: Uint8Array): { readonly bytes: Uint8Array; readonly ends: readonly number[] } {
+    const before = this.#rest.length
+    const ends: number[] = []
+    for (let at = 0; at < chunk.length;) {
+      at = this.#scanner.next(chunk, at)
+      if (at < 0) break
+      ends.push(before + at)
+    }
+    const bytes = before === 0 ? chunk : concatBytes([this.#rest, chunk], before + chunk.length)
+    // A copy: the reader of the events may change them.
+    this.#rest = bytes.slice(ends.at(-1) ?? 0)
+    return { bytes, ends }
+  }
 }
 
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
@@ -50,7 +73,40 @@ export function openPart({ answer, ...part }: PartInput, options: RelayOptions):
     cutEvent: () => NOTHING,
     settled: (end) => void (opened.end = end),
   })
-  return Object.assign(opened, { reader: passed.body!.getReader(), records: new SseRecords() })
+  return Object.assign(opened, { reader: passed.body!.getReader(), events: new SseEvents() })
+}
+
+const encoder = new TextEncoder()
+const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
+
+/** Returns what the client gets for these bytes of the engine; null: nothing. */
+export async function passEvents({ events, segment }: Part, chunk: Uint8Array): Promise<Uint8Array | null> {
+  const { bytes, ends } = events.take(chunk)
+  const pieces: Uint8Array[] = []
+  let size = 0
+  const add = (piece: Uint8Array): void => {
+    size += piece.length
+    if (piece.length > 0) pieces.push(piece)
+  }
+  /** Events in `done` to `kept` were passed, and wait for those that follow. */
+  let done = 0
+  let kept = 0
+  let from = 0
+  for (const to of ends) {
+    const end = segment.pass?.(bytes, from, to) ?? -1
+    if (end >= 0) {
+      if (kept < from) bytes.copyWithin(kept, from, end)
+      kept += end - from
+    } else {
+      add(bytes.subarray(done, kept))
+      const taken = segment.take(utf8.decode(bytes.subarray(from, to)))
+      add(encoder.encode(typeof taken === 'string' ? taken : await taken))
+      done = kept = to
+    }
+    from = to
+  }
+  add(bytes.subarray(done, kept))
+  return size === 0 ? null : concatBytes(pieces, size)
 }
 
 export const goneEnd: RelayResult = { end: 'client_gone', failure: null, events: 0, usage: null, bytes: 0 }

@@ -9,6 +9,7 @@ import { dataRecord, payloadOf } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
 import { addDeltas } from './deltas.ts'
 import {
+  EventTemplate,
   headOf,
   outputChunk,
   readChunk,
@@ -64,20 +65,40 @@ export interface Segment {
   readonly usage: Usage | null
   /** Returns the records for the client. */
   take(record: string): string | Promise<string>
+  /** Changes an event in place to that for the client. Returns its new end; -1: `take` it. Absent: always -1. */
+  pass?(bytes: Uint8Array, from: number, to: number): number
 }
 
 export const DONE = '[DONE]'
 /** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
 export const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
 
+/** Templates that are made for one stream: the events of some engines have more that differs. */
+const MOST_TEMPLATES = 8
+
 /** The first engine's events: they pass unchanged except for what the gateway requested itself. */
 export class FirstSegment implements Segment {
   failure: AttemptFailure | null = null
   usage: Usage | null = null
   readonly #state: StreamState
+  #template: EventTemplate | null = null
+  #templates = 0
 
   constructor(state: StreamState) {
     this.#state = state
+  }
+
+  pass(bytes: Uint8Array, from: number, to: number): number {
+    const { request, barrier, deltas, finished, record, hasOutput } = this.#state
+    // An event without ids or with more than output changes these.
+    if (this.failure !== null || finished || barrier !== null || deltas !== null || request.showsIds || !hasOutput)
+      return -1
+    const end = this.#template?.take(bytes, from, to, record) ?? -1
+    const made = end < 0 && this.#templates < MOST_TEMPLATES ? EventTemplate.of(bytes.subarray(from, to)) : null
+    if (made === null) return end
+    this.#template = made
+    this.#templates++
+    return made.take(bytes, from, to, record)
   }
 
   take(record: string): string {

@@ -5,4 +5,6 @@ import { startBuiltWorker } from '../../origin/built-worker.ts'
 continuationContract('the built Worker', (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
 )
-randomCutContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+randomCutContract('the built Worker', 60, (document) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+)

@@ -3,4 +3,4 @@ import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 continuationContract('a gateway on Node', startSilent)
-randomCutContract('a gateway on Node', startSilent)
+randomCutContract('a gateway on Node', 100, startSilent)
