@@ -914,8 +914,7 @@ function inPieces(bytes: Uint8Array): ReadableStream<Uint8Array> {
   })
 }
 
-/** Runs the table against one gateway that serves `gatewayDocument`. */
-/** `skip`: test names that do not apply there, each with its reason. */
+/** Runs the table against one gateway with `gatewayDocument`. `skip`: test names that do not apply, with the reason. */
 export function gatewayContract(name: string, send: SendToGateway, skip: Readonly<Record<string, string>> = {}): void {
   for (const [subject, cases] of Object.entries(gatewayCases)) {
     describe(`${subject} of ${name}`, () => {

@@ -2,23 +2,25 @@ import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/blo
 import type { BlocksStored, KvEvent } from './event-batch.ts'
 import { type BlockSink, EngineBlockSet, KnownBlocks } from './engine-block-set.ts'
 
-/** How a pool names its blocks. */
+/** Block naming of a pool. */
 export interface PoolBlocks {
   /** Base model of the pool. */
   readonly model: string
   readonly blockTokens: number
 }
 
-/** Where the blocks lie that routing counts on as cached; older engines do not say. */
+/** Medium of blocks that routing counts as cached; older engines do not send it. */
 const DEVICE = 'GPU'
 
-/** Kinds of attention that read all that came before: of these a block stays till it is evicted, from the end first. */
+/**
+ * Kinds of attention to all earlier tokens: such a block stays until it is evicted, from the end of the prompt first.
+ */
 const DENSE: readonly (string | null)[] = ['full_attention', 'mla_attention', 'sink_full_attention']
 
 /**
- * From an engine's own block hashes, which nobody else can compute, to ours, by the token ids that events carry. The
- * engine's hash of a parent leads to its chain, which goes on from there with the seed of our prompts: model, adapter
- * and salt. A block of ours may span several of the engine's.
+ * Translates an engine's block hashes, which only the engine can compute, into the pool's, with the token ids in its
+ * events. The engine's hash of a parent identifies the chain to continue; chains start with the seed of the prompt:
+ * model, adapter and salt. A block of the pool can span several of the engine's.
  */
 export class BlockTranslator {
   readonly #pool: PoolBlocks
@@ -27,7 +29,7 @@ export class BlockTranslator {
   #engineBlockTokens: number | null = null
   #group: number | null = null
   #isDense = false
-  /** Blocks that could not be named: their parent is unknown, or more than tokens makes them (pictures, embeddings). */
+  /** Blocks without a name: their parent is unknown, or their hash has more inputs than tokens (images, embeddings). */
   unnamed = 0
 
   constructor(pool: PoolBlocks, sink: BlockSink) {
@@ -35,12 +37,12 @@ export class BlockTranslator {
     this.#known = new KnownBlocks(sink)
   }
 
-  /** Tokens in a block of the engine; null: none was stored yet. */
+  /** Tokens in a block of the engine; null: no block was stored yet. */
   get engineBlockTokens(): number | null {
     return this.#engineBlockTokens
   }
 
-  /** false: the pool's blocks are no multiple of the engine's, so that nothing can be named. */
+  /** false: the pool's block size is no multiple of the engine's, so blocks cannot be named. */
   get fits(): boolean {
     return this.#engineBlockTokens === null || this.#pool.blockTokens % this.#engineBlockTokens === 0
   }
@@ -56,7 +58,7 @@ export class BlockTranslator {
     this.#known.clear()
   }
 
-  /** The engine begins another life, with other settings perhaps. */
+  /** The engine has restarted, perhaps with other settings. */
   restart(): void {
     this.clear()
     this.#engineBlockTokens = null
@@ -64,9 +66,9 @@ export class BlockTranslator {
   }
 
   /**
-   * Of models with several kinds of attention the first dense group stands for all: no engine finds more of a prompt
-   * than
-   * there, while what has left a window is missing in the others. The first of any kind stands in till one is heard of.
+   * Selects the KV cache group to follow. With several kinds of attention, the first dense group represents all: no
+   * engine finds a longer prefix than there, and other groups lose blocks that have left their window. Until a dense
+   * group appears, the first group of any kind is used.
    */
   #follows({ group, attention }: BlocksStored): boolean {
     const isDense = DENSE.includes(attention)
@@ -108,8 +110,7 @@ export class BlockTranslator {
   }
 
   /**
-   * Since vLLM 0.32 the filled part of a prompt's last block may be told of as a smaller one, before any whole one
-   * was.
+   * Since vLLM 0.32, the filled part of a prompt's last block can be reported as a smaller block before any whole one.
    */
   #learnSize(blockTokens: number): void {
     const before = this.#engineBlockTokens
@@ -118,7 +119,7 @@ export class BlockTranslator {
     this.#engineBlockTokens = blockTokens
   }
 
-  /** null: what makes the first block is more than its tokens, or an adapter without a name. */
+  /** null: the first block has more hash inputs than its tokens, or an adapter without a name. */
   #seedOf(event: BlocksStored): ChainState | null {
     if (event.adapter.kind === 'unnamed') return null
     const adapter = event.adapter.kind === 'named' ? event.adapter.name : null
@@ -136,10 +137,10 @@ export class BlockTranslator {
   }
 }
 
-/** Salts may be one per tenant: a cache, not a list of them all. */
+/** Salts can be one per tenant, so this is a bounded cache. */
 const MOST_SEEDS = 10_000
 
-/** What the extra keys say besides the adapter: texts, as far as they are. */
+/** Extra keys besides the adapter that are texts. */
 function keysOf({ adapter, extraKeys }: BlocksStored, index: number): unknown[] {
   const keys: unknown[] = (extraKeys[index] ?? []).map(untagged)
   if (adapter.kind !== 'named') return keys
@@ -147,21 +148,21 @@ function keysOf({ adapter, extraKeys }: BlocksStored, index: number): unknown[] 
   return keys.filter((_, at) => at !== own)
 }
 
-/** 0.32 shows keys bare and hashes them tagged; some version may come to show the tags. */
+/** vLLM 0.32 reports keys without tags and hashes them with tags; this accepts both. */
 function untagged(key: unknown): unknown {
   if (Array.isArray(key) && key[0] === 'cache_salt') return key[1]
   if (Array.isArray(key) && key[0] === 'lora') return key[1]
   return key
 }
 
-/** The `cache_salt` of a first block; null: none; undefined: there is more than a salt. */
+/** The `cache_salt` of a first block; null: none; undefined: there are other keys. */
 function saltOf(event: BlocksStored): string | null | undefined {
   const [salt, ...more] = keysOf(event, 0)
   if (salt === undefined) return null
   return typeof salt === 'string' && more.length === 0 ? salt : undefined
 }
 
-/** Do its tokens alone make the block? The salt of a first block is in the chain already. */
+/** Whether the block's only hash inputs are its tokens. The salt of a first block is already in the chain. */
 function isPlain(event: BlocksStored, index: number): boolean {
   return (event.parent === null && index === 0) || keysOf(event, index).length === 0
 }

@@ -1,60 +1,59 @@
 import type { BlockSink } from './engine-block-set.ts'
 
-/** What a bridge tells the gateway of one engine's cache, and is told: plain data that survives RPC. */
+/** Messages of a bridge about one engine's cache, and their responses: plain data for RPC. */
 
 /** One step of an engine's feed. Applied whole, once, in the order of `seq`. */
 export interface KvEventDelta {
   readonly engine: string
-  /** Of the bridge: a later one of the same engine has a higher number. */
+  /** Epoch of the bridge: a later bridge of the same engine has a higher number. */
   readonly epoch: number
   /** Grows by one with every step of an epoch. */
   readonly seq: number
-  /** What was said before is void: the picture begins anew. */
+  /** Discards the previous state. */
   readonly reset: boolean
-  /** false: it may hold more than was said, of which nothing is known; or the rest of the picture is still to come. */
+  /** false: the engine may have further blocks, or the rest of the full state follows. */
   readonly complete: boolean
   /** Without another step within this time the feed counts as silent, milliseconds. */
   readonly validMs: number
   /** Size of the blocks that the hashes name. */
   readonly blockTokens: number
-  /** How long the oldest event of this step was on its way here, milliseconds; 0: there is none. */
+  /** Age of the oldest event of this step, milliseconds; 0: none. */
   readonly lagMs: number
-  /** Chained hashes, two lanes a block, in no order; none is in both. */
+  /** Chained hashes, two lanes per block, in any order; no hash is in both lists. */
   readonly stored: Uint32Array
   readonly removed: Uint32Array
 }
 
 /**
- * `resync`: steps are missing; send the whole picture. `stale`: a later bridge feeds this engine. `unknown`: the pool
- * has
- * no such engine. `block_tokens`: the pool's blocks have another size.
+ * `resync`: steps are missing, send the full state. `stale`: a later bridge feeds this engine. `unknown`: the pool has
+ * no such engine. `block_tokens`: the pool has another block size.
  */
 export type KvEventDeltaState = 'ok' | 'resync' | 'stale' | 'unknown' | 'block_tokens'
 
-/** The part of a step that the log knows. */
+/** The part of a step that the log provides. */
 export type Delta = Pick<KvEventDelta, 'seq' | 'reset' | 'complete' | 'lagMs' | 'stored' | 'removed'>
 
 export interface DeltaLimits {
   /** Blocks in one step. */
   readonly stepBlocks: number
-  /** Changes kept for a gateway that does not take them; beyond that the whole picture is cheaper. */
+  /** Maximum number of pending changes; beyond it the full state is cheaper. */
   readonly waitingBlocks: number
 }
 
-/** A block by its hash, as a text to compare. */
+/** A block's hash as a string. */
 type Key = string
 
 /**
- * What an engine holds, and what of it the gateway has not been told. Changes that undo each other before they are sent
- * are never sent, so what waits is bounded by what the engine holds and held when it was last told. One step is on its
- * way at a time; it is repeated as it is until it is answered.
+ * Blocks of an engine, and the changes that the gateway does not have yet. Opposite changes cancel out before they are
+ * sent, so pending changes are bounded by the blocks now and at the last step. One step is in transit at a time; it is
+ * repeated unchanged until it is acknowledged.
  */
 export class DeltaLog implements BlockSink {
   readonly #limits: DeltaLimits
   readonly #held = new Map<Key, number>()
   /** true: stored; false: removed. */
   readonly #waiting = new Map<Key, boolean>()
-  /** The whole picture as it was when it was asked for, and how much of it was sent; null: deltas will do. */
+  /** Full state at the time of its request, and the number of blocks sent; null: deltas suffice. */
   #picture: { readonly keys: readonly Key[]; sent: number } | null = { keys: [], sent: 0 }
   #onTheWay: Delta | null = null
   #seq = 0
@@ -69,12 +68,12 @@ export class DeltaLog implements BlockSink {
     return this.#held.size
   }
 
-  /** Changes that wait, the rest of a picture included. */
+  /** Number of pending changes, including the rest of a full state. */
   get waiting(): number {
     return this.#waiting.size + (this.#picture === null ? 0 : this.#picture.keys.length - this.#picture.sent)
   }
 
-  /** Is there something to send? */
+  /** Whether there is something to send. */
   get isDue(): boolean {
     return this.#onTheWay !== null || this.#picture !== null || this.#waiting.size > 0
   }
@@ -103,25 +102,25 @@ export class DeltaLog implements BlockSink {
     this.resync()
   }
 
-  /** A change came in that was made so long ago; the next step tells of the oldest. */
+  /** Records the time of a change; the next step reports the age of the oldest. */
   changedAt(atMs: number): void {
     this.#oldestAt = Math.min(this.#oldestAt ?? Infinity, atMs)
   }
 
-  /** The gateway lost the thread: the whole picture is sent again. */
+  /** Sends the full state again, because the gateway lost its state. */
   resync(): void {
     this.#waiting.clear()
     this.#onTheWay = null
     this.#picture = { keys: [...this.#held.keys()], sent: 0 }
   }
 
-  /** The step to send now: the one that was not answered, or the next; without changes it is a sign of life. */
+  /** The step to send now: the unacknowledged one, or the next. Without changes it is a heartbeat. */
   next(complete: boolean, now: number): Delta {
     this.#onTheWay ??= this.#made(complete, now)
     return this.#onTheWay
   }
 
-  /** The step was taken. */
+  /** The step was acknowledged. */
   taken(): void {
     this.#onTheWay = null
   }
@@ -158,7 +157,7 @@ export class DeltaLog implements BlockSink {
   }
 
   #changed(key: Key, isStored: boolean): void {
-    // Opposite to what waits: the gateway is right as it is.
+    // The opposite change is pending, so the gateway's state is already right.
     if (this.#waiting.get(key) === !isStored) this.#waiting.delete(key)
     else this.#waiting.set(key, isStored)
     if (this.#waiting.size > Math.max(this.#limits.waitingBlocks, this.#held.size)) this.resync()

@@ -1,7 +1,7 @@
 import type { ChainState } from '../tokens/block-hash.ts'
 import type { EngineHash } from './event-batch.ts'
 
-/** Is told which of our blocks, by their chained hashes, the engine holds. One block may be held several times over. */
+/** Receives changes of the engine's pool blocks, named by chained hashes. One block can be held several times. */
 export interface BlockSink {
   hold(lo: number, hi: number): void
   drop(lo: number, hi: number): void
@@ -55,9 +55,9 @@ class Part extends EngineBlockSet {
 }
 
 /**
- * An engine's blocks by its own hashes, and which of ours they make: one is held while all of the engine's blocks in it
- * are there, in whatever order they go. A block that is gone stays known while others within the same block of ours go
- * on from it, so there are no more of those than of the ones that are there, times the blocks in one of ours.
+ * An engine's blocks by its own hashes, and the pool blocks that they form. A pool block is held while all its engine
+ * blocks are present, in any order of removal. A removed block stays known while others in the same pool block continue
+ * from it: at most as many as there are present ones, times the engine blocks of a pool block.
  */
 export class KnownBlocks {
   readonly #sink: BlockSink
@@ -113,7 +113,7 @@ export class KnownBlocks {
     this.#sink.clear()
   }
 
-  /** Came or went: with it all blocks of ours that it is in and whose other parts are there. */
+  /** Updates all pool blocks that contain the block and whose other parts are present. */
   #changed(known: EngineBlockSet, isThere: boolean): void {
     if (known instanceof Part) {
       for (let part = known.before; part !== null; part = part.before) if (part.copies === 0) return
