@@ -33,6 +33,8 @@ export interface Gateway {
   view(): Promise<unknown>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
   drain(): void
+  /** Records when a newer configuration was refused, for views. null: none was. */
+  configRefused(at: number | null): void
   /**
    * Another gateway takes new requests from now on. Running ones continue; dashboard viewers reconnect to the other
    * one.
@@ -109,6 +111,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
+    configRefusedAt: null,
     draining: false,
     retired: false,
   }
@@ -119,12 +122,9 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     probe: () => prober.round(),
     answer: (question) => answerWorkerQuery(context, question),
     view: () => dashboardSnapshot(context),
-    drain: () => {
-      context.draining = true
-    },
-    supersede: () => {
-      context.retired = true
-    },
+    drain: () => void (context.draining = true),
+    configRefused: (at) => void (context.configRefusedAt = at),
+    supersede: () => void (context.retired = true),
     kept: { ...context, dueAt },
   }
 }

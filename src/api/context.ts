@@ -43,6 +43,8 @@ export interface GatewayContext {
   readonly telemetry: Telemetry
   /** History of the pools, for views. */
   readonly history: FleetHistory
+  /** When a newer configuration was refused, ms since the epoch; null: this one is the newest. */
+  configRefusedAt: number | null
   draining: boolean
   /** A newer gateway has replaced this one. Running requests continue. */
   retired: boolean

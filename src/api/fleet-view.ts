@@ -139,7 +139,7 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
 
 /** State of the gateway itself. All pools have the same information about replicas. */
 export const gatewayView = (
-  context: Pick<GatewayContext, 'config' | 'startedAt' | 'draining' | 'shared'>,
+  context: Pick<GatewayContext, 'config' | 'configRefusedAt' | 'startedAt' | 'draining' | 'shared'>,
   digests: readonly (ClusterDigest | null)[],
 ) => ({
   version: VERSION,
@@ -147,6 +147,7 @@ export const gatewayView = (
   started_at: context.shared?.startedAt ?? context.startedAt,
   ...context.shared?.view,
   draining: context.draining,
+  ...(context.configRefusedAt === null ? {} : { config_refused_at: context.configRefusedAt }),
   replicas: digests.find((digest) => digest !== null)?.replicas,
 })
 
@@ -157,6 +158,7 @@ export type Watched = Pick<
   | 'catalog'
   | 'digests'
   | 'config'
+  | 'configRefusedAt'
   | 'startedAt'
   | 'draining'
   | 'retired'

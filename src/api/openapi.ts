@@ -35,6 +35,7 @@ const gateway = {
   config_version: number,
   started_at: milliseconds,
   draining: flag,
+  'config_refused_at?': described('When a newer configuration was refused.', milliseconds),
   'replicas?': described('Replicas that share bookings.', listOf({ type: 'object' })),
   'shared?': described('Workers: state is shared by the isolates of this edge.', flag),
   'isolates?': described('Workers: isolates that reported.', number),

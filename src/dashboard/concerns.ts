@@ -13,10 +13,15 @@ export interface Concern {
   readonly next: string
   /** Anchor of the engine's row; null: none. */
   readonly href: string | null
+  /** Start, ms since the epoch, if the gateway knows it. */
+  readonly at?: number
 }
 
 /** Statistics older than this are shown as stale. Engines are probed every 10 s by default. */
 export const STALE_MS = 60_000
+
+/** Time, ms, for which a routing loop is listed after the last one. */
+const LOOP_MS = 300_000
 
 export const isStale = ({ stats }: Line['engine']): boolean => (stats?.age_ms ?? 0) > STALE_MS
 
@@ -24,8 +29,9 @@ export const anchorOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): strin
   `engine-${pool.cluster}-${engine.id}`
 
 /** Lists problems, the most severe first. Draining and sleeping are intended, so they are no problems. */
-export function concernsOf({ pools, replicas = [] }: View, lines: readonly Line[]): Concern[] {
-  const all = [...pools.flatMap(poolConcerns), ...lines.flatMap(engineConcerns)]
+export function concernsOf(view: View, lines: readonly Line[]): Concern[] {
+  const { pools, replicas = [] } = view
+  const all = [...gatewayConcerns(view), ...pools.flatMap(poolConcerns), ...lines.flatMap(engineConcerns)]
   for (const { host, state } of replicas)
     if (state === 'away')
       all.push({
@@ -37,6 +43,21 @@ export function concernsOf({ pools, replicas = [] }: View, lines: readonly Line[
         href: null,
       })
   return all.toSorted((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
+}
+
+function gatewayConcerns({ config_refused_at: refusedAt, config_version: version }: View): Concern[] {
+  if (refusedAt === undefined) return []
+  return [
+    {
+      key: 'configuration',
+      tone: 'bad',
+      subject: 'configuration',
+      reason: `the newest one is invalid and was refused; version ${version} stays active`,
+      next: 'Run firstlight check with it, or search the gateway log for configuration_refused or config_invalid.',
+      href: null,
+      at: refusedAt,
+    },
+  ]
 }
 
 function poolConcerns(pool: Pool): Concern[] {
@@ -84,6 +105,11 @@ function engineConcerns(line: Line): Concern[] {
         (engine.last_failure === undefined ? '' : `, the last one: ${failureText(engine.last_failure.failure)}`),
       'Search the gateway log for attempts on this engine.',
     ])
+  if (engine.last_failure?.failure === 'loop' && pool.at !== undefined && pool.at - engine.last_failure.at < LOOP_MS)
+    add('loop', 'bad', [
+      'its address leads back to a gateway that the request has passed',
+      'Correct `url` of the engine in the configuration.',
+    ])
   const causes = engine.learned?.silent_miss ?? null
   if (causes !== null)
     add('silent-miss', 'warn', [
@@ -124,5 +150,10 @@ export type Since = ReadonlyMap<string, { readonly at: number; readonly isAtLeas
 
 /** Keeps the start of lasting problems. Problems of the first view may be older: `isAtLeast`. */
 export function sinceOf(last: Since | null, concerns: readonly Concern[], at: number): Since {
-  return new Map(concerns.map(({ key }) => [key, last?.get(key) ?? { at, isAtLeast: last === null }]))
+  return new Map(
+    concerns.map(({ key, at: known }) => [
+      key,
+      known === undefined ? (last?.get(key) ?? { at, isAtLeast: last === null }) : { at: known, isAtLeast: false },
+    ]),
+  )
 }

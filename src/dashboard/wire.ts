@@ -66,6 +66,8 @@ export interface View {
   readonly config_version: number
   readonly started_at: number
   readonly draining: boolean
+  /** When a newer configuration was refused. Absent: none was. */
+  readonly config_refused_at?: number
   /** Absent without replicas. */
   readonly replicas?: readonly Wire<ReplicaDigest>[]
   readonly at: number

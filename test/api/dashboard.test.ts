@@ -91,6 +91,7 @@ function watch(options: LiveOptions = {}) {
     catalog: new ModelRegistry(twoPools),
     digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
     startedAt: 1,
+    configRefusedAt: null,
     draining: false,
     retired: false,
     shared: null,

@@ -358,7 +358,7 @@ describe('a configuration file that is watched', () => {
         taken(taking)
       }
       const reloader = new Reloader({
-        gateway: { adopt },
+        gateway: { adopt, configRefused: () => undefined },
         written: config,
         config,
         discovery: { resolve: async (found) => found, settle: () => undefined },
@@ -378,7 +378,7 @@ it('other engines that are found while a configuration is taken in are taken in 
   const busy = new Promise<void>((resolve) => (go = resolve))
   const adopt = async (_config: Config, sameFiles?: boolean) => (await busy, void adopted.push(sameFiles))
   const reloader = new Reloader({
-    gateway: { adopt },
+    gateway: { adopt, configRefused: () => undefined },
     written: config,
     config,
     discovery: { resolve: async (next) => next, settle: () => undefined },
@@ -393,6 +393,30 @@ it('other engines that are found while a configuration is taken in are taken in 
   expect(adopted).toEqual([false, true, true])
 })
 
+it('a refused document is known to the gateway until another one is adopted, over discovered engines too', async () => {
+  const config = configOf([poolOf('m', 'a', one)])
+  const told: (number | null)[] = []
+  let isValid = false
+  const reloader = new Reloader({
+    gateway: { adopt: async () => undefined, configRefused: (at) => void told.push(at) },
+    written: config,
+    config,
+    discovery: { resolve: async (next) => next, settle: () => undefined },
+    read: () => {
+      if (!isValid) throw new Error('it is invalid')
+      return config
+    },
+    log: quiet,
+  })
+  await reloader.reload()
+  await reloader.refresh()
+  expect(told).toEqual([expect.any(Number), told[0]])
+  isValid = true
+  await reloader.reload()
+  await reloader.refresh()
+  expect(told.slice(2)).toEqual([null])
+})
+
 it('settings that need a restart are reported once per configuration, not per discovered engine', async () => {
   const config = configOf([poolOf('m', 'a', one)])
   const lines: unknown[] = []
@@ -403,7 +427,7 @@ it('settings that need a restart are reported once per configuration, not per di
   const log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
   const read = () => configOf([poolOf('m', 'a', one)], { workers: 3 })
   const reloader = new Reloader({
-    gateway: { adopt: async () => undefined },
+    gateway: { adopt: async () => undefined, configRefused: () => undefined },
     written: config,
     config,
     discovery: { resolve: async (next) => next, settle: () => undefined },

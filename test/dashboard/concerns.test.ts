@@ -49,6 +49,12 @@ describe('what needs attention', () => {
     ])
     expect(found({ stats: { age_ms: 90_000 } as Stats })).toEqual([['a', 'warn', 'its metrics are 90 s old']])
     expect(found({ stats: { age_ms: 59_000 } as Stats })).toEqual([])
+    expect(found({}, {}, { config_refused_at: 5, config_version: 3 })).toEqual([
+      ['configuration', 'bad', 'the newest one is invalid and was refused; version 3 stays active'],
+    ])
+    expect(found({ last_failure: { failure: 'loop', at: 1 } }, { at: 2 })).toMatchObject([
+      ['a', 'bad', expect.stringContaining('leads back')],
+    ])
     const replicas = [{ host: 'gw-2', state: 'away' }] as unknown as NonNullable<View['replicas']>
     expect(found({}, {}, { replicas })).toMatchObject([['gw-2', 'bad', expect.stringContaining('replica away')]])
   })

@@ -25,7 +25,7 @@ import { reloadable, stateOf, stateIn } from '../../platform/node/reload.ts'
 const LOOK_MS = 1_000
 
 export interface ReloaderParts {
-  readonly gateway: Pick<RunningGateway, 'adopt'>
+  readonly gateway: Pick<RunningGateway, 'adopt' | 'configRefused'>
   /** The initial configuration, as read from the file. */
   readonly written: Config
   /** The initial configuration with discovered engines. */
@@ -40,6 +40,8 @@ export class Reloader {
   readonly #parts: ReloaderParts
   #written: Config
   #running: Config
+  /** When the document in the file was refused; null: it is the active one. */
+  #refusedAt: number | null = null
   #last: Promise<void> = Promise.resolve()
   /** True if a refresh is queued. */
   #refreshes = false
@@ -93,6 +95,9 @@ export class Reloader {
       const written = read === null ? this.#written : read()
       const { config, late } = reloadable(this.#running, await discovery.resolve(written))
       await gateway.adopt(config, read === null)
+      if (read !== null) this.#refusedAt = null
+      // A new gateway does not know of a document that was refused before.
+      else gateway.configRefused(this.#refusedAt)
       this.#written = written
       this.#running = config
       discovery.settle(written)
@@ -104,6 +109,7 @@ export class Reloader {
           ...(late.length === 0 ? {} : { needs_restart: late }),
         })
     } catch (error) {
+      if (read !== null) gateway.configRefused((this.#refusedAt = Date.now()))
       log.error('configuration_refused', {
         why: error instanceof Error ? error.message : String(error),
         next: 'The gateway keeps its present configuration.',
@@ -190,7 +196,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
     log.setLevel(next.log.level)
   }
   const reloader = new Reloader({
-    gateway: { adopt },
+    gateway: { adopt, configRefused: (at) => gateway.configRefused(at) },
     written: document,
     config,
     discovery,

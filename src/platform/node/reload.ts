@@ -105,6 +105,10 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view'> {
     return this.#current.answer(...asked)
   }
 
+  configRefused(at: number | null): void {
+    this.#current.configRefused(at)
+  }
+
   drain(): void {
     this.#draining = true
     this.#current.drain()

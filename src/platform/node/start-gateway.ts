@@ -100,6 +100,8 @@ export interface RunningGateway {
    * @param sameFiles keep open vocabularies without reading their files again
    */
   adopt(config: Config, sameFiles?: boolean): Promise<void>
+  /** As `Gateway.configRefused`. */
+  configRefused(at: number | null): void
   /** Shuts down; `now` ends the waiting. */
   stop(now: AbortSignal): Promise<Drained>
 }
@@ -131,6 +133,7 @@ export async function startGateway(
         await configurePools(next, ports)
         stats.adopt(next)
       },
+      configRefused: (at) => open.configRefused(at),
       async stop(now) {
         const drained = await open.stop(now)
         stats.stop()
@@ -201,6 +204,7 @@ export async function openGateway(
     url: listening.url,
     reports: reports?.address ?? null,
     answer: (question) => gateway.answer(question),
+    configRefused: (at) => gateway.configRefused(at),
     change(next, opened) {
       gateway.kept.telemetry.export(next.traces)
       gateway.change(made(next, opened, gateway.kept))

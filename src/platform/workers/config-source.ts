@@ -32,9 +32,15 @@ export class ConfigSource {
   #loaded: Loaded | null = null
   #readAt = 0
   #rereading = false
+  #refusedAt: number | null = null
 
   constructor(now: () => number = Date.now) {
     this.#now = now
+  }
+
+  /** When a newer document was refused, ms since the epoch; null: the current one is the newest. */
+  get refusedAt(): number | null {
+    return this.#refusedAt
   }
 
   /** Returns the current configuration. `later` keeps a background read alive. */
@@ -54,12 +60,16 @@ export class ConfigSource {
     const before = this.#loaded
     const good = before !== null && 'config' in before ? before : null
     if (found === null) return (this.#loaded = good ?? { problem: 'missing' })
-    if (good !== null && good.text === found) return good
+    if (good !== null && good.text === found) {
+      this.#refusedAt = null
+      return good
+    }
     const loaded = await parse(found, env, dateOf(env) ?? this.#now())
     const meanwhile = this.#loaded
     // Hashing takes time, and another request may have finished first; a second result for the same text would create a
     // second gateway.
     if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
+    this.#refusedAt = 'problem' in loaded && good !== null ? (this.#refusedAt ?? this.#now()) : null
     if ('problem' in loaded)
       console.error(
         JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }),

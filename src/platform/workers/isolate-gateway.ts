@@ -253,6 +253,7 @@ export class IsolateGateway {
       if ('problem' in loaded) return refuse(loaded.problem === 'missing' ? MISSING : INVALID)
       const built = await this.#builtOf(loaded.config, env)
       if (built === null) return refuse(NO_VOCABULARY)
+      built.gateway.configRefused(this.#source.refusedAt)
       const scope = scopeOf(request, ctx)
       built.edge?.freshen(scope)
       const answer = built.gateway.fetch(collecting(request), scope)
@@ -274,6 +275,7 @@ export class IsolateGateway {
     if ('problem' in loaded) return null
     const built = await this.#builtOf(loaded.config, env)
     await built?.edge?.look()
+    built?.gateway.configRefused(this.#source.refusedAt)
     return built?.gateway.view() ?? null
   }
 

@@ -36,6 +36,8 @@ export type ToMain =
 export type ToThread =
   /** New configuration. Answered when new requests use it. */
   | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
+  /** When a newer configuration was refused, ms since the epoch; null: none was. */
+  | readonly [said: 'config_refused', at: number | null]
   | readonly [said: 'sibling', question: WorkerQuery]
   /** Answered at once, after every message that was posted before. */
   | readonly [said: 'sync']

@@ -227,7 +227,8 @@ export async function startThreads(
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
     if (first!.reports !== null) log.info('report_listener_ready', { address: first!.reports })
-    return { ...first!, adopt, stop, kill: async (thread) => threads[thread - 1]?.kill() }
+    const configRefused = (at: number | null) => threads.forEach((thread) => thread.configRefused(at))
+    return { ...first!, adopt, configRefused, stop, kill: async (thread) => threads[thread - 1]?.kill() }
   } catch (error) {
     await stop(AbortSignal.abort())
     throw error

@@ -62,6 +62,8 @@ export async function runThread(): Promise<void> {
     switch (word[0]) {
       case 'adopt':
         return adopt(word[1], word[2], word[3])
+      case 'config_refused':
+        return gateway.configRefused(word[1])
       case 'sibling':
         return gateway.answer(word[1])
       case 'sync':

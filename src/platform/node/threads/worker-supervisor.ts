@@ -115,6 +115,10 @@ export class WorkerSupervisor {
     })
   }
 
+  configRefused(at: number | null): void {
+    if (this.#life?.listens === true) this.#life.line.notify(['config_refused', at])
+  }
+
   /** Ends it like a fault. For tests. */
   async kill(): Promise<void> {
     await this.#life?.worker.terminate()
