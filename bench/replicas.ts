@@ -36,7 +36,8 @@ const bench: Bench = async (options) => {
   options.note('a real server, three followers …')
   const carrier = await measureCarrier({
     perS: Number(options.flags['per-s'] ?? 1_667),
-    seconds: Number(options.flags['seconds'] ?? 3),
+    seconds: Number(options.flags['seconds'] ?? 6),
+    warmS: Number(options.flags['warm'] ?? 6),
     followers: 3,
   })
   if (options.flags['part'] === 'carrier') return { rows: [carrier.row], headline: carrier.headline }

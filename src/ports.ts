@@ -16,6 +16,7 @@ import type {
   AttemptFailure,
   Usage,
 } from './core/contract/contract.ts'
+import type { BookingEvent } from './core/contract/legs.ts'
 import type { RegionDigest } from './core/contract/region-digest.ts'
 import type { KvEventDelta, KvEventDeltaState } from './core/kv-events/delta-log.ts'
 import type { PoolEvent } from './core/pool/pool-events.ts'
@@ -44,6 +45,11 @@ export interface Cluster {
   admitNow?(admission: Admission): Admitted | null
   /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
+  /**
+   * Applies an event of another gateway, for pool state in this process; `book` is `resume`. false: the pool state does
+   * not have the booking. Absent: not supported.
+   */
+  applyNow?(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean
   /** Ranks without booking. */
   rank(admission: Admission): Promise<Ranked>
   observe(signals: readonly EngineSignal[]): Promise<void>

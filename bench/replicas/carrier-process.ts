@@ -1,6 +1,9 @@
-/** One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. */
+/**
+ * One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. The
+ * first seconds are not measured: the code is compiled then.
+ */
 import { ResponseAffinity } from '../../src/api/responses.ts'
-import { type Admission, endedAs, type Resume } from '../../src/core/contract/contract.ts'
+import { type Admission, endedAs } from '../../src/core/contract/contract.ts'
 import { memoryClusters } from '../../src/platform/node/ports.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
 import type { Cluster, Lease } from '../../src/ports.ts'
@@ -8,7 +11,9 @@ import { admissionOf, Conversations, poolOf } from '../conversations.ts'
 
 export interface SenderReport {
   readonly cpuUs: number
+  /** That were measured. */
   readonly requests: number
+  readonly total: number
 }
 export interface FollowerReport extends SenderReport {
   /** From the booking to its application, ms. */
@@ -21,7 +26,7 @@ const BLOCKS = 32
 const OPEN = 64
 /** Messages are written at the end of a turn. A sender that is behind must not book all that is due in one turn. */
 const TURN_BOOKINGS = 16
-const [role = 'alone', url = '', perS = '1000', seconds = '2', others = '0'] = process.argv.slice(2)
+const [role = 'alone', url = '', perS = '1000', seconds = '2', warmS = '0', others = '0'] = process.argv.slice(2)
 
 const pool = poolOf(8, 100_000, 'least_loaded')
 const { cluster: ledger } = memoryClusters({ source: () => ({ version: 1, pool }) })
@@ -37,14 +42,16 @@ const log = { debug: nothing, info: nothing, warn: console.error, error: console
 const measured = (inner: Cluster): Cluster =>
   new Proxy(inner, {
     get: (target, key) => {
-      if (key !== 'resume') {
+      if (key !== 'applyNow') {
         const member: unknown = Reflect.get(target, key)
         return typeof member === 'function' ? (member as () => unknown).bind(target) : member
       }
-      return (booking: Resume) => {
-        applied += 1
-        delays.push(Number(nowNs() - BigInt(booking.admission.id)) / 1e6)
-        return target.resume(booking)
+      return (event: Parameters<NonNullable<Cluster['applyNow']>>[0]) => {
+        if (event[0] === 'book') {
+          applied += 1
+          delays.push(Number(nowNs() - BigInt(event[1].admission.id)) / 1e6)
+        }
+        return target.applyNow!(event)
       }
     },
   })
@@ -61,25 +68,43 @@ else await send()
 
 async function follow(): Promise<void> {
   await joined()
+  await told()
   // Idle work, such as heartbeats, is far below the noise.
   const before = process.cpuUsage()
-  await new Promise((resolve) => process.once('message', resolve))
+  const warm = applied
+  delays.length = 0
+  await told()
   await settled()
-  const { user, system } = process.cpuUsage(before)
+  const cpuUs = usedUs(before)
   const { bookings } = await inner.digest()
-  process.send!({ cpuUs: user + system, requests: applied, delays, open: bookings } satisfies FollowerReport)
+  const report: FollowerReport = { cpuUs, requests: applied - warm, total: applied, delays, open: bookings }
+  process.send!(report)
+}
+
+function told(): Promise<unknown> {
+  return new Promise((resolve) => process.once('message', resolve))
+}
+
+function usedUs(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before)
+  return user + system
 }
 
 async function send(): Promise<void> {
   if (replicas !== null) await joined()
   const talks = new Conversations(BLOCKS, 100_000)
-  const total = Number(perS) * Number(seconds)
-  const before = process.cpuUsage()
+  const warm = Math.round(Number(perS) * Number(warmS))
+  const total = warm + Math.round(Number(perS) * Number(seconds))
+  let before = process.cpuUsage()
   const startedAt = performance.now()
   const open: Lease[] = []
   for (let sent = 0; sent < total;) {
     const due = Math.min(total, Math.floor(((performance.now() - startedAt) / 1000) * Number(perS)))
     for (; sent < due; sent++) {
+      if (sent === warm) {
+        before = process.cpuUsage()
+        process.send!('warm')
+      }
       await step(open, admissionOf(talks.next()))
       if (sent % TURN_BOOKINGS === 0) await new Promise((resolve) => setImmediate(resolve))
     }
@@ -88,8 +113,7 @@ async function send(): Promise<void> {
   }
   for (const lease of open) await lease.release(endedAs('complete'))
   await settled()
-  const { user, system } = process.cpuUsage(before)
-  process.send!({ cpuUs: user + system, requests: total } satisfies SenderReport)
+  process.send!({ cpuUs: usedUs(before), requests: total - warm, total } satisfies SenderReport)
 }
 
 async function step(open: Lease[], asked: Admission): Promise<void> {

@@ -15,6 +15,8 @@ export interface CarrierPlan {
   /** Bookings per second; each has three events. */
   readonly perS: number
   readonly seconds: number
+  /** Not measured before them. */
+  readonly warmS: number
   readonly followers: number
 }
 
@@ -23,7 +25,7 @@ export interface Carrier {
   readonly headline: Readonly<Record<string, number>>
 }
 
-export async function measureCarrier({ perS, seconds, followers }: CarrierPlan): Promise<Carrier> {
+export async function measureCarrier({ perS, seconds, warmS, followers }: CarrierPlan): Promise<Carrier> {
   const binary = await findServer()
   if (binary === null) throw new Error('This bench needs a Valkey or Redis server.')
   const server = await ValkeyServer.start(binary)
@@ -34,10 +36,12 @@ export async function measureCarrier({ perS, seconds, followers }: CarrierPlan):
     return child
   }
   try {
-    const alone = await reportOf<SenderReport>(start('alone', '', perS, seconds, 0))
-    const reading = Array.from({ length: followers }, () => start('follow', server.url, perS, seconds, 1))
+    const alone = await reportOf<SenderReport>(start('alone', '', perS, seconds, warmS, 0))
+    const reading = Array.from({ length: followers }, () => start('follow', server.url, perS, seconds, warmS, 1))
     const reports = reading.map((child) => reportOf<FollowerReport>(child))
-    const sender = await reportOf<SenderReport>(start('send', server.url, perS, seconds, followers))
+    const sending = start('send', server.url, perS, seconds, warmS, followers)
+    sending.once('message', () => reading.forEach((child) => child.send('warm')))
+    const sender = await reportOf<SenderReport>(sending)
     for (const child of reading) child.send('report')
     const followed = await Promise.all(reports)
     const delaysMs = followed.flatMap(({ delays }) => delays).toSorted((one, other) => one - other)
@@ -47,7 +51,7 @@ export async function measureCarrier({ perS, seconds, followers }: CarrierPlan):
       heard_p99_ms: rounded(at(0.99)),
       foreign_us: rounded(median(followed.map(({ cpuUs, requests }) => cpuUs / requests))),
       teller_us: rounded((sender.cpuUs / sender.requests - alone.cpuUs / alone.requests) / 3),
-      differences: followed.reduce((sum, { open, requests }) => sum + open + Math.abs(sender.requests - requests), 0),
+      differences: followed.reduce((sum, { open, total }) => sum + open + Math.abs(sender.total - total), 0),
     }
     return { row: { part: 'carrier', per_s: perS, followers, ...headline }, headline }
   } finally {
@@ -60,7 +64,9 @@ const rounded = (value: number): number => Math.round(value * 1000) / 1000
 
 function reportOf<Report>(child: ChildProcess): Promise<Report> {
   return new Promise((resolve, reject) => {
-    child.once('message', (report) => resolve(report as Report))
+    child.on('message', (report) => {
+      if (report !== 'warm') resolve(report as Report)
+    })
     child.once('exit', (code) => reject(new Error(`a process of the bench ended with ${code}`)))
   })
 }

@@ -32,6 +32,23 @@ function admittedNow(cluster: Cluster, admission: Admission): Admitted | null {
   return admitted !== null && isUnconfigured(admitted) ? null : admitted
 }
 
+const immediate = (cluster: Cluster, configurer: Configurer): Pick<Cluster, 'admitNow' | 'applyNow'> => ({
+  ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
+  ...(cluster.applyNow === undefined ? {} : { applyNow: (event) => appliedNow(cluster, event, configurer) }),
+})
+
+/** Repeats a booking after configuring. Pool state in this process is configured before the promise resolves. */
+function appliedNow(
+  cluster: Cluster,
+  event: Parameters<NonNullable<Cluster['applyNow']>>[0],
+  configurer: Configurer,
+): boolean {
+  const isApplied = cluster.applyNow!(event)
+  if (isApplied || event[0] !== 'book') return isApplied
+  configurer.configure().catch(() => undefined)
+  return cluster.applyNow!(event)
+}
+
 function isUnconfigured(answer: Admitted | Ranked): boolean {
   return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
 }
@@ -85,7 +102,7 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
     configure: (version, pool) => cluster.configure(version, pool),
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
-    ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
+    ...immediate(cluster, configurer),
     ...(cluster.admitLimitMs === undefined ? {} : { admitLimitMs: () => cluster.admitLimitMs!() }),
     admit: (admission, scope) => configurer.configured(() => cluster.admit(admission, scope)),
     rank: (admission) => configurer.configured(() => cluster.rank(admission)),

@@ -16,7 +16,7 @@ import type { EarlyLegRole, BookingEvent } from '../core/contract/legs.ts'
 import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
 
 /** Methods of a pool that a transport calls by name, with plain data. */
-export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
+export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume' | 'applyNow'>
 
 /** Admission result in transport form: without the lease, which both sides create themselves. */
 export type AdmitAnswer =

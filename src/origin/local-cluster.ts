@@ -1,5 +1,5 @@
 /** Cluster port for pool state in this process: each call takes effect before it returns. */
-import type { EarlyLegRole } from '../core/contract/legs.ts'
+import { applyEvent, type BookingEvent, type EarlyLegRole } from '../core/contract/legs.ts'
 import type { ClusterState, BookingHandle } from '../core/pool/pool-state.ts'
 import type {
   Admission,
@@ -44,6 +44,11 @@ export class LocalCluster implements Cluster {
     const held = this.#state.resume(booking, this.#now())
     if ('refusal' in held) throw new Error(held.refusal.detail)
     return new LocalLease(this.#state, this.#now, held)
+  }
+
+  applyNow(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean {
+    const now = this.#now()
+    return event[0] === 'book' ? !('refusal' in this.#state.resume(event[1], now)) : applyEvent(this.#state, event, now)
   }
 
   async rank(admission: Admission) {

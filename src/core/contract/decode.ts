@@ -81,6 +81,9 @@ export function readEngine(given: Partial<EngineSpec> & Pick<EngineSpec, 'id'>):
 /** Merges: fields of `given` replace those of `defaults`. */
 function withDefaults<Whole extends object>(defaults: Partial<Whole>, given: object): Whole {
   const whole: Record<string, unknown> = { ...defaults }
-  for (const [name, value] of Object.entries(given)) if (value !== undefined) whole[name] = value
+  for (const name in given) {
+    const value = (given as Record<string, unknown>)[name]
+    if (value !== undefined) whole[name] = value
+  }
   return whole as Whole
 }

@@ -80,6 +80,20 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
+  it('serve while the server has no memory left, and converge when it has', async () => {
+    await converged(members)
+    await send(['CONFIG', 'SET', 'maxmemory', '1'])
+    const stop = loaded(members, 8)
+    try {
+      await until(() => members.every((member) => member.logged('replicas_rejected').length > 0))
+    } finally {
+      await send(['CONFIG', 'SET', 'maxmemory', '0'])
+    }
+    expect(members[0]!.logged('replicas_rejected')).toMatchObject([{ next: 'Raise `maxmemory` of the server.' }])
+    await stop()
+    await converged(members)
+  })
+
   it('converge after a lost message', async () => {
     await converged(members)
     // A number that was never published: all readers detect the gap.
@@ -198,7 +212,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
     const client = await administrator(server.url)
     const tag = `${prefix}:1:{one/m}`
-    const late = await client.eval(SCRIPTS.publish, {
+    const late = await client.eval(SCRIPTS.publish.text, {
       keys: [`${tag}:number`, `${tag}:open:${one.replicas.id}`, `${tag}:replicas`],
       arguments: [
         one.replicas.id,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readEvents, readHeader, received, sent } from '../../../src/platform/node/replicas/messages.ts'
+import { readEvents, readMessage, received, sent } from '../../../src/platform/node/replicas/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 const asked = sent(admission())
@@ -37,7 +37,6 @@ describe('events of other replicas', () => {
     [['book', 64, { ...asked, sequences: 0 }, placement]],
     [['book', 64, { ...asked, hints: [{ engine: 'a', matchedTokens: 'x', tier: 'host' }] }, placement]],
     [['book', 64, asked, { kind: 'split', prefill: 'a' }]],
-    [['book', 64, asked, placement, { firstTokenSeen: 1, outputBlocks: 0 }]],
     [['progress', 'k', null]],
     [['progress', 'k']],
     [['first_token', 'k', { ttft: 'NaN' }]],
@@ -83,11 +82,11 @@ describe('events of other replicas', () => {
   })
 
   it('follow a number and the id of the replica', () => {
-    expect(readHeader('1795399232905001 host:id [["end"]]')).toEqual({
+    expect(readMessage('1795399232905001 host:id [["end"]]')).toEqual({
       number: 1795399232905001,
       replica: 'host:id',
       events: '[["end"]]',
     })
-    for (const text of ['', 'x', '1 ', 'x y []', ' a []']) expect(readHeader(text)).toBeNull()
+    for (const text of ['', 'x', '1 ', 'x y []', ' a []']) expect(readMessage(text)).toBeNull()
   })
 })

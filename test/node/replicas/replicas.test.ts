@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
-import { received, receivedCall, sent, sentCall } from '../../../src/platform/node/replicas/messages.ts'
+import { packedCall, received, sent, unpackedCall } from '../../../src/platform/node/replicas/messages.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
@@ -124,7 +124,7 @@ describe('messages', () => {
       ranks: Uint8Array.of(0, 255),
     } as const
     const call = { kind: 'events', batches: [batch] } as const
-    expect(receivedCall(JSON.parse(JSON.stringify(sentCall(call))) as never)).toEqual(call)
+    expect(unpackedCall(packedCall(call))).toEqual(call)
   })
 
   it('contain neither tenant nor session', () => {

@@ -1,18 +1,18 @@
 /** Connections to the Valkey or Redis server, each reconnected until it is closed. */
-import { createHash } from 'node:crypto'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
-import { SCRIPTS, type ScriptName } from './scripts.ts'
+import type { Script } from './scripts.ts'
 
 const CONNECT_MS = 3_000
-const FIRST_WAIT_MS = 50
-const LONGEST_WAIT_MS = 500
-/** A connection that lasts longer is up again, not flapping. */
-const STEADY_MS = 2_000
+const RECONNECT_MS = 100
 
-interface Script {
+interface Parameters {
   readonly keys: string[]
   readonly arguments: string[]
+}
+interface Page {
+  readonly cursor: string
+  readonly entries: readonly { readonly field: string; readonly value: string }[]
 }
 
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
@@ -20,24 +20,13 @@ export interface Client {
   connect(): Promise<unknown>
   destroy(): unknown
   on(event: string, listener: (error: Error) => void): unknown
-  eval(text: string, script: Script): Promise<unknown>
-  evalSha(sha: string, script: Script): Promise<unknown>
+  eval(text: string, parameters: Parameters): Promise<unknown>
+  evalSha(sha: string, parameters: Parameters): Promise<unknown>
   sSubscribe(channel: string, listener: (message: string) => void): Promise<void>
-  hScan(
-    key: string,
-    cursor: string,
-    options: { readonly COUNT: number },
-  ): Promise<{
-    readonly cursor: string
-    readonly entries: readonly { readonly field: string; readonly value: string }[]
-  }>
+  hScan(key: string, cursor: string, options: { readonly COUNT: number }): Promise<Page>
   getEx(key: string, options: { readonly type: 'PX'; readonly value: number }): Promise<string | null>
   del(key: string): Promise<number>
 }
-
-const SHAS = Object.fromEntries(
-  Object.entries(SCRIPTS).map(([name, text]) => [name, createHash('sha1').update(text).digest('hex')]),
-) as Readonly<Record<ScriptName, string>>
 
 export interface LinkEvents {
   readonly up: (client: Client) => void
@@ -50,12 +39,10 @@ export class Link {
   readonly #events: LinkEvents
   #client: Client | null = null
   #isReady = false
+  #isClosed = false
   /** Scripts that this connection has sent in full. */
   readonly #loaded = new Set<string>()
-  #waitMs = FIRST_WAIT_MS
   #timer: NodeJS.Timeout | undefined
-  #upAt = 0
-  #closed = false
 
   constructor(create: () => Promise<Client>, events: LinkEvents) {
     this.#create = create
@@ -69,26 +56,23 @@ export class Link {
   }
 
   /**
-   * Runs a script. Rejects if the connection fails or the server answers with an error. `pool` names the slot of the
-   * keys,
-   * because each node of a cluster loads scripts of its own; null: sends the script in full.
+   * Runs a script. Rejects if the connection fails or the server answers with an error. `slot` names the slot of the
+   * keys, because each node of a cluster loads scripts of its own; null: sends the script in full.
    */
-  async run(name: ScriptName, pool: string | null, script: Script): Promise<unknown> {
+  async run({ text, sha }: Script, slot: string | null, keys: string[], given: string[]): Promise<unknown> {
     const { client } = this
     if (client === null) throw new Error('not connected')
-    const cached = `${name} ${pool}`
-    if (pool === null || !this.#loaded.has(cached)) {
-      if (pool !== null) this.#loaded.add(cached)
-      return client.eval(SCRIPTS[name], script).catch((error: Error) => this.#rejected(client, error))
+    const parameters = { keys, arguments: given }
+    const isLoaded = slot !== null && this.#loaded.has(sha + slot)
+    if (slot !== null) this.#loaded.add(sha + slot)
+    try {
+      return await (isLoaded ? client.evalSha(sha, parameters) : client.eval(text, parameters))
+    } catch (error) {
+      this.#loaded.clear()
+      // A cluster client does not report that the connection of one node has ended.
+      if (!isReply(error as Error)) this.#fail(client, error as Error)
+      throw error
     }
-    return client.evalSha(SHAS[name], script).catch((error: Error) => this.#rejected(client, error))
-  }
-
-  /** A cluster client does not report that the connection of one node has ended. */
-  #rejected(client: Client, error: Error): never {
-    this.#loaded.clear()
-    if (!isReply(error)) this.#fail(client, error)
-    throw error
   }
 
   /** Connects anew. */
@@ -97,16 +81,14 @@ export class Link {
   }
 
   close(): void {
-    this.#closed = true
+    this.#isClosed = true
     clearTimeout(this.#timer)
-    if (this.#client !== null) destroy(this.#client)
-    this.#client = null
-    this.#isReady = false
+    this.#drop()
   }
 
   async #connect(): Promise<void> {
     const client = await this.#create()
-    if (this.#closed) return
+    if (this.#isClosed) return
     this.#client = client
     this.#loaded.clear()
     client.on('error', (error) => this.#fail(client, error))
@@ -116,33 +98,30 @@ export class Link {
     clearTimeout(late)
     if (this.#client !== client) return
     this.#isReady = true
-    this.#upAt = performance.now()
     this.#events.up(client)
   }
 
   #fail(client: Client, error: Error): void {
     if (this.#client !== client) return
-    if (this.#isReady && performance.now() - this.#upAt > STEADY_MS) this.#waitMs = FIRST_WAIT_MS
+    this.#drop()
+    this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS).unref()
+    this.#events.down(error)
+  }
+
+  #drop(): void {
+    const client = this.#client
     this.#client = null
     this.#isReady = false
-    destroy(client)
-    this.#timer = setTimeout(() => void this.#connect(), this.#waitMs)
-    this.#timer.unref()
-    this.#waitMs = Math.min(LONGEST_WAIT_MS, 2 * this.#waitMs)
-    this.#events.down(error)
+    try {
+      client?.destroy()
+    } catch {
+      // It has closed itself.
+    }
   }
 }
 
 /** Errors of the server begin with a code; all others mean that the connection does not work. */
 export const isReply = ({ message }: Error): boolean => /^(?!CLUSTERDOWN)[A-Z]+ /.test(message)
-
-function destroy(client: Client): void {
-  try {
-    client.destroy()
-  } catch {
-    // It has closed itself.
-  }
-}
 
 /** Loads the client library, which a gateway without replicas never does. */
 export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<Client> {
@@ -174,38 +153,34 @@ const ADVICE: readonly (readonly [start: string, next: string])[] = [
 const UNREACHABLE =
   'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
   '`replicas.url`.'
+/** A script is sent again in full after NOSCRIPT; the end of a connection is logged by `down`. */
+const EXPECTED = /^(?:NOSCRIPT|Disconnects client|The client is closed|Socket closed|not connected)/
 
 /** Logs each change of the server's state once. */
 export class ServerLog {
+  isUp = false
   readonly #log: Log
   readonly #logged = new Set<string>()
-  #isUp = false
 
   constructor(log: Log) {
     this.#log = log
   }
 
-  get isUp(): boolean {
-    return this.#isUp
-  }
-
   up(): void {
-    if (this.#isUp) return
-    this.#isUp = true
+    if (this.isUp) return
+    this.isUp = true
     this.#logged.clear()
     this.#log.info('replicas_connected')
   }
 
   down(error: Error): void {
-    this.#isUp = false
+    this.isUp = false
     this.#once('replicas_disconnected', error)
   }
 
   /** The server has rejected a command. */
   rejected(error: Error): void {
-    // A script is sent again in full after NOSCRIPT; the end of a connection is logged by `down`.
-    if (/^(?:NOSCRIPT|Disconnects client|The client is closed|Socket closed|not connected)/.test(error.message)) return
-    this.#once('replicas_rejected', error)
+    if (!EXPECTED.test(error.message)) this.#once('replicas_rejected', error)
   }
 
   #once(event: string, error: Error): void {

@@ -9,7 +9,7 @@ import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
 import type { LimitShare } from '../../../core/limits/key-limiter.ts'
-import type { Cluster, Limiter, StoredResponses, Log, PoolName } from '../../../ports.ts'
+import type { Cluster, Limiter, Log, PoolName, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
@@ -18,8 +18,8 @@ import { ReplicatedCluster } from './replicated.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
 import { ReplicatedResponses } from './replicated-responses.ts'
 
-/** Often enough for pools whose `lease_ms` is a second, the minimum. */
-const TICK_MS = 200
+/** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
+const TICK_MS = 100
 
 export interface ReplicasParts {
   readonly log: Log
@@ -46,14 +46,15 @@ export class Replicas {
   readonly #clusters = new WeakMap<Cluster, ReplicatedCluster>()
   /** Pools in which each replica is followed. */
   readonly #joined = new Map<string, number>()
-  #links: Links | null = null
-  #own: OwnState | null = null
-  #responses: StoredResponses | null = null
-  #limits: ReplicatedLimits | null = null
-  #lostAt = -Infinity
-  #isLost = false
-  /** When the server last answered. null: it never did. */
-  #limitShare: LimitShare | null = null
+  #own!: OwnState
+  /** Events of this replica. */
+  #publish!: Link
+  /** A subscribed connection runs no other commands. */
+  #subscribe!: Link
+  /** Heartbeats and snapshots, which must not wait behind bookings. */
+  #control!: Link
+  #responses!: ReplicatedResponses
+  #limits!: ReplicatedLimits
   #timers: readonly NodeJS.Timeout[] = []
 
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
@@ -65,85 +66,56 @@ export class Replicas {
   /** Called once, before anything else. Connects in the background; the gateway does not wait for the server. */
   join(own: OwnState): void {
     this.#own = own
-    const create = () => (this.#parts.createClient ?? createClientOf)(this.#config)
-    const link = (up: (client: Client) => void, down: () => void) =>
-      new Link(create, {
-        up: (client) => {
-          up(client)
-          if (this.#links !== null && isUp(this.#links)) this.#server.up()
-        },
-        down: (error) => {
-          down()
-          this.#server.down(error)
-        },
-      })
-    const eachFeed = (change: (feed: PoolFeed) => void) => (): void => {
-      for (const feed of this.#feeds.values()) change(feed)
-    }
-    this.#links = {
-      publish: link(
-        eachFeed((feed) => feed.publishing(true)),
-        eachFeed((feed) => feed.publishing(false)),
-      ),
-      subscribe: link(
-        (client) => eachFeed((feed) => feed.subscribe(client))(),
-        eachFeed((feed) => feed.following.unsubscribed()),
-      ),
-      control: link(
-        () => {
-          eachFeed((feed) => feed.following.resync())()
-          this.#limitsBack()
-        },
-        () => void (this.#isLost = this.#limitShare !== null),
-      ),
-    }
-    this.#serve(own, this.#links.control)
+    const feeds = this.#feeds
+    this.#publish = this.#link(
+      () => feeds.forEach(({ open }) => open.connected(true)),
+      () => feeds.forEach(({ open }) => open.connected(false)),
+    )
+    this.#subscribe = this.#link(
+      (client) => feeds.forEach(({ following }) => void following.subscribe(client)),
+      () => feeds.forEach(({ following }) => following.unsubscribed()),
+    )
+    this.#control = this.#link(
+      () => {
+        feeds.forEach(({ following }) => following.resync())
+        this.#limits.connected()
+      },
+      () => this.#limits.disconnected(),
+    )
+    const shared = { link: this.#control, prefix: this.#prefix }
+    this.#responses = new ReplicatedResponses(own.held, {
+      ...shared,
+      isPool: (name) => own.pool(...name) !== null,
+      forgotten: (id) => feeds.forEach(({ open }) => open.announce(['forgotten', id])),
+    })
+    this.#limits = new ReplicatedLimits({
+      ...shared,
+      leaseMs: this.#config.leaseMs,
+      clock: this.#parts.now,
+      rejected: (error) => this.#server.rejected(error),
+    })
     this.#timers = [
       setInterval(() => void this.#heartbeat(), this.#config.leaseMs / 5).unref(),
-      setInterval(
-        eachFeed((feed) => feed.tick()),
-        TICK_MS,
-      ).unref(),
+      setInterval(() => feeds.forEach((feed) => feed.tick()), TICK_MS).unref(),
     ]
   }
 
-  #limitsBack(): void {
-    this.#lostAt = this.lostAt
-    this.#isLost = false
-  }
-
-  /** What all pools share. */
-  #serve(own: OwnState, link: Link): void {
-    this.#responses = new ReplicatedResponses(own.held, {
-      link,
-      prefix: this.#prefix,
-      isPool: (name) => own.pool(...name) !== null,
-      forgotten: (id) => this.#feeds.forEach((feed) => feed.forgotten(id)),
-    })
-    this.#limits = new ReplicatedLimits({
-      link,
-      prefix: this.#prefix,
-      leaseMs: this.#config.leaseMs,
-      rejected: (error) => this.#server.rejected(error),
-    })
-  }
-
   get holdings(): StoredResponses {
-    return this.#responses!
+    return this.#responses
   }
 
   get limits(): Limiter {
-    return this.#limits!
+    return this.#limits
   }
 
   /** When the server was last unreachable; -Infinity: never since the first connection. */
   get lostAt(): number {
-    return this.#isLost ? this.#parts.now() : this.#lostAt
+    return this.#limits.lostAt
   }
 
   /** Share of this replica in limits while the server is unreachable. */
   get limitShare(): LimitShare {
-    return this.#limitShare ?? { count: 1, rank: 0 }
+    return this.#limits.share
   }
 
   get isUp(): boolean {
@@ -156,8 +128,8 @@ export class Replicas {
     if (known !== undefined) return known
     const replicated = new ReplicatedCluster(ledger, {
       feed: this.#feedOf(name),
-      replicas: () => ({ replicas: this.digests, isUp: this.isUp }),
-      pool: () => this.#own!.pool(...name),
+      replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
+      pool: () => this.#own.pool(...name),
     })
     this.#clusters.set(ledger, replicated)
     return replicated
@@ -165,14 +137,13 @@ export class Replicas {
 
   get digests(): readonly ReplicaDigest[] {
     const digests = new Map<string, ReplicaDigest>()
-    for (const { following, awayMs } of this.#feeds.values()) {
-      const isFollowed = following.isCurrent && awayMs < this.#config.leaseMs
-      for (const [id, { bookings }] of following.peers) {
+    for (const { following, awayMs } of this.#feeds.values())
+      for (const { id, isCurrent, bookings } of following.peers()) {
         const known = digests.get(id)
-        const state = isFollowed && known?.state !== 'away' ? 'following' : 'away'
-        digests.set(id, { host: hostOf(id), id, state, bookings: bookings.size + (known?.bookings ?? 0) })
+        const isFollowed = isCurrent && awayMs < this.#config.leaseMs && known?.state !== 'away'
+        const state = isFollowed ? 'following' : 'away'
+        digests.set(id, { host: hostOf(id), id, state, bookings: bookings + (known?.bookings ?? 0) })
       }
-    }
     return [...digests.values()]
   }
 
@@ -180,49 +151,62 @@ export class Replicas {
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     await Promise.all(Array.from(this.#feeds.values(), (feed) => feed.close()))
-    for (const link of Object.values(this.#links ?? {})) link.close()
+    for (const link of this.#links) link.close()
   }
 
   get #prefix(): string {
     return `${this.#config.prefix}:${WIRE_VERSION}`
   }
 
+  get #links(): readonly Link[] {
+    return [this.#publish, this.#subscribe, this.#control]
+  }
+
+  #link(up: (client: Client) => void, down: () => void): Link {
+    return new Link(() => (this.#parts.createClient ?? createClientOf)(this.#config), {
+      up: (client) => {
+        up(client)
+        if (this.#links.every((link) => link.client !== null)) this.#server.up()
+      },
+      down: (error) => {
+        down()
+        this.#server.down(error)
+      },
+    })
+  }
+
   /** A frozen server rejects nothing: if it does not answer in time, all connections are opened anew. */
   async #heartbeat(): Promise<void> {
-    const links = this.#links!
-    if (links.control.client === null) return
-    const limitMs = this.#config.leaseMs / 3
+    if (this.#control.client === null) return
     const failed = (error: Error): void => {
       this.#server.rejected(error)
       // The subscription to the same node does not work either, and reports nothing.
-      if (!isReply(error)) links.subscribe.reset(error)
+      if (!isReply(error)) this.#subscribe.reset(error)
     }
-    const beats = Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed))
+    const beats = Promise.all(Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed)))
+    const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
-    for (let half = 0; half < 2; half++) {
-      if ((await withTimeout(limitMs / 2, Promise.all(beats))) === null) continue
-      if (links.control.client !== null) {
-        const present = [this.id, ...this.digests.map(({ id }) => id)].toSorted()
-        this.#limitShare = { count: present.length, rank: present.indexOf(this.id) }
-      }
-      return void this.#limits?.renew()
+    const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))
+    if (isAnswered === null) {
+      const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
+      for (const link of this.#links) link.reset(error)
+    } else if (this.#control.client !== null) {
+      this.#limits.present([this.id, ...this.digests.map(({ id }) => id)], this.id)
+      void this.#limits.renew()
     }
-    const error = new Error(`no answer to a heartbeat within ${Math.round(limitMs)} ms`)
-    for (const link of Object.values(links)) link.reset(error)
   }
 
   #feedOf(name: PoolName): PoolFeed {
     const key = JSON.stringify(name)
     const known = this.#feeds.get(key)
     if (known !== undefined) return known
-    const own = this.#own!
-    const { publish, subscribe, control } = this.#links!
+    const own = this.#own
     const feed = new PoolFeed(name, {
       replica: this.id,
       prefix: this.#prefix,
       leaseMs: this.#config.leaseMs,
-      publishLink: publish,
-      controlLink: control,
+      publish: this.#publish,
+      control: this.#control,
       now: this.#parts.now,
       ledger: () => {
         const pool = own.pool(...name)
@@ -235,11 +219,12 @@ export class Replicas {
       joined: (id) => this.#peerJoined(id),
       left: (id, bookings, result) => this.#peerLeft(id, bookings, result),
       rejected: (error) => this.#server.rejected(error),
-      failed: (error) => subscribe.reset(error),
+      failed: (error) => this.#subscribe.reset(error),
     })
     this.#feeds.set(key, feed)
-    if (publish.client !== null) feed.publishing(true)
-    if (subscribe.client !== null) feed.subscribe(subscribe.client)
+    if (this.#publish.client !== null) feed.open.connected(true)
+    const { client } = this.#subscribe
+    if (client !== null) void feed.following.subscribe(client)
     return feed
   }
 
@@ -258,13 +243,4 @@ export class Replicas {
   }
 }
 
-interface Links {
-  readonly publish: Link
-  /** A subscribed connection runs no other commands. */
-  readonly subscribe: Link
-  /** Heartbeats and snapshots, which must not wait behind bookings. */
-  readonly control: Link
-}
-
-const isUp = (links: Links): boolean => Object.values(links).every((link: Link) => link.client !== null)
 const hostOf = (id: string): string => id.slice(0, id.lastIndexOf(':'))

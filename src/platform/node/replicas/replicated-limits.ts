@@ -4,13 +4,122 @@ import {
   type KeyLimits,
   type LimitAnswer,
   type LimitName,
+  type LimitShare,
   type LimitState,
   type Reservation,
   type Settlement,
 } from '../../../core/limits/key-limiter.ts'
 import type { Limiter } from '../../../ports.ts'
 import { isReply, type Link } from './connection.ts'
-import type { ScriptName } from './scripts.ts'
+import { script, type Script } from './scripts.ts'
+
+/**
+ * Limits of one key (`KeyLimiter` in Lua, by the server's clock). KEYS: 1 hash with `r<second>` requests and
+ * `t<second>` tokens of the last 61 seconds, their sums `r` and `t`, and the tokens of the day; 2 sorted set of running
+ * requests with the time at which they lapse. ARGV 1: the time in ms, for tests; else empty.
+ *
+ * Only the seconds that have left since the last change are read, because a scan of all would cost some 200 µs.
+ */
+const USE = `
+local ms = tonumber(ARGV[1])
+if not ms then
+  local clock = redis.call('TIME')
+  ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+end
+local stored = redis.call('HMGET', KEYS[1], 'ms', 'day', 'tokens', 'r', 't')
+local before = tonumber(stored[1] or ms)
+ms = math.max(ms, before)
+local second, last = math.floor(ms / 1000), math.floor(before / 1000)
+local day = math.floor(ms / 86400000)
+local dayTokens = tonumber(stored[2] or -1) == day and tonumber(stored[3]) or 0
+local used = {r = tonumber(stored[4] or 0), t = tonumber(stored[5] or 0)}
+local function amounts(kind, from, to, fields)
+  fields = fields or {}
+  local first = #fields
+  for at = from, to do fields[#fields + 1] = kind .. at end
+  return redis.call('HMGET', KEYS[1], unpack(fields, first + 1))
+end
+local old = {}
+if second > last then
+  for kind in pairs(used) do
+    for _, amount in ipairs(amounts(kind, last - 60, math.min(second - 61, last), old)) do
+      used[kind] = used[kind] - tonumber(amount or 0)
+    end
+  end
+end
+local function save()
+  if #old > 0 then redis.call('HDEL', KEYS[1], unpack(old)) end
+  redis.call('HSET', KEYS[1], 'ms', ms, 'day', day, 'tokens', dayTokens, 'r', used.r, 't', used.t)
+end
+`
+
+/**
+ * Takes all limits of a request or none. ARGV: 2 id, 3 tokens, 4 lease in ms, 5 requests_per_min, 6 tokens_per_min,
+ * 7 tokens_per_day, 8 concurrent; -1: no limit. Returns the number of the exceeded limit (0: none), the time until the
+ * request would be admitted, the time of the reservation, then requests and tokens in use with the time until none are.
+ */
+const RESERVE = script(`${USE}
+local function free(kind, most)
+  local left = used[kind]
+  for at, amount in ipairs(amounts(kind, second - 60, second)) do
+    if left <= most then return math.max(0, (second - 1 + at) * 1000 - ms) end
+    left = left - tonumber(amount or 0)
+  end
+  return (second + 61) * 1000 - ms
+end
+local function reset(kind)
+  if used[kind] == 0 then return 0 end
+  local at = second
+  while tonumber(redis.call('HGET', KEYS[1], kind .. at) or 0) == 0 and at > second - 61 do at = at - 1 end
+  return (at + 61) * 1000 - ms
+end
+local cost, lease = tonumber(ARGV[3]), tonumber(ARGV[4])
+local rpm, tpm, tpd, most = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ms)
+local exceeded, retry = 0, 0
+if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
+  if most >= 0 and redis.call('ZCARD', KEYS[2]) >= most then exceeded, retry = 1, 1000
+  elseif rpm >= 0 and used.r + 1 > rpm then exceeded, retry = 2, free('r', rpm - 1)
+  elseif tpm >= 0 and used.t + cost > tpm then exceeded, retry = 3, free('t', tpm - cost)
+  elseif tpd >= 0 and dayTokens + cost > tpd then exceeded, retry = 4, (day + 1) * 86400000 - ms
+  else
+    used.r, used.t, dayTokens = used.r + 1, used.t + cost, dayTokens + cost
+    save()
+    redis.call('HINCRBY', KEYS[1], 'r' .. second, 1)
+    redis.call('HINCRBY', KEYS[1], 't' .. second, cost)
+    redis.call('ZADD', KEYS[2], ms + lease, ARGV[2])
+    redis.call('PEXPIRE', KEYS[1], tpd >= 0 and 90000000 or 122000)
+    redis.call('PEXPIRE', KEYS[2], 2 * lease)
+  end
+end
+return {exceeded, retry, ms, used.r, reset('r'), used.t, reset('t')}
+`)
+
+/** Ends a request. ARGV: 2 id, 3 reserved tokens, 4 time of the reservation, 5 used tokens; -1: unknown. */
+const SETTLE = script(`${USE}
+if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 or tonumber(ARGV[5]) < 0 then return 0 end
+local more = ARGV[5] - ARGV[3]
+local at = math.floor((more > 0 and ms or tonumber(ARGV[4])) / 1000)
+if more > 0 or math.floor(ARGV[4] / 86400000) == day then dayTokens = math.max(0, dayTokens + more) end
+if at <= second and at > second - 61 then
+  local amount = tonumber(redis.call('HGET', KEYS[1], 't' .. at) or 0)
+  more = math.max(more, -amount)
+  redis.call('HSET', KEYS[1], 't' .. at, amount + more)
+  used.t = math.max(0, used.t + more)
+end
+save()
+if redis.call('PTTL', KEYS[1]) == -1 then redis.call('PEXPIRE', KEYS[1], 90000000) end
+return 1
+`)
+
+/** Renews running requests, also those that the server has lost. ARGV: 1 empty, 2 lease in ms, then ids. */
+const RENEW = script(`
+local clock = redis.call('TIME')
+local lapse = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2])
+for at = 3, #ARGV do redis.call('ZADD', KEYS[1], lapse, ARGV[at]) end
+redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
+return 1
+`)
 
 /** By the number that the script returns. */
 const EXCEEDED: readonly (LimitName | null)[] = [
@@ -29,6 +138,8 @@ export interface ReplicatedLimitsParts {
   /** Requests of a gateway that has ended lapse after this time, ms. */
   readonly leaseMs: number
   readonly rejected: (error: Error) => void
+  /** Milliseconds since the epoch, as `lostAt`. */
+  readonly clock?: () => number
   /** For tests: milliseconds since the epoch instead of the server's clock. */
   readonly now?: () => number
 }
@@ -43,9 +154,36 @@ interface Open {
 export class ReplicatedLimits implements Limiter {
   readonly #parts: ReplicatedLimitsParts
   readonly #open = new Map<string, Open>()
+  #share: LimitShare | null = null
+  #lostAt = -Infinity
+  #isLost = false
 
   constructor(parts: ReplicatedLimitsParts) {
     this.#parts = parts
+  }
+
+  /** When the server was last unreachable; -Infinity: never since the first connection. */
+  get lostAt(): number {
+    return this.#isLost ? (this.#parts.clock ?? Date.now)() : this.#lostAt
+  }
+
+  /** Share of this replica in limits while the server is unreachable. */
+  get share(): LimitShare {
+    return this.#share ?? { count: 1, rank: 0 }
+  }
+
+  /** The server has answered; these replicas use it. */
+  present(replicas: readonly string[], own: string): void {
+    this.#share = { count: replicas.length, rank: replicas.toSorted().indexOf(own) }
+  }
+
+  connected(): void {
+    this.#lostAt = this.lostAt
+    this.#isLost = false
+  }
+
+  disconnected(): void {
+    this.#isLost = this.#share !== null
   }
 
   /** Rejects if the server does not answer, or answers with an error. */
@@ -53,7 +191,7 @@ export class ReplicatedLimits implements Limiter {
     const cost = costOf(limits, tokens)
     const { requestsPerMin, tokensPerMin, tokensPerDay, concurrent } = limits
     const given = [requestsPerMin, tokensPerMin, tokensPerDay, concurrent].map((limit) => limit ?? -1)
-    const answer = await this.#run('reserve', keysOf(this.#parts.prefix, key), [
+    const answer = await this.#run(RESERVE, keysOf(this.#parts.prefix, key), [
       this.#now,
       id,
       ...[cost, this.#parts.leaseMs, ...given].map(String),
@@ -69,7 +207,7 @@ export class ReplicatedLimits implements Limiter {
     if (open === undefined) return
     this.#open.delete(id)
     const given = [this.#now, id, String(open.cost), String(open.at), String(tokens ?? -1)]
-    void this.#run('settle', keysOf(this.#parts.prefix, open.key), given).catch(this.#parts.rejected)
+    void this.#run(SETTLE, keysOf(this.#parts.prefix, open.key), given).catch(this.#parts.rejected)
   }
 
   /** The next renewal adds it. Its tokens count at its end. */
@@ -87,7 +225,7 @@ export class ReplicatedLimits implements Limiter {
         const ids = all.slice(from, from + RENEWED_IDS).filter((id) => this.#open.has(id))
         if (ids.length === 0) continue
         const [, running] = keysOf(this.#parts.prefix, key)
-        await this.#run('renew', [running], ['', String(this.#parts.leaseMs), ...ids]).catch(this.#parts.rejected)
+        await this.#run(RENEW, [running], ['', String(this.#parts.leaseMs), ...ids]).catch(this.#parts.rejected)
       }
   }
 
@@ -96,11 +234,11 @@ export class ReplicatedLimits implements Limiter {
   }
 
   /** A node that does not have the script has changed nothing, and gets it in full. */
-  #run(name: ScriptName, keys: string[], given: string[]): Promise<unknown> {
-    const script = { keys, arguments: given }
-    return this.#parts.link.run(name, 'limits', script).catch((error: Error) => {
+  #run(name: Script, keys: string[], given: string[]): Promise<unknown> {
+    const { link } = this.#parts
+    return link.run(name, 'limits', keys, given).catch((error: Error) => {
       if (!isReply(error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return this.#parts.link.run(name, null, script)
+      return link.run(name, null, keys, given)
     })
   }
 }

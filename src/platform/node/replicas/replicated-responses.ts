@@ -1,20 +1,12 @@
-import * as z from 'zod/mini'
 import type { PoolName, StoredResponse, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { Link } from './connection.ts'
+import { SCRIPTS } from './scripts.ts'
 
 /** Since its last use. Engines keep responses in memory, not for long. */
 const TTL_MS = 3_600_000
 /** A request with an unknown response id waits so long at most. */
 const LOOKUP_MS = 100
-
-const entry = z.object({
-  tenant: z.string(),
-  cluster: z.string(),
-  pool: z.string(),
-  engine: z.string(),
-  model: z.string(),
-})
 
 export interface ResponseParts {
   readonly link: Link
@@ -37,16 +29,20 @@ export class ReplicatedResponses implements StoredResponses {
     const own = await this.#own.find(id, tenant)
     const { client } = this.#parts.link
     if (own !== null || client === null) return own
-    const found = await withTimeout(LOOKUP_MS, client.getEx(this.#key(id), { type: 'PX', value: TTL_MS }))
-    if (found === null || found.value === null) return null
-    const known = entry.safeParse(parsed(found.value)).data
+    const stored = client.getEx(this.#key(id), { type: 'PX', value: TTL_MS })
+    const found = await withTimeout(
+      LOOKUP_MS,
+      stored.then((text) => JSON.parse(text ?? 'null') as StoredResponse | null),
+    )
+    const known = found?.value ?? null
     return known?.tenant === tenant && this.#parts.isPool([known.cluster, known.pool]) ? known : null
   }
 
   keep(id: string, response: StoredResponse): void {
     this.#own.keep(id, response)
     const given = [response.tenant, JSON.stringify(response), String(TTL_MS)]
-    void this.#parts.link.run('keep', null, { keys: [this.#key(id)], arguments: given }).catch(ignored)
+    // Without the server the response is known to this gateway alone.
+    this.#parts.link.run(SCRIPTS.keep, null, [this.#key(id)], given).catch(() => undefined)
   }
 
   async forget(id: string): Promise<void> {
@@ -58,16 +54,5 @@ export class ReplicatedResponses implements StoredResponses {
 
   #key(id: string): string {
     return `${this.#parts.prefix}:response:${encodeURIComponent(id)}`
-  }
-}
-
-/** Without the server the response is known to this gateway alone. */
-const ignored = (): void => undefined
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
   }
 }

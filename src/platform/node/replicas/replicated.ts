@@ -1,25 +1,15 @@
 /** A pool's ledger that publishes its bookings to the other replicas. */
-import type { EarlyLegRole } from '../../../core/contract/legs.ts'
-import type {
-  Admission,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Resume,
-  StageTimes,
-  Usage,
-  ReplicaDigest,
-} from '../../../core/contract/contract.ts'
+import type { Admission, EngineSignal, PoolConfig, Resume, ReplicaDigest } from '../../../core/contract/contract.ts'
 import type { KvEventDelta } from '../../../core/kv-events/delta-log.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../../ports.ts'
-import type { Course } from './messages.ts'
-import type { Made, Open, OpenBookings } from './open-bookings.ts'
+import { packedCall } from './messages.ts'
+import { type Made, OpenBooking } from './open-bookings.ts'
 import type { PoolFeed } from './pool-feed.ts'
 
 export interface Shared {
   readonly feed: PoolFeed
-  readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly isUp: boolean }
+  readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly replicasUp: boolean }
   /** null: the pool is not configured any more. */
   readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
 }
@@ -54,7 +44,7 @@ export class ReplicatedCluster implements Cluster {
       () => true,
       () => false,
     )
-    return isBooked ? this.#lease(lease, booking, booking) : lease
+    return isBooked ? this.#lease(lease, booking) : lease
   }
 
   rank(admission: Admission) {
@@ -67,7 +57,7 @@ export class ReplicatedCluster implements Cluster {
   }
 
   registry(call: RegistryCall) {
-    if (call.kind !== 'list' && call.kind !== 'lookup') this.#shared.feed.reported(call)
+    if (call.kind !== 'list' && call.kind !== 'lookup') this.#shared.feed.open.announce(['registry', packedCall(call)])
     return this.#ledger.registry!(call)
   }
 
@@ -76,7 +66,7 @@ export class ReplicatedCluster implements Cluster {
   }
 
   async digest() {
-    return { ...(await this.#ledger.digest()), ...this.#replicas }
+    return { ...(await this.#ledger.digest()), ...this.#shared.replicas() }
   }
 
   regionDigest() {
@@ -89,66 +79,23 @@ export class ReplicatedCluster implements Cluster {
 
   async summary(decisions: number, historySince = 0) {
     const { digest, ...rest } = await this.#ledger.summary!(decisions, historySince)
-    return { ...rest, digest: { ...digest, ...this.#replicas } }
+    return { ...rest, digest: { ...digest, ...this.#shared.replicas() } }
   }
 
   #published(admission: Admission, admitted: Admitted): Admitted {
-    return 'refusal' in admitted
-      ? admitted
-      : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
+    if ('refusal' in admitted) return admitted
+    return { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
   }
 
   #lease(
     lease: Lease,
-    { admission, placement }: Pick<Made, 'admission' | 'placement'>,
-    course: Course | null = null,
-  ): PublishedLease {
+    { admission, placement, ...course }: Pick<Made, 'admission' | 'placement'> & Partial<Resume>,
+  ): OpenBooking {
     const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 1, leaseMs: 60_000 }
     const { open } = this.#shared.feed
-    return new PublishedLease(lease, open, open.add({ admission, placement, blockTokens, leaseMs }, course))
-  }
-
-  get #replicas() {
-    const { replicas, isUp } = this.#shared.replicas()
-    return { replicas, replicasUp: isUp }
-  }
-}
-
-class PublishedLease implements Lease {
-  readonly inProcess: boolean
-  readonly #lease: Lease
-  readonly #bookings: OpenBookings
-  readonly #open: Open
-
-  constructor(lease: Lease, bookings: OpenBookings, open: Open) {
-    this.#lease = lease
-    this.#bookings = bookings
-    this.#open = open
-    this.inProcess = lease.inProcess ?? false
-  }
-
-  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#bookings.legDone(this.#open, ['leg_done', this.#open.key, part, stages, usage])
-    return this.#lease.legDone!(part, stages, usage)
-  }
-
-  firstToken(stages: StageTimes): Promise<void> {
-    this.#bookings.firstToken(this.#open, ['first_token', this.#open.key, stages])
-    return this.#lease.firstToken(stages)
-  }
-
-  progress(outputBlocks: number): Promise<void> {
-    this.#bookings.progress(this.#open, outputBlocks)
-    return this.#lease.progress(outputBlocks)
-  }
-
-  async renew(): Promise<void> {
-    await this.#lease.renew()
-    this.#bookings.renewed(this.#open)
-  }
-
-  release(outcome: Outcome): Promise<void> {
-    this.#bookings.released(['release', this.#open.key, outcome])
-    return this.#lease.release(outcome)
+    const booking = new OpenBooking(lease, open, { admission, placement, blockTokens, leaseMs })
+    const { firstTokenSeen = false, legsDone = [], outputBlocks = 0 } = course
+    open.add(Object.assign(booking, { firstTokenSeen, legsDone, outputBlocks }))
+    return booking
   }
 }
