@@ -183,7 +183,7 @@ function Status({ link, view, onForget }: StatusProps) {
             {replicaCount(view) > 0 && ` · ${replicaCount(view)} other gateway${replicaCount(view) === 1 ? '' : 's'}`}
           </span>
         )}
-        <a href=".">Overview</a>
+        <a href=".">Welcome</a>
         {onForget !== null && (
           <button type="button" class="quiet" onClick={onForget}>
             Forget key

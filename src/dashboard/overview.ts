@@ -1,5 +1,5 @@
-import { curlOf } from './format.ts'
-import { linesOf, roleOf, type EngineState, type Line } from './engine-state.ts'
+import { curlOf, plural, pythonOf, scriptOf } from './format.ts'
+import { linesOf } from './engine-state.ts'
 import { call, Refused, savedKey, saveKey } from './gateway.ts'
 import type { Pool } from './wire.ts'
 import './overview.css'
@@ -9,58 +9,39 @@ interface Fleet {
   readonly pools: readonly Pool[]
 }
 
-const refreshMs = 2_000
+const refreshMs = 5_000
 /** A hung gateway closes no connection, so requests have a time limit. */
 const answerMs = 10_000
+const copiedMs = 1_500
 
 const find = <Kind extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as Kind
 const base = new URL('v1', location.href).href
 
-function cell(text: string, kind = ''): HTMLTableCellElement {
-  const td = document.createElement('td')
-  td.textContent = text
-  td.className = kind
-  return td
-}
-
-const number = (value: number | null | undefined, unit = '') =>
-  cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
-
-/** `held`: healthy but not chosen now. */
-const toneOf = (state: EngineState) =>
-  state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held'
-
-function row({ pool, engine, state, text }: Line): HTMLTableRowElement {
-  const tr = document.createElement('tr')
-  tr.append(
-    ...[engine.id, pool.cluster, pool.model, roleOf({ pool, engine })].map((value) => cell(value)),
-    cell(text, toneOf(state)),
-    number(engine.requests),
-    number(engine.queued_prefill_s, ' s'),
-    number(engine.ttft_ms, ' ms'),
-    number(engine.requests_total),
-    number(engine.failures_total),
-  )
-  return tr
+function showState(text: string, tone: 'good' | 'warn' | 'bad' | ''): void {
+  find('state').textContent = text
+  find('state').className = tone
 }
 
 function show({ pools, draining }: Fleet): void {
   const lines = linesOf(pools)
-  document.querySelector('#engines tbody')!.replaceChildren(...lines.map(row))
-  find('engines').hidden = false
+  const up = lines.filter(({ state }) => state === 'up').length
+  const models = [...new Set(pools.map(({ model, aliases }) => aliases[0] ?? model))]
   find('unlock').hidden = true
-  const unavailable = pools.filter(({ reachable }) => !reachable).length
-  find('state').textContent = [
-    `${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`,
-    ...(unavailable === 0 ? [] : [`${unavailable} unreachable`]),
-    ...(draining ? ['shutting down'] : []),
-  ].join(', ')
-  const model = pools[0]?.aliases[0] ?? pools[0]?.model
-  if (model !== undefined) showExample(model)
+  showState(
+    [
+      lines.length === 0 ? 'no engine is configured' : `${up} of ${plural(lines.length, 'engine')} up`,
+      ...(models.length === 0 ? [] : [models.length === 1 ? models[0]! : plural(models.length, 'model')]),
+      ...(draining ? ['shutting down'] : []),
+    ].join(' · '),
+    draining || up === 0 ? 'bad' : up < lines.length ? 'warn' : 'good',
+  )
+  if (models[0] !== undefined) showExamples(models[0])
 }
 
-const showExample = (model: string) => {
+function showExamples(model: string): void {
   find('curl').textContent = curlOf(base, model)
+  find('python').textContent = pythonOf(base, model)
+  find('script').textContent = scriptOf(base, model)
 }
 
 /** The gateway's message about a missing key is for API clients, so the page shows its own. */
@@ -71,13 +52,33 @@ async function refresh(): Promise<void> {
   try {
     show((await (await call('v1/firstlight/fleet', { signal: AbortSignal.timeout(answerMs) })).json()) as Fleet)
   } catch (error) {
-    find('state').textContent = error instanceof Refused ? whyNot(error) : 'the gateway does not answer'
-    if (!(error instanceof Refused)) return
-    find('unlock').hidden = error.status !== 401
-    find('engines').hidden = true
+    const isLocked = error instanceof Refused && error.status === 401
+    showState(error instanceof Refused ? whyNot(error) : 'the gateway does not answer', isLocked ? '' : 'bad')
+    if (error instanceof Refused) find('unlock').hidden = !isLocked
   }
 }
 
+/** Copies a text. Without HTTPS, browsers have no clipboard API except on loopback. */
+async function copy(source: HTMLElement): Promise<void> {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(source.textContent ?? '')
+  getSelection()?.selectAllChildren(source)
+  document.execCommand('copy')
+}
+
+for (const button of document.querySelectorAll<HTMLButtonElement>('[data-copy]')) {
+  const source = find(button.dataset['copy']!)
+  button.setAttribute('aria-label', `Copy ${button.dataset['copy']}`)
+  const told = (text: string) => {
+    button.textContent = text
+    setTimeout(() => (button.textContent = 'Copy'), copiedMs)
+  }
+  button.addEventListener('click', () => {
+    copy(source).then(
+      () => told('Copied'),
+      () => told('Select and copy it'),
+    )
+  })
+}
 find('unlock').addEventListener('submit', (event) => {
   event.preventDefault()
   const field = find<HTMLInputElement>('key')
@@ -86,7 +87,7 @@ find('unlock').addEventListener('submit', (event) => {
   void refresh()
 })
 find('base').textContent = base
-showExample('MODEL')
+showExamples('MODEL')
 /** Polls with one request at a time. */
 async function refreshForever(): Promise<void> {
   if (!document.hidden) await refresh()

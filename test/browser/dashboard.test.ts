@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { promisify } from 'node:util'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
@@ -19,6 +21,8 @@ interface FleetEngine {
 }
 
 const { round } = Math
+/** Not synchronous: the gateway runs in this process. */
+const run = promisify(execFile)
 const ids = (count: number) => Array.from({ length: count }, (_, index) => ({ id: `engine-${index}` }))
 const slow = { timeout: 20_000 }
 
@@ -343,29 +347,45 @@ describe('the dashboard of a fleet with traffic', { timeout: 90_000 }, () => {
     await network.close()
   })
 
-  it('has an overview that polls a silent gateway once at a time, reports it, and recovers', async () => {
+  it('has a welcome page that polls a silent gateway once at a time, reports it, and recovers', async () => {
     const network = await startNetwork(world.url)
     const { page } = await open(network.url)
-    await page.locator('#engines tbody tr').first().waitFor(slow)
+    const state = page.locator('#state')
+    await state.getByText('5 of 5 engines up').waitFor(slow)
     let asked = 0
     page.on('request', (request) => (asked += request.url().endsWith('/fleet') ? 1 : 0))
     network.swallow(true)
-    await page.locator('#state').getByText('the gateway does not answer').waitFor(slow)
+    await state.getByText('the gateway does not answer').waitFor(slow)
     expect(asked).toBeLessThanOrEqual(2)
     network.swallow(false)
-    await page.locator('#state').getByText('5 in 2 pools').waitFor(slow)
+    await state.getByText('5 of 5 engines up · sim').waitFor(slow)
     await network.close()
   })
 
-  it('is linked from the overview, whose content security policy allows it', async () => {
+  it('is linked from the welcome page, whose examples run as copied', async () => {
     const { page } = await open(world.url)
-    await page.locator('#engines tbody tr').first().waitFor(slow)
-    expect(await page.locator('#engines tbody tr').count()).toBe(5)
-    expect(await page.locator('#engines tbody tr td.up').count()).toBeGreaterThan(0)
-    expect(await page.locator('#curl').textContent()).toContain(`${world.url}/v1/chat/completions`)
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.locator('#state').getByText('5 of 5 engines up').waitFor(slow)
+    expect(await page.locator('table').count()).toBe(0)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
-    await page.getByRole('link', { name: 'Dashboard' }).click()
+    await page.getByRole('button', { name: 'Copy curl' }).click()
+    await page.getByText('Copied').waitFor(slow)
+    const command = await page.evaluate<string>('navigator.clipboard.readText()')
+    expect((await run('sh', ['-c', `${command} -s`])).stdout).toContain('data: [DONE]')
+    await page.getByRole('button', { name: 'Copy script' }).click()
+    await expect.poll(() => page.evaluate<string>('navigator.clipboard.readText()'), slow).toContain('"sim"')
+    const script = await page.evaluate<string>('navigator.clipboard.readText()')
+    const cwd = new URL('../..', import.meta.url)
+    expect((await run('node', ['--input-type=module', '-e', script], { cwd })).stdout).not.toBe('')
+    await page.getByRole('link', { name: 'Open the dashboard' }).click()
     await isLive(page)
+  })
+
+  it.each([320, 1280])('has a welcome page without a sideways scroll at %i pixels, readable', async (width) => {
+    const { page } = await open(world.url, { viewport: { width, height: 740 } })
+    await page.locator('#state').getByText('5 of 5 engines up').waitFor(slow)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
   })
 })
 
@@ -398,16 +418,16 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     expect(await page.locator('tr[data-engine]').count()).toBe(0)
   })
 
-  it('opens the overview with the key, and the dashboard from there without requiring it again', async () => {
+  it('opens the welcome page with the key, and the dashboard from there without requiring it again', async () => {
     const { page } = await open(world.url)
     await expect
       .poll(() => page.locator('#state').innerText(), slow)
       .toBe('locked: enter admin.secret of the configuration')
     await page.getByLabel('Admin key').fill(adminKey)
-    await page.getByRole('button', { name: 'Show engines' }).click()
-    await page.locator('#engines tbody tr').first().waitFor(slow)
+    await page.getByRole('button', { name: 'Show the fleet' }).click()
+    await page.locator('#state').getByText('1 of 1 engine up').waitFor(slow)
     expect(await page.locator('#unlock').isVisible()).toBe(false)
-    await page.getByRole('link', { name: 'Dashboard' }).click()
+    await page.getByRole('link', { name: 'Open the dashboard' }).click()
     await row(page, 'engine-0').waitFor(slow)
   })
 
