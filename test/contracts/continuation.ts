@@ -324,6 +324,26 @@ export function continuationContract(name: string, start: Start): void {
     }, 60_000)
   })
 
+  describe(`a hedged stream that is cut on ${name}`, () => {
+    it('continues at the engine that was late, with a third booking', async () => {
+      const bench = await Bench.open(start, { mid_stream: 'ids', hedge_ms: 100 })
+      try {
+        for (const [path, body] of Object.entries(endpoints)) {
+          await bench.ready()
+          const request = body({ max_tokens: 20 })
+          bench.fault('e0', { kind: 'hang', where: 'head', count: 1 })
+          bench.fault('e1', { kind: 'cut', after: 7, count: 1 })
+          const [cut, whole] = [await bench.stream(path, request), await bench.uncut(path, request)]
+          const { text, finish } = whole
+          expect(cut).toMatchObject({ engine: 'e1', text, finish, error: null, isClean: true })
+          await vi.waitFor(async () => expect(await bench.booked()).toBe(0), PATIENT)
+        }
+      } finally {
+        await bench.close()
+      }
+    }, 60_000)
+  })
+
   describe(`a stream that is cut on ${name} without mid_stream`, () => {
     it('ends with an error event', async () => {
       const bench = await Bench.open(start, {})

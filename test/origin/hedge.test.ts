@@ -11,6 +11,7 @@ import { OriginError, type OriginAnswer, type OriginRequest, type Ports, type Ti
 import { World } from './origin-fixture.ts'
 
 const HEDGE_MS = 7
+const HEARTBEAT_MS = 3
 const MANNERS = ['answers', 'refuses', 'busy', 'resets', 'breaks', 'hangs'] as const
 type Manner = (typeof MANNERS)[number]
 
@@ -38,8 +39,8 @@ class Play {
       set: (delayMs, ring) => {
         let isOn = true
         // All others are those of leases.
-        if (delayMs === HEDGE_MS)
-          void this.#scheduler.schedule(Promise.resolve(), 'the first byte is late').then(() => {
+        if (delayMs === HEDGE_MS || delayMs === HEARTBEAT_MS)
+          void this.#scheduler.schedule(Promise.resolve(), `${delayMs} ms have passed`).then(() => {
             if (isOn) ring()
           })
         return { cancel: () => void (isOn = false) }
@@ -47,7 +48,7 @@ class Play {
     }
   }
 
-  run(): Promise<Response | Failure> {
+  run(heartbeatMs: number): Promise<Response | Failure> {
     const { world } = this
     const cluster = world.ports.cluster('c', 'm')
     const ports: Ports = {
@@ -62,7 +63,7 @@ class Play {
         },
       }),
     }
-    return forward(world.exchange([hedging(world)]), ports, world.digests).catch((error: unknown) => {
+    return forward(world.exchange([hedging(world)], { heartbeatMs }), ports, world.digests).catch((error: unknown) => {
       if (error instanceof Failure) return error
       throw error
     })
@@ -116,11 +117,12 @@ describe('a request whose first byte may be late', () => {
       fc.asyncProperty(
         fc.tuple(fc.constantFrom(...MANNERS), fc.constantFrom(...MANNERS)),
         fc.boolean(),
+        fc.constantFrom(0, HEARTBEAT_MS),
         fc.scheduler(),
-        async (manners, leaves, scheduler) => {
+        async (manners, leaves, heartbeatMs, scheduler) => {
           const play = new Play(manners, scheduler)
           const { world } = play
-          const running = play.run()
+          const running = play.run(heartbeatMs)
           const isEndless = manners.includes('hangs') && !manners.includes('answers')
           if (leaves || isEndless) play.leave()
           await scheduler.waitIdle()
