@@ -21,6 +21,7 @@ interface Cell {
   readonly fleet: FleetPlan
   readonly closedLoop: boolean
   readonly concurrency: number
+  readonly pollMs?: number
 }
 
 export function worstCase(): BenchResult {
@@ -28,11 +29,11 @@ export function worstCase(): BenchResult {
   return { rows, headline: { worst_vs_best_policy: Math.max(...rows.map((row) => Number(row['vs_best']))) } }
 }
 
-function rowOf({ name, trace, fleet, closedLoop, concurrency }: Cell): BenchRow {
+function rowOf({ name, trace, fleet, ...client }: Cell): BenchRow {
   const mean = (policy: string): number => {
     let sum = 0
     for (const seed of SEEDS) {
-      const pace = { speed: 1, closedLoop, concurrency, holdAt: null, seed, clockMs: null }
+      const pace = { speed: 1, ...client, holdAt: null, seed, clockMs: null }
       const { jobs } = replay(trace, fleet, routerNamed(policy), pace)
       sum += jobs.reduce((total, { firstTokenAt, sentAt }) => total + firstTokenAt - sentAt, 0) / jobs.length
     }

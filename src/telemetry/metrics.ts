@@ -378,6 +378,12 @@ export const METRICS: readonly Metric[] = [
     'Load',
   ),
   gauge(
+    'places',
+    'Learned number of requests that the engine runs at the same time (max_num_seqs). Absent: no request waited for one.',
+    (e) => e.learned?.places,
+    'Load',
+  ),
+  gauge(
     'predicted_cached_tokens',
     'Decayed mean of predicted cached tokens per request.',
     (e) => e.learned?.predictedCachedTokens,

@@ -343,6 +343,33 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       })
   })
 
+  describe(`${name}: engines with few places`, () => {
+    it('learns how many requests an engine runs from requests that wait for another to end', async () => {
+      const onA = () => admit({ avoid: ['b'], promptTokens: 640, streams: true })
+      await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ cacheBlocks: 10_000, kvUsage: 0 }) })])
+      const running: Lease[] = []
+      for (let count = 0; count < 2; count++) {
+        const { lease } = await onA()
+        await lease.firstToken({ ttft: 100 })
+        running.push(lease)
+      }
+      const places = async () => (await opened.cluster.digest()).engines.find(({ id }) => id === 'a')!.learned?.places
+      for (let count = 0; count < 3; count++) {
+        expect(await places()).toBeUndefined()
+        const { lease } = await onA()
+        await opened.advance(5_000)
+        await running.shift()!.release(outcome())
+        await lease.firstToken({ ttft: 5_000 })
+        running.push(lease)
+      }
+      expect(await places()).toBe(2)
+      const { lease: third } = await onA()
+      await third.firstToken({ ttft: 100 })
+      // It runs three: the two places were a wrong conclusion.
+      expect(await places()).toBeUndefined()
+    })
+  })
+
   describe(`${name}: eligible engines`, () => {
     it('refuses at once with a retry time if every engine is down', async () => {
       await opened.cluster.observe([

@@ -279,6 +279,7 @@ async function runPreset(
         speed: 1,
         closedLoop: part.closedLoop,
         concurrency: part.concurrency,
+        ...(part.pollMs === undefined ? {} : { pollMs: part.pollMs }),
         holdAt: null,
         seed: 1,
         clockMs: () => performance.now(),

@@ -76,6 +76,8 @@ export interface EngineLearned {
   readonly ttftError: number | null
   /** Limit of the decode step under overload, ms. Absent: none. */
   readonly stepLimitMs?: number
+  /** Sequences that the engine runs at the same time (`max_num_seqs`). Absent: unknown. */
+  readonly places?: number
   /** Decayed means per request, tokens. */
   readonly predictedCachedTokens: number
   readonly actualCachedTokens: number

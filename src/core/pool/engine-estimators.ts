@@ -5,6 +5,7 @@ import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
 import { PrefillWork, StepLimit } from '../overload/step-limit.ts'
+import { Places } from './places.ts'
 import { PrefillQueue } from './prefill-queue.ts'
 
 /** LoRA adapters that an engine probably has loaded: from its own report and from the requests sent since. */
@@ -99,6 +100,7 @@ export class EngineEstimators {
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()
+  readonly places = new Places()
   readonly handOver = new KvTransferModel()
   /** Limit of its decode step under overload. */
   readonly stepLimit = new StepLimit()
@@ -223,6 +225,7 @@ export class EngineEstimators {
 
   restarted(now: number): void {
     this.#warmSince = now
+    this.places.restarted()
   }
 
   /**

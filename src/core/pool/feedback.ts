@@ -92,6 +92,7 @@ export function engineDigestOf(
       cacheBlocks: book.capacity.learned === null ? null : Math.round(book.capacity.scale * book.capacity.learned),
       ttftError: book.ttftError,
       ...(stepLimitMs === Infinity ? {} : { stepLimitMs }),
+      ...(book.places.limit === Infinity ? {} : { places: book.places.limit }),
       predictedCachedTokens: report.predictedTokens,
       actualCachedTokens: report.actualTokens,
       cachedTokensError: report.errorTokens,
@@ -125,7 +126,7 @@ export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): vo
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without an end of its own, the prefill leg's time is the response's first token, which is later.
-  leg.firstTokenInexact = leg.part === 'prefill' && stages.prefill_leg === undefined
+  leg.firstTokenInexact ||= leg.part === 'prefill' && stages.prefill_leg === undefined
 }
 
 /** Estimates the prefill end of a short response that does not stream. */
@@ -262,7 +263,7 @@ function learnDecode(
   if (tokens >= LEAST_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
   const { estimators } = leg
   for (const learner of [estimators.decode, estimators.kind.decode]) {
-    const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, 0)
+    const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
     learner.learn(seconds, tokens, { expectedTokenS, now })
   }
   const delayedS = Math.max(0, estimators.prefilledS(now) - request.prefilledS)

@@ -129,6 +129,8 @@ export class PoolLedger {
     const usedBlocks = kvUsage === null || capacity === null ? null : kvUsage * capacity
     const activeBlocks = this.#active.active(book.number)
     this.#load.observed(engine, { running, waiting, usedBlocks }, { activeBlocks, at: now })
+    if (engine.spec.role === 'any' || engine.spec.role === 'decode')
+      book.places.reported(running, waiting, { hasMemory: kvUsage !== null && kvUsage < MEMORY_SHARE, now })
   }
 
   applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
@@ -196,6 +198,7 @@ export class PoolLedger {
         request.running = leg.estimators.requests
         request.blocks = this.#active.active(leg.estimators.number)
         request.prefilledS = leg.estimators.prefilledS(now)
+        this.#placeTaken(leg, request, now)
       }
     }
   }
@@ -229,6 +232,11 @@ export class PoolLedger {
       if (leg.queued !== null && !prefilled) leg.estimators.prefillWork.add(-leg.queued.seconds, now)
       endPresumed(leg)
       if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
+      if (!endsAtFirstToken(leg.part))
+        leg.estimators.places.ended(request.sequences ?? 1, booking.admission.streams === true, {
+          startedAt: request.firstTokenAt,
+          now,
+        })
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.estimate.indexBlocks)
     }
     for (const { estimators } of request.legs)
@@ -329,6 +337,9 @@ export class PoolLedger {
     const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
     const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1
+    const sequences = admission.sequences ?? 1
+    const needsPlace = book.places.excess(sequences + this.#load.foreign(engine, now).requests) > 0
+    if (!endsAtFirstToken(part)) book.places.booked(sequences, admission.streams === true)
     if (prefills) book.usualPrefillS += USUAL_SHARE * (prefill.seconds - book.usualPrefillS)
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
@@ -340,10 +351,21 @@ export class PoolLedger {
       queued,
       estimate,
       busyPeriod: null,
-      firstTokenInexact: false,
+      firstTokenInexact: part === 'whole' && needsPlace,
       prefillMs: null,
       usage: null,
     }
+  }
+
+  /** Records that the engine runs the request. */
+  #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
+    const { estimators, estimate, queued } = leg
+    estimators.places.started(sequences, now)
+    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.ttftMs === null) return
+    const capacity = estimators.capacity.declared
+    if (capacity === null || this.#active.active(estimators.number) > MEMORY_SHARE * capacity) return
+    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.ttftMs, now }
+    if (estimators.places.firstToken(late)) leg.firstTokenInexact = true
   }
 
   /** Shares the transferred blocks of a decode leg. vLLM caches them on arrival, for NIXL and LMCache alike. */
@@ -397,6 +419,8 @@ export class PoolLedger {
   }
 }
 
+/** Share of KV memory in use above which requests may wait for memory. */
+const MEMORY_SHARE = 0.8
 /** Weight of the latest prefill in the usual one. */
 const USUAL_SHARE = 0.1
 

@@ -7,7 +7,7 @@ import type { Pressure } from '../overload/overload-control.ts'
 import type { EngineRef, Forecast } from './ledger-entry.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
-import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
+import { type Foreign, LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
@@ -32,6 +32,7 @@ export class EngineSignals implements Mutable<Signals> {
   activeBlocks = NaN
   newActiveBlocks = NaN
   liveTokens = NaN
+  liveSharers = NaN
   cachedTokens = NaN
   slowTokens = NO_SLOW_TOKENS
   lookupTokens = NaN
@@ -39,6 +40,7 @@ export class EngineSignals implements Mutable<Signals> {
   queuedPrefillTokens = NaN
   queuedWork = NaN
   queuedPrefillS = NaN
+  placeWaitS = NaN
   foreignRequests = NaN
   capacityBlocks = NaN
   rttS = NaN
@@ -76,7 +78,14 @@ const NOTHING_CACHED: CachedTokens = { total: 0, ...NO_SLOW_TOKENS }
 const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
 const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 
-const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens']
+const OF_PROMPT: readonly Signal[] = [
+  'newActiveBlocks',
+  'liveTokens',
+  'liveSharers',
+  'cachedTokens',
+  'slowTokens',
+  'lookupTokens',
+]
 
 /** Signals for one request at one time. The prompt is looked up once for all engines. */
 export class SignalReader {
@@ -178,8 +187,16 @@ export class SignalReader {
   /** Seconds of queued prefills, with those of other sources. */
   #queueS(engine: EngineRef): number {
     const book = this.#sources.book(engine)
-    const { waiting } = this.#sources.load.foreign(engine, this.#now)
-    return book.queue.seconds(this.#now) + waiting * book.usualPrefillS
+    const foreign = this.#sources.load.foreign(engine, this.#now)
+    return this.#waitOf(book, foreign)
+  }
+
+  #waitOf(book: EngineEstimators, { requests, waiting }: Foreign): number {
+    const sequences = this.#admission.sequences ?? 1
+    return Math.max(
+      book.queue.seconds(this.#now) + waiting * book.usualPrefillS,
+      book.places.waitS(sequences + requests, this.#now),
+    )
   }
 
   /** Seconds before a prefill could start, with the round trip. */
@@ -234,6 +251,7 @@ export class SignalReader {
       const shares = this.shares(engine)
       signals.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares)
       signals.liveTokens = shares && !book.feedback.silentMiss ? this.tokensOf(index.live[book.number]!) : -1
+      signals.liveSharers = signals.liveTokens > 0 ? index.sharers[book.number]! : 0
       signals.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       signals.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
       if (promptTokens === 0) signals.cachedTokens = 0
@@ -253,10 +271,11 @@ export class SignalReader {
       const { queue } = book
       queue.settle(now)
       const foreign = load.foreign(engines[at]!, now)
-      signals.queuedPrefills = queue.length + foreign.waiting
+      signals.queuedPrefills = Math.max(0, queue.length + foreign.waiting - book.places.excess(foreign.requests))
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work
-      signals.queuedPrefillS = queue.seconds(now) + foreign.waiting * book.usualPrefillS
+      signals.placeWaitS = book.places.waitS((this.#admission.sequences ?? 1) + foreign.requests, now)
+      signals.queuedPrefillS = this.#waitOf(book, foreign)
       signals.activeBlocks = active.active(book.number) + this.#unseenBlocks(book) + foreign.blocks
       signals.capacityBlocks = book.capacity.declared ?? Infinity
       signals.costModel = book.costModel(now)

@@ -50,6 +50,8 @@ export class PrefixIndex {
   /** Result of the last `match`, by engine: leading blocks estimated as cached, and held by live requests. */
   cached = new Int32Array(8)
   live = new Int32Array(8)
+  /** Live requests that hold the `live` blocks. */
+  sharers = new Int32Array(8)
 
   /** @param maxEntries hard cap on (block, engine) entries over all engines; memory is capped with it. */
   constructor(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY) {
@@ -72,6 +74,7 @@ export class PrefixIndex {
     if (engine >= this.cached.length) {
       this.cached = new Int32Array(this.cached.length * 2)
       this.live = new Int32Array(this.live.length * 2)
+      this.sharers = new Int32Array(this.sharers.length * 2)
     }
     return engine
   }
@@ -149,6 +152,7 @@ export class PrefixIndex {
     tree.locate(blocks, count)
     this.cached.fill(0)
     this.live.fill(0)
+    this.sharers.fill(0)
     const nodes = tree.nodes.words
     let end = tree.matched
     let part = tree.lastMatched
@@ -191,7 +195,7 @@ export class PrefixIndex {
 
   #readRun(first: number, start: number, part: number): { readonly cached: number; readonly live: number } {
     const words = this.#holdings.records.words
-    const { cached, live } = this
+    const { cached, live, sharers } = this
     const seen = this.#seen
     seen.cached = 0
     seen.live = 0
@@ -204,6 +208,7 @@ export class PrefixIndex {
       }
       if (live[engine] === 0 && words[at + LIVE]! > 0) {
         live[engine] = start + part
+        sharers[engine] = words[at + LIVE]!
         seen.live++
       }
     }

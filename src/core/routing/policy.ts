@@ -44,6 +44,8 @@ export interface Signals {
   readonly newActiveBlocks: number
   /** Leading tokens of this prompt in blocks of live requests; -1 if the engine shares no blocks. */
   readonly liveTokens: number
+  /** Live requests on the engine that hold the `liveTokens`. */
+  readonly liveSharers: number
   /** Leading tokens of this prompt estimated as cached (maximum of index and lookup). Unknown: 0. */
   readonly cachedTokens: number
   /** Part of `cachedTokens` that is only in slower tiers: host memory, disk, or remote. */
@@ -58,6 +60,8 @@ export interface Signals {
   readonly queuedWork: number
   /** Seconds of the queued prefills by the learned cost model, less the elapsed time. */
   readonly queuedPrefillS: number
+  /** Part of it until the engine has a place for the request (`max_num_seqs`); 0: it has one, or its places are unknown. */
+  readonly placeWaitS: number
   /** Running and waiting requests from other sources, by the engine's latest report; 0: none, or no recent report. */
   readonly foreignRequests: number
   /** Capacity in KV blocks; Infinity: unknown. */

@@ -70,6 +70,8 @@ export interface Pace {
   readonly speed: number
   readonly closedLoop: boolean
   readonly concurrency: number
+  /** Interval at which the client looks for requests to send; absent: it never waits. */
+  readonly pollMs?: number
   readonly holdAt: number | null
   readonly seed: number
   readonly clockMs: (() => number) | null

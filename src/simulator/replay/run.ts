@@ -85,6 +85,8 @@ export interface RunOptions {
   readonly closedLoop: boolean
   /** Maximum number of requests in flight. The others wait at the client, which does not count as TTFT. */
   readonly concurrency: number
+  /** Interval at which the client looks for requests to send, milliseconds of the trace; absent: it never waits. */
+  readonly pollMs?: number
   /** Late binding: hold requests at the gateway while every engine has this many without a first token; null: never. */
   readonly holdAt: number | null
   /** Network round trip between gateway and engines. */
@@ -215,9 +217,23 @@ class Run implements JobListener {
   #answered(job: Job, now: number): void {
     this.#inFlight -= 1
     const next = this.#following.get(job)
-    if (next !== undefined) this.#at(now + next.request.thinkMs / this.#options.speed, (at) => this.#arrive(next, at))
+    if (next !== undefined)
+      this.#at(this.#pollAt(now + next.request.thinkMs / this.#options.speed), (at) => this.#arrive(next, at))
+    if (this.#options.pollMs === undefined) this.#sendWaiting(now)
+    else this.#at(this.#pollAt(now), (at) => this.#sendWaiting(at))
+  }
+
+  #sendWaiting(now: number): void {
+    if (this.#inFlight >= this.#options.concurrency) return
     const queued = this.#waiting.shift()
     if (queued !== undefined) this.#send(queued, now)
+  }
+
+  /** The client's first look at or after that time. */
+  #pollAt(time: number): number {
+    const { pollMs, speed } = this.#options
+    const everyMs = pollMs === undefined ? 0 : pollMs / speed
+    return everyMs === 0 ? time : Math.ceil(time / everyMs) * everyMs
   }
 
   #schedule(): void {
@@ -226,7 +242,8 @@ class Run implements JobListener {
       const { chain, atMs } = job.request
       const before = this.#options.closedLoop && chain !== null ? last.get(chain) : undefined
       if (chain !== null) last.set(chain, job)
-      if (before === undefined) this.#events.add(atMs / this.#options.speed, (at) => this.#arrive(job, at))
+      if (before === undefined)
+        this.#events.add(this.#pollAt(atMs / this.#options.speed), (at) => this.#arrive(job, at))
       else this.#following.set(before, job)
     }
     this.#scrape(0)

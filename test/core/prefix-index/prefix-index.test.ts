@@ -21,6 +21,22 @@ describe('PrefixIndex', () => {
     expect(match(index, [...range(0, 6), 'other'], engine)).toEqual({ cached: 6, live: 6 })
   })
 
+  it('counts the live requests that hold the longest live part of a prompt', () => {
+    const index = new PrefixIndex(1000)
+    const engine = index.addEngine()
+    const sharers = (content: readonly (string | number)[]) => {
+      index.match(chain(content), content.length)
+      return index.sharers[engine]
+    }
+    const first = pin(index, engine, [...range(0, 10), 'one'])
+    pin(index, engine, [...range(0, 10), 'two'])
+    expect(sharers([...range(0, 10), 'three'])).toBe(2)
+    expect(sharers([...range(0, 10), 'two'])).toBe(1)
+    expect(sharers(['none'])).toBe(0)
+    index.release(first)
+    expect(sharers([...range(0, 10), 'three'])).toBe(1)
+  })
+
   it('keeps a released prompt cached but not live', () => {
     const index = new PrefixIndex(1000)
     const engine = index.addEngine()

@@ -15,6 +15,8 @@ const IDLE: Signals = {
   activeBlocks: 0,
   newActiveBlocks: 0,
   liveTokens: 0,
+  liveSharers: 0,
+  placeWaitS: 0,
   cachedTokens: 0,
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
@@ -259,6 +261,29 @@ describe('predicted', () => {
     expect(order('predicted', 4000, fleet(0), values)[0]).toBe('cold')
     expect(order('predicted', 4000, fleet(2), values)[0]).toBe('cached')
     expect(order('predicted', 4000, fleet(2), bare)[0]).toBe('cold')
+  })
+
+  it('counts the wait for a place twice: those who come later wait as much longer', () => {
+    const values = { ...bare, workWeight: 1 }
+    const fleet = { full: { queuedPrefillS: 2, placeWaitS: 2 }, free: {} }
+    const { full, free } = costs('predicted', 0, fleet, values)
+    expect(full! - free!).toBeCloseTo(4, 12)
+    expect(costs('predicted', 0, fleet, bare)['full']! - costs('predicted', 0, fleet, bare)['free']!).toBeCloseTo(2, 12)
+  })
+
+  it('copies a prefix that many live requests share to an engine without load, and that of one request never', () => {
+    const fleet = (liveSharers: number) => ({
+      holder: { liveTokens: 3936, liveSharers, cachedTokens: 3936, queuedPrefillS: 0.1 },
+      empty: {},
+    })
+    const values = { ...bare, workWeight: 1 }
+    expect(order('predicted', 4000, fleet(1), values)[0]).toBe('holder')
+    expect(order('predicted', 4000, fleet(20), values)[0]).toBe('empty')
+    // The more engines hold it, the fewer requests would use a further copy.
+    const others = Object.fromEntries(
+      Array.from({ length: 19 }, (_, at) => [`other-${at}`, { cachedTokens: 3936, queuedPrefillS: 0.1 }]),
+    )
+    expect(order('predicted', 4000, { ...fleet(20), ...others }, values)[0]).not.toBe('empty')
   })
 
   it('copies a shared prefix to an idle engine, and charges it only to waiting requests', () => {

@@ -93,6 +93,7 @@ const needs = [
   'rttS',
   'queuedPrefills',
   'queuedPrefillS',
+  'placeWaitS',
   'costModel',
   'confidence',
   'cachedTokens',
@@ -103,6 +104,7 @@ const needs = [
   'activeBlocks',
   'newActiveBlocks',
   'liveTokens',
+  'liveSharers',
   'capacityBlocks',
   'adapterFit',
   'recentNewTokens',
@@ -135,8 +137,10 @@ const costTable = new CostTable([
  * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
  * - `adapter` 0, or `adapterLoadS` / `adapterFullS` if the adapter must be loaded / has no room
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
- *   pressure(q_e, q_e)) * c)`, where `q_e` is the engine's number of queued prefills, `q` the mean of all engines, and
- *   `c` the part of `s` that computes blocks which live requests on other engines hold
+ *   pressure(q_e, q_e) - u / (1 + u)) * c + place)`, where `q_e` is the engine's number of queued prefills, `q` the mean
+ *   of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u` the number
+ *   of later requests that such a copy serves, and `place` the wait for one of the engine's places: those who come
+ *   later wait as much longer
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
  * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed
  *   recent prefill work, a tie-breaker
@@ -226,10 +230,50 @@ function maxLiveTokens(candidates: readonly Seen[]): number {
   return most
 }
 
+/** Time in which the users of a copy pay for it, in durations of a request. */
+const COPY_DURATIONS = 2
+
+/**
+ * Expected number of further requests that a copy of the `live` tokens on one more engine would serve: the live
+ * requests that hold them, divided among the engines, come again for each duration of a request.
+ */
+function copyUsers(candidates: readonly Seen[], live: number): number {
+  let sharers = 0
+  let holders = 0
+  for (const { liveTokens, liveSharers, cachedTokens } of candidates) {
+    if (liveTokens === live) sharers += liveSharers
+    if (liveTokens === live || cachedTokens >= live) holders += 1
+  }
+  return (COPY_DURATIONS * Math.max(0, sharers - 1)) / Math.max(1, holders)
+}
+
+interface NewWork {
+  /** Queued prefills of the average engine. */
+  readonly queued: number
+  /** Further requests that the copy would serve. */
+  readonly users: number
+  /** Seconds to copy blocks that live requests hold elsewhere, and to compute the others. */
+  readonly lastingS: number
+  readonly uniqueS: number
+}
+
+/**
+ * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
+ * the copy. A copy delays only requests that wait on this engine.
+ */
+function takenFromOthersS(
+  { queuedPrefills: own, placeWaitS }: Seen,
+  { queued, users, lastingS, uniqueS }: NewWork,
+): number {
+  const copyS = (MIN_COPY_COST + pressureOf(own, own) - users / (1 + users)) * lastingS
+  return pressureOf(queued, own) * uniqueS + copyS + placeWaitS
+}
+
 function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
   const { costs, terms } = costTable.reset(candidates.length)
   const queued = meanQueued(candidates)
   const live = maxLiveTokens(candidates)
+  const users = copyUsers(candidates, live)
   const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
@@ -247,15 +291,12 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
       engine.decodeCostModel.perRequestS * (engine.requests + engine.foreignRequests + 1) +
       engine.decodeCostModel.perBlockS * potential
     const decodeS = values.decodeWeight * outputTokens * tokenS
-    // A copy delays only requests that wait on this engine.
-    const own = engine.queuedPrefills
     const lastingS =
       engine.liveTokens >= 0 && live > engine.cachedTokens
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
     const takenS =
-      values.workWeight *
-      (pressureOf(queued, own) * (prefillS - lastingS) + (MIN_COPY_COST + pressureOf(own, own)) * lastingS)
+      values.workWeight * takenFromOthersS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS })
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
