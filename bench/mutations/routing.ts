@@ -184,8 +184,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'transferred blocks are never shared',
     file: 'src/core/pool/ledger.ts',
-    find: 'this.#received(leg, booking.admission)\n        if',
-    replace: 'if',
+    find: 'this.#received(leg, booking.admission)\n        if (leg.part',
+    replace: 'if (leg.part',
     impact: 'follow-ups are split although the decode engine has the prefix',
     tests: { node: ['test/core/pool/decode-engines.test.ts'] },
   },
