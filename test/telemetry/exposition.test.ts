@@ -51,7 +51,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   requests: 3, activeBlocks: 40, queuedPrefillS: 0.5, queuedPrefillTokens: 900, queuedPrefillWork: 405_450, cachedBlocks: 100, cacheBlocks: 1000,
   ttftMs: 250, hitRate: 0.4, kvFeed: { state: 'exact', changes: 70, resyncs: 1, lagMs: 12 }, requestsTotal: 9, failuresTotal: 1, ejectionsWithheld: 2,
   stats: { running: 2, waiting: 1, kvUsage: 0.3, blockTokens: 16, cacheBlocks: 1000, prefixCaching: true, adapters: null, ageMs: 5 },
-  learned: { costModel: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, stepLimitMs: 40, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
+  learned: { costModel: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, stepLimitMs: 40, places: 4, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
   ...changes,
 }) // prettier-ignore
 
