@@ -1,6 +1,6 @@
 import { isLimited, type Permit, reserve } from './key-limits.ts'
 import { continuable, type Continuable, type NotContinued } from '../core/continuation/features.ts'
-import type { StageTimes } from '../core/contract/contract.ts'
+import type { RequestClass, StageTimes } from '../core/contract/contract.ts'
 import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
@@ -67,6 +67,13 @@ function authorizeClass({ class: asked }: RoutingOverrides, { requestClass }: Ca
  */
 const headerJson = (value: object): string =>
   JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+/** vLLM serves lower values first; 0 is its default. */
+const CLASS_PRIORITIES: Readonly<Record<RequestClass, number | undefined>> = {
+  critical: -1,
+  standard: undefined,
+  sheddable: 1,
+}
 
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
@@ -166,25 +173,25 @@ export class InferenceExchange implements Exchange {
   }
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
-    const { body, endpoint, caller, fields, model, wishes } = this.#parsed
+    const { body, endpoint, caller, fields, model } = this.#parsed
     const provider = leg?.providerModel
     const name = provider ?? engineModel(model, pool).model
     if (endpoint.form) return renamed(body, name)
     const cacheSalt = provider === undefined && endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
-    const continued = provider === undefined && this.#continuationIn(pool)
+    const priority = provider === undefined && endpoint.salted ? this.#priorityIn(pool) : undefined
+    const continued = provider === undefined && this.#continuationIn(pool, priority)
     // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
-    const wished = provider === undefined && endpoint.salted && wishes.priority !== undefined
     // If engines have no priority queue, the client's priority is removed and none is added.
     const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =
-      handOver === null && !wished && !dropped && !continued
+      handOver === null && priority === undefined && !dropped && !continued
         ? leg
         : {
             set: {
-              ...(wished ? { priority: String(wishes.priority) } : {}),
+              ...(priority === undefined ? {} : { priority: String(priority) }),
               ...(continued ? { return_token_ids: 'true' } : {}),
               ...leg?.set,
             },
@@ -206,14 +213,23 @@ export class InferenceExchange implements Exchange {
     return this.#made
   }
 
+  /** Priority to set for the engine. undefined: that of the client stays, or none is needed. */
+  #priorityIn({ classPriority }: PoolRoute['pool']): number | undefined {
+    const { body, caller, wishes } = this.#parsed
+    if (wishes.priority !== undefined) return wishes.priority
+    if (!classPriority || (body.json['priority'] ?? null) !== null) return undefined
+    return CLASS_PRIORITIES[wishes.class ?? caller.requestClass]
+  }
+
   continuation(): Continuable | NotContinued | null {
     return this.#continuable
   }
 
   /** Decides whether the stream can be continued, while the body is there. true: the engine must send token ids. */
-  #continuationIn({ retry }: PoolRoute['pool']): boolean {
+  #continuationIn({ retry }: PoolRoute['pool'], priority: number | undefined): boolean {
     if (!this.stream || retry.midStream === 'off') return false
-    this.#continuable ??= continuable(this.path, this.json, retry.midStream)
+    const json = priority === undefined ? this.json : { ...this.json, priority }
+    this.#continuable ??= continuable(this.path, json, retry.midStream)
     return typeof this.#continuable !== 'string'
   }
 

@@ -168,6 +168,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
     discoverIntervalMs: _discoverIntervalMs,
     observeShare: _observeShare,
     session: _session,
+    classPriority: _classPriority,
     shards: _shards,
     ...core
   } = rest

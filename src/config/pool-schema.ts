@@ -23,6 +23,7 @@ import {
   text,
   snake,
 } from './fields.ts'
+import { overloadShape } from './overload-schema.ts'
 import { kubernetesPods } from './kubernetes-schema.ts'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
@@ -348,19 +349,6 @@ const circuit = strict({
   ),
 })
 
-const slo = strict({
-  ttft_ms: describe(
-    'Time to the first token. A request is refused if waiting would make it later; never because its prompt is long.',
-    z.optional(milliseconds()),
-  ),
-  ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
-  itl_ms: describe(
-    'Mean time between two tokens of a response. A request is refused if the predicted time between tokens of ' +
-      'the streams on its engine would exceed this.',
-    z.optional(milliseconds()),
-  ),
-})
-
 export const poolShape = {
   model: describe('Base model, under the name that the engines serve.', modelName),
   aliases: describe('Other model names that clients may use.', z.prefault(z.array(modelName), [])),
@@ -408,16 +396,7 @@ export const poolShape = {
     z.prefault(retry, {}),
   ),
   circuit: describe('Circuit breaker of each engine.', z.prefault(circuit, {})),
-  slo: describe(
-    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
-      'refused for ' +
-      'their latency.',
-    z.optional(slo),
-  ),
-  max_waiting: describe(
-    'Most requests that may wait for their first token, per engine. Further requests are refused.',
-    withDefault(int(1, 1_000_000), 1_000),
-  ),
+  ...overloadShape,
   index_entries: describe(
     'Maximum number of entries of the prefix index, over all engines; about 40 bytes each.',
     withDefault(int(1000, 10_000_000), 1_000_000),

@@ -169,6 +169,34 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       ])
     })
 
+    it.each([
+      ['plain', {}, undefined],
+      ['plain', { class: 'sheddable' }, 1],
+      ['free', { class: 'critical' }, -1],
+      ['free', { class: 'critical', priority: 4 }, 4],
+    ] as const)('a class is the priority at engines that schedule by it (%s, %j)', async (key, wishes, priority) => {
+      for (const class_priority of [true, false]) {
+        await start({ class_priority, retry: { mid_stream: 'ids' } })
+        await (await ask(key, { firstlight: wishes, stream: true })).text()
+        const [seen] = world!.fleet.engines
+          .flatMap(({ log }) => log.recent)
+          .filter(({ path }) => path.includes('completions'))
+        const sent = class_priority || 'priority' in wishes ? priority : undefined
+        expect((JSON.parse(seen!.body) as { priority?: number }).priority).toBe(sent)
+        await world!.close()
+        world = null
+      }
+    })
+
+    it('a priority that the client may set itself is not replaced by its class', async () => {
+      await start({ class_priority: true })
+      await (await ask('free', { priority: 9, firstlight: { class: 'critical' } })).text()
+      const [seen] = world!.fleet.engines
+        .flatMap(({ log }) => log.recent)
+        .filter(({ path }) => path.includes('completions'))
+      expect((JSON.parse(seen!.body) as { priority?: number }).priority).toBe(9)
+    })
+
     it('are removed from the request to the engine', async () => {
       await start({ policy: 'active_blocks' })
       await decided({ policy: 'qps', temperature: 1 })
