@@ -34,43 +34,30 @@ export function redactRegional({ cluster }: PoolRoute, digest: ClusterDigest): C
   return cluster.gateway === null ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
 }
 
-function ownEnginesOnly({
-  id,
-  role,
-  weight,
-  available,
-  healthy,
-  draining,
-  asleep,
-  circuit,
-  requests,
-  ttftMs,
-  requestsTotal,
-  failuresTotal,
-  countedBefore,
-  recentTtftMs,
-  hitRate,
-}: EngineDigest): EngineDigest {
-  const known = {
-    id,
-    role,
-    weight,
-    available,
-    healthy,
-    draining,
-    asleep,
-    circuit,
-    requests,
-    ttftMs,
-    requestsTotal,
-    failuresTotal,
-    countedBefore,
-    recentTtftMs,
-    hitRate,
-  }
-  // Digests of older objects lack newer fields.
-  return known as Partial<EngineDigest> as EngineDigest
-}
+/** Fields that the ledger of an edge knows about another gateway's engines. */
+const EDGE_FIELDS = [
+  'id',
+  'role',
+  'weight',
+  'available',
+  'healthy',
+  'draining',
+  'asleep',
+  'circuit',
+  'requests',
+  'ttftMs',
+  'requestsTotal',
+  'failuresTotal',
+  'countedBefore',
+  'recentTtftMs',
+  'hitRate',
+] as const satisfies readonly (keyof EngineDigest)[]
+
+// Digests of older objects lack newer fields.
+const ownEnginesOnly = (engine: EngineDigest): EngineDigest =>
+  Object.fromEntries(
+    EDGE_FIELDS.filter((field) => field in engine).map((field) => [field, engine[field]]),
+  ) as unknown as EngineDigest
 
 /** Status of the gateways of clusters, in the order of the routes. */
 export function regionsOf(
