@@ -70,7 +70,7 @@ class Bench {
               observe_share: 1,
               retry: { share: 1, min_per_s: 1000, ...retry },
               circuit: { failures: 1000 },
-              limits: { idle_ms: 1500, first_byte_ms: 5000 },
+              limits: { idle_ms: 1500, first_byte_ms: heartbeatMs > 0 ? 2500 : 5000 },
               engines,
             },
           ],

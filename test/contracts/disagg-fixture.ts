@@ -66,7 +66,13 @@ export class SplitBench {
         ...(connector === 'lmcache' && id.startsWith('d') ? { receiver: { host, initPorts, allocPorts } } : {}),
       }
     })
-    const shared = { model: 'base', adapters: Object.keys(pools), profile: 'test', keepRequests: 64 }
+    const shared = {
+      model: 'base',
+      adapters: Object.keys(pools),
+      profile: 'test',
+      keepRequests: 64,
+      connectLimitMs: 500,
+    }
     const fleet = await startFleet({
       ...shared,
       engines: [...options, { id: 'w' }],

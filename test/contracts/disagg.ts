@@ -327,7 +327,7 @@ function walks(name: string, runtime: SplitRuntime): void {
       bench.engine(dead).restart()
       bench.heal()
       expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
-      // It could reach no engine there; like vLLM, it reported that after five seconds.
+      // It could reach no engine there; like vLLM, it reported that after its time limit.
       expect(['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).kv!.violations.unknownEngine, 0)).toBe(1)
       await bench.quiet()
     })

@@ -65,9 +65,6 @@ export interface Prepared {
   readonly leg: KvLeg
 }
 
-/** How long NIXL tries to reach an unknown engine, as observed on a real server. */
-const UNREACHABLE_AFTER_MS = 5100
-
 /** Reads the model of a request. An absent model means the base model, as in vLLM. */
 export function modelOf(serving: Serving, body: Body): string {
   const { model } = body
@@ -95,7 +92,7 @@ export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
     throw engineDead()
   }
   if (leg.kind === 'unreachable') {
-    await new Promise<void>((resolve) => serving.clock.after(UNREACHABLE_AFTER_MS, resolve))
+    await new Promise<void>((resolve) => serving.clock.after(serving.settings.connectLimitMs, resolve))
     throw internalError()
   }
   const encodeItems = ask.items.filter((item) => !serving.encoded(item)).length

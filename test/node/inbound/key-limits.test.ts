@@ -22,7 +22,7 @@ describe('limits per key with an engine', () => {
   })
 
   async function start(limits: object): Promise<void> {
-    fleet = await startFleet({ engines: 1 })
+    fleet = await startFleet({ engines: 1, profile: 'test' })
     gateway = await startSilent({
       keys: [{ name: 'team', secret: 'team-secret-1', limits }],
       admin: { secret: 'admin-secret-1' },
