@@ -31,6 +31,7 @@ const chat = (more: Json = {}): Json => ({
 const completion = (more: Json = {}): Json => ({ prompt: 'Once upon a time there was a ship', ...more })
 
 interface EngineView {
+  readonly id: string
   readonly requests: number
   readonly available: boolean
 }
@@ -116,6 +117,10 @@ class Bench {
 
   async booked(): Promise<number> {
     return (await this.engines()).reduce((sum, { requests }) => sum + requests, 0)
+  }
+
+  async bookedAt(engine: string): Promise<number> {
+    return (await this.engines()).find(({ id }) => id === engine)!.requests
   }
 
   /** Resolves when every engine may be chosen: a fault of an earlier test may have failed a health check. */
@@ -283,6 +288,24 @@ export function continuationContract(name: string, start: Start): void {
         expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
       expect(bench.fleet.engine('e1').log.inference - before).toBeGreaterThanOrEqual(3)
       await bench.admin('POST', '/v1/firstlight/engines/e0/undrain')
+    }, 30_000)
+
+    it('moves streams at each drain of a rolling restart, whatever mid_stream_max is', async () => {
+      for (const id of ['e0', 'e1']) bench.fault(id, { kind: 'slow', factor: 40 })
+      const body = completion({ max_tokens: 300 })
+      const whole = await bench.uncut('/v1/completions', body)
+      const streams = [1, 2, 3].map(() => bench.stream('/v1/completions', body))
+      await vi.waitFor(async () => expect(await bench.booked()).toBe(3), PATIENT)
+      for (const [from, to] of [
+        ['e0', 'e1'],
+        ['e1', 'e0'],
+      ] as const) {
+        await bench.admin('POST', `/v1/firstlight/engines/${from}/drain?deadline_s=0`)
+        await vi.waitFor(async () => expect(await bench.bookedAt(to)).toBe(3), PATIENT)
+        await bench.admin('POST', `/v1/firstlight/engines/${from}/undrain`)
+      }
+      for (const { text, error, finish } of await Promise.all(streams))
+        expect({ text, error, finish }).toEqual({ text: whole.text, error: null, finish: whole.finish })
     }, 30_000)
 
     it('rejects a drain deadline that is no number of seconds', async () => {

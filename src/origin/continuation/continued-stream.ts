@@ -64,6 +64,7 @@ class ContinuedStream {
   readonly #state: StreamState
   readonly #failed: AttemptFailed[]
   #part: Part
+  /** Continuations after a failure. Moves off engines that drain are not limited. */
   #continued = 0
   /** Time between the last byte of the engine that failed and the failure, ms. */
   #silentMs = 0
@@ -75,6 +76,8 @@ class ContinuedStream {
   #sentAt: number
   /** Time of the first byte. null: the request is not kept for a repetition (any more). */
   #keptFrom: number | null
+  /** Only one engine got the request. */
+  #isFirst = true
   #isOver = false
   #isGone = false
 
@@ -174,7 +177,8 @@ class ContinuedStream {
   /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is cut. */
   async *#moved(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
     this.#fail(failure)
-    const { reason } = this.#way()
+    const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#way().reason
+    this.#continued++
     const result = reason === null ? yield* this.#withHeartbeats(this.#handOver()) : reason
     if (this.#isGone) throw abandoned(result)
     if (typeof result === 'string') return yield* this.#cut(result, failure)
@@ -198,7 +202,9 @@ class ContinuedStream {
     const result = yield* this.#withHeartbeats(this.#handOver(true))
     if (this.#isGone) throw abandoned(result)
     if (result.kind !== 'moved') {
-      this.#lookedAt = Infinity
+      // An engine may have room later. Other reasons last as long as this part.
+      const isFull = result.kind === 'refused' && result.reason === 'no_engine'
+      this.#lookedAt = isFull ? part.attempt.ports.now() : Infinity
       return true
     }
     void part.reader.cancel().catch(() => {})
@@ -221,10 +227,9 @@ class ContinuedStream {
     part.end = null
   }
 
-  /** How the stream can be continued from here. `reason`: why it cannot be; null: it can. */
+  /** How the stream can be continued from here. `reason`: why the output forbids it; null: it does not. */
   #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
     const { record, barrier, byIds, request, hasOutput } = this.#state
-    if (this.#continued >= this.#parts.max) return { how: 'ids', reason: 'attempts' }
     const needsReplay = barrier === null ? request.hasTools : isRepeatable(barrier)
     if (!hasOutput && this.#keptFrom !== null) return { how: 'replay', reason: null }
     if (needsReplay && request.repeats && !byIds) {
@@ -254,7 +259,7 @@ class ContinuedStream {
   #dropRequest(): void {
     if (this.#keptFrom === null) return
     this.#keptFrom = null
-    this.#parts.dropRequest(this.#continued === 0)
+    this.#parts.dropRequest(this.#isFirst)
   }
 
   async #handOver(drains = false): Promise<HandoverResult> {
@@ -272,7 +277,8 @@ class ContinuedStream {
   async *#begin(handover: Handover): AsyncGenerator<Uint8Array, void> {
     const { attempt, answer, byIds, tokens } = handover
     const from = this.#part.attempt.placed.engine.id
-    this.#continued++
+    this.#isFirst = false
+    this.#lookedAt = 0
     const relay = this.#parts.relayOf(handover)
     const { segment, begin } = this.#segmentOf(handover)
     this.#part = openPart({ attempt, answer, relay, segment }, relay.options())
