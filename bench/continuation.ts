@@ -1,8 +1,9 @@
 /**
  * Streams that continue at another engine (docs/continuation.md): streams cut at random bytes on both runtimes, the gap
- * that the client sees, and the CPU that `mid_stream: ids` costs when nothing fails.
+ * that the client sees, a rolling restart, and the CPU that `mid_stream: ids` costs when nothing fails.
  *
- * Flags: --cuts 10000 (streams on each runtime) · --seed 1 · --gaps 60 · --cpu-streams 400
+ * Flags: --cuts 10000 (streams on each runtime) · --runtime node|workers (absent: both) · --seed 1 · --gaps 60 ·
+ * --restart-streams 100 (at once) · --cpu-streams 400. 0 leaves a part out.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,6 +14,7 @@ import { ByteEngine } from '../test/contracts/byte-engine.ts'
 import { cutDocument, faultsAt, OUTPUT, randomCase, randomOf, SECRET } from './continuation/cases.ts'
 import { measureCpu } from './continuation/cpu.ts'
 import { measureGaps } from './continuation/gaps.ts'
+import { measureRestart } from './continuation/restart.ts'
 import { startServed } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
@@ -36,30 +38,25 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
   try {
     const rows: BenchRow[] = []
     const document = JSON.stringify(cutDocument(urls, { mid_stream: 'ids' }))
-    for (const [runtime, open] of [
-      ['node', () => startNode(folder, document)],
-      ['workers', () => startWorker(document)],
-    ] as const) {
+    const only = flags['runtime']
+    const runtimes = { node: () => startNode(folder, document), workers: () => startWorker(document) }
+    for (const [runtime, open] of Object.entries(runtimes)) {
+      if (streams === 0 || (only !== undefined && only !== runtime)) continue
       note(`${streams} streams on ${runtime}`)
       const gateway = await open()
       const cut = { runtime, url: gateway.url, streams, seed, engines, note }
       rows.push(await cutStreams(cut).finally(() => gateway.stop()))
     }
     const wrong = rows.reduce((sum, row) => sum + Number(row['wrong']), 0)
-    note('gaps')
-    const gaps = await measureGaps(Number(flags['gaps'] ?? 60))
-    note('CPU without failures')
-    const cpu = await measureCpu(folder, Number(flags['cpu-streams'] ?? 400))
-    if (wrong > 0) process.exitCode = 1
+    const { rest, headline } = await otherParts(flags, folder, note)
+    if (wrong > 0 || (headline['restart_errors'] ?? 0) > 0) process.exitCode = 1
     return {
-      rows: [...rows, gaps, ...cpu].map((row) => ({ ...COLUMNS, ...row })),
+      rows: [...rows, ...rest].map((row) => ({ ...COLUMNS, ...row })),
       headline: {
         streams: rows.length * streams,
         wrong_streams: wrong,
         continued: rows.reduce((sum, row) => sum + Number(row['continued']), 0),
-        gap_ratio_p50: gaps.gap_ratio_p50,
-        cpu_ratio: cpu[0]!.cpu_ratio,
-        cpu_ratio_burst: cpu[1]!.cpu_ratio,
+        ...headline,
       },
     }
   } finally {
@@ -68,11 +65,45 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
   }
 }
 
+/** Gaps, a rolling restart, and the CPU without failures. */
+async function otherParts(
+  flags: BenchOptions['flags'],
+  folder: string,
+  note: BenchOptions['note'],
+): Promise<{ readonly rest: readonly BenchRow[]; readonly headline: Readonly<Record<string, number>> }> {
+  const rest: BenchRow[] = []
+  const headline: Record<string, number> = {}
+  const streamsOf = (name: string, most: number): number => Number(flags[name] ?? most)
+  if (streamsOf('gaps', 60) > 0) {
+    note('gaps')
+    const gaps = await measureGaps(streamsOf('gaps', 60))
+    rest.push({ part: 'gaps', ...gaps })
+    headline['gap_ratio_p50'] = gaps.gap_ratio_p50
+  }
+  if (streamsOf('restart-streams', 100) > 0) {
+    note('rolling restart')
+    const plan = { concurrent: streamsOf('restart-streams', 100), seed: streamsOf('seed', 1), note }
+    const { concurrent: _concurrent, ...restart } = await measureRestart(plan)
+    rest.push({ part: 'rolling restart', ...restart })
+    headline['restart_errors'] = restart.wrong + restart.leaked_bookings
+  }
+  if (streamsOf('cpu-streams', 400) > 0) {
+    note('CPU without failures')
+    const cpu = await measureCpu(folder, streamsOf('cpu-streams', 400))
+    for (const row of cpu) rest.push({ part: 'CPU', ...row })
+    headline['cpu_ratio'] = cpu[0]!.cpu_ratio
+    headline['cpu_ratio_burst'] = cpu[1]!.cpu_ratio
+  }
+  return { rest, headline }
+}
+
 const COLUMNS: BenchRow = {
+  part: null,
   runtime: 'node',
   streams: null,
   continued: null,
   wrong: null,
+  leaked_bookings: null,
   gap_ms_p50: null,
   predicted_ms_p50: null,
   gap_ratio_p50: null,
@@ -116,7 +147,7 @@ async function cutStreams({ runtime, url, streams, seed, engines, note }: CutRun
     }
   }
   await Promise.all(Array.from({ length: CONCURRENT }, client))
-  return { runtime, streams, continued: continuations(engines) - before, wrong }
+  return { part: 'cuts', runtime, streams, continued: continuations(engines) - before, wrong }
 }
 
 /** Requests by token ids: those of the gateway itself. */
