@@ -10,7 +10,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { EngineSpec, PoolConfig } from '../src/core/contract/contract.ts'
+import type { PoolConfig } from '../src/core/contract/contract.ts'
+import { readEngine, readPool } from '../src/core/contract/decode.ts'
 import { memoryClusters, type MemoryClusters } from '../src/platform/node/ports.ts'
 import { ThreadClusterHost } from '../src/platform/node/threads/cluster-host.ts'
 import { RpcChannel, type PoolMessage } from '../src/platform/node/threads/rpc.ts'
@@ -127,22 +128,14 @@ function figures(booksUs: number, edgeUs: number | null, admitMs: readonly numbe
 }
 
 function poolOf(count: number): PoolConfig {
-  const engines = Array.from({ length: count }, (_, at): EngineSpec => ({
-    id: `e${at}`,
-    role: 'any',
-    models: null,
-    labels: {},
-    weight: 1,
-    maxInFlight: null,
-    prefixCaching: 'auto',
-    cacheBlocks: null,
-    rttMs: 0,
-    profile: null,
-  }))
-  return {
-    cluster: 'bench', pool: 'm', blockTokens: 64, policy: { name: 'predicted', options: {} }, shadow: null, split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
-    leaseMs: 60_000, retry: { share: 0.2, minPerS: 1 }, circuit: { failures: 5, openMs: 10_000 }, statsIntervalMs: 10_000, indexEntries: 1_000_000, engines,
-  } // prettier-ignore
+  const engines = Array.from({ length: count }, (_, at) => readEngine({ id: `e${at}` }))
+  return readPool({
+    cluster: 'bench',
+    pool: 'm',
+    policy: { name: 'predicted', options: {} },
+    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
+    engines,
+  })
 }
 
 const SCENARIOS = [

@@ -1,40 +1,13 @@
 /** Invalid HTTP requests: each gets a response at once, is counted and logged, and delays no other request. */
 import type { Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { gatewayKeys } from '../contracts/gateway.ts'
-import {
-  chatBody,
-  servers,
-  jsonAnswer,
-  openBothServers,
-  RawClient,
-  requestText,
-  type BothServers,
-} from '../node/inbound/both-servers.ts'
+import { chatBody, servers, jsonAnswer, useBothServers, requestText } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
-let both: BothServers
-let clients: RawClient[] = []
-
-beforeAll(async () => {
-  both = await openBothServers()
-})
-afterAll(() => both.close())
-afterEach(async () => {
-  for (const client of clients) await client.close()
-  clients = []
-  both.answer = (socket) => void socket.write(jsonAnswer())
-  both.asked.length = 0
-  both.lines.length = 0
-})
-
-function connect(): RawClient {
-  const client = new RawClient(both.port)
-  clients.push(client)
-  return client
-}
+const { both, connect } = useBothServers()
 
 async function refusals(reason: string): Promise<number> {
   const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {

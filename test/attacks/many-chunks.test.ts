@@ -3,45 +3,18 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
 import { gatewayKeys } from '../contracts/gateway.ts'
-import {
-  chatBody,
-  servers,
-  jsonAnswer,
-  openBothServers,
-  RawClient,
-  requestText,
-  type BothServers,
-} from '../node/inbound/both-servers.ts'
+import { chatBody, servers, useBothServers, RawClient, requestText } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'
 const LONG = 300_000
 
-let both: BothServers
-let clients: RawClient[] = []
-
-beforeAll(async () => {
-  both = await openBothServers({ body_bytes: 1_000_000, max_json_cost: 1_000_000 })
-})
-afterAll(() => both.close())
-afterEach(async () => {
-  vi.restoreAllMocks()
-  for (const client of clients) await client.close()
-  clients = []
-  both.answer = (socket) => void socket.write(jsonAnswer())
-  both.asked.length = 0
-  both.lines.length = 0
-})
-
-function connect(): RawClient {
-  const client = new RawClient(both.port)
-  clients.push(client)
-  return client
-}
+const { both, connect } = useBothServers({ body_bytes: 1_000_000, max_json_cost: 1_000_000 })
+afterEach(() => void vi.restoreAllMocks())
 
 const inChunks = (text: string, size: number): string => {
   const chunks: string[] = []

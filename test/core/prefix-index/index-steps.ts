@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
-import type { Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
+import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain } from './block-chains.ts'
-import type { NaiveIndex, NaivePin } from './naive-index.ts'
+import { NaiveIndex, type NaivePin } from './naive-index.ts'
 
 export type Step =
   | { readonly do: 'pin'; readonly engine: number; readonly content: readonly number[] }
@@ -27,6 +27,17 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
 )
+
+/** Creates an index of at most `cap` entries and its model, both with three engines: unbounded, 30 and 12 blocks. */
+export function threeEngines(cap: number): { index: PrefixIndex; naive: NaiveIndex; pins: [Pin, NaivePin][] } {
+  const index = new PrefixIndex(cap, Infinity)
+  const naive = new NaiveIndex(cap)
+  for (const capacity of [Infinity, 30, 12]) {
+    index.addEngine(capacity)
+    naive.addEngine(capacity)
+  }
+  return { index, naive, pins: [] }
+}
 
 /** Applies one step to the index and to its model. */
 export function apply(one: Step, index: PrefixIndex, naive: NaiveIndex, pins: [Pin, NaivePin][]): void {

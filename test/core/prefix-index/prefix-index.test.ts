@@ -2,8 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain, range } from './block-chains.ts'
-import { anyPrompt, apply, step } from './index-steps.ts'
-import { NaiveIndex, type NaivePin } from './naive-index.ts'
+import { anyPrompt, apply, step, threeEngines } from './index-steps.ts'
 
 const match = (index: PrefixIndex, content: readonly (string | number)[], engine: number) => {
   index.match(chain(content), content.length)
@@ -178,13 +177,7 @@ describe('PrefixIndex against a naive model', () => {
         fc.array(anyPrompt, { minLength: 4, maxLength: 8 }),
         fc.integer({ min: 20, max: 120 }),
         (steps, probes, cap) => {
-          const index = new PrefixIndex(cap, Infinity)
-          const naive = new NaiveIndex(cap)
-          for (const capacity of [Infinity, 30, 12]) {
-            index.addEngine(capacity)
-            naive.addEngine(capacity)
-          }
-          const pins: [Pin, NaivePin][] = []
+          const { index, naive, pins } = threeEngines(cap)
           for (const one of steps) {
             apply(one, index, naive, pins)
             expect(index.entries).toBe(naive.entries())

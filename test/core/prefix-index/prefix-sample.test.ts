@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { KvEventCursor } from '../../../src/core/kv-events/event-cursor.ts'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
 import { PoolLedger } from '../../../src/core/pool/ledger.ts'
-import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
+import { PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import type { KvEventDelta } from '../../../src/core/kv-events/delta-log.ts'
 import { nextDepth } from '../../../src/core/routing/prefix-filter.ts'
 import { chain, range } from './block-chains.ts'
-import { apply, step } from './index-steps.ts'
-import { NaiveIndex, type NaivePin } from './naive-index.ts'
+import { apply, step, threeEngines } from './index-steps.ts'
+import type { NaiveIndex } from './naive-index.ts'
 
 type Content = readonly (string | number)[]
 
@@ -41,13 +41,7 @@ describe('PrefixIndex.sample', () => {
         fc.integer({ min: 20, max: 120 }),
         fc.integer({ min: 0, max: 12 }),
         (steps, cap, limit) => {
-          const index = new PrefixIndex(cap, Infinity)
-          const naive = new NaiveIndex(cap)
-          for (const capacity of [Infinity, 30, 12]) {
-            index.addEngine(capacity)
-            naive.addEngine(capacity)
-          }
-          const pins: [Pin, NaivePin][] = []
+          const { index, naive, pins } = threeEngines(cap)
           for (const one of steps) {
             apply(one, index, naive, pins)
             const held = heldPrefixes(naive)

@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events'
 import net from 'node:net'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
@@ -30,8 +31,10 @@ const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_
 export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
   `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-/** `limits` replaces those of `gatewayDocument`. */
-export async function openBothServers(limits: Readonly<Record<string, unknown>> = {}): Promise<BothServers> {
+type Limits = Readonly<Record<string, unknown>>
+
+/** Opens both servers and stores them in `both`. `limits` replaces those of `gatewayDocument`. */
+export async function openBothServers(limits: Limits = {}, both = {} as BothServers): Promise<BothServers> {
   const asked: string[] = []
   const lines: string[] = []
   const engine = await rawEngine((socket, request) => {
@@ -45,18 +48,45 @@ export async function openBothServers(limits: Readonly<Record<string, unknown>> 
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     openLog('info', { write: (line) => void lines.push(line) }),
   )
-  const both: BothServers = {
+  return Object.assign(both, {
     port: Number(new URL(gateway.url).port),
     asked,
     lines,
     engine,
-    answer: (socket) => void socket.write(jsonAnswer()),
+    answer: (socket: net.Socket) => void socket.write(jsonAnswer()),
     close: async () => {
       await gateway.stop(AbortSignal.abort())
       await engine.close()
     },
+  } satisfies BothServers)
+}
+
+/**
+ * Opens both servers before the tests of a file, resets them after each test and closes them after all. `connect`
+ * opens a connection that is closed after its test.
+ */
+export function useBothServers(limits: Limits = {}): {
+  readonly both: BothServers
+  connect(): RawClient
+} {
+  const both = {} as BothServers
+  const clients: RawClient[] = []
+  beforeAll(() => openBothServers(limits, both).then(() => undefined))
+  afterAll(() => both.close())
+  afterEach(async () => {
+    for (const client of clients.splice(0)) await client.close()
+    both.answer = (socket) => void socket.write(jsonAnswer())
+    both.asked.length = 0
+    both.lines.length = 0
+  })
+  return {
+    both,
+    connect: () => {
+      const client = new RawClient(both.port)
+      clients.push(client)
+      return client
+    },
   }
-  return both
 }
 
 export const key = `authorization: Bearer ${gatewayKeys.broad}\r\n`

@@ -1,41 +1,13 @@
 /** Ways in which a request can arrive on a connection, and the connection afterwards: equal at both servers. */
 import { once } from 'node:events'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import {
-  chatBody,
-  servers,
-  jsonAnswer,
-  key,
-  openBothServers,
-  RawClient,
-  requestText,
-  type BothServers,
-} from './both-servers.ts'
+import { describe, expect, it } from 'vitest'
+import { chatBody, servers, jsonAnswer, key, useBothServers, requestText } from './both-servers.ts'
 import { chunked } from '../http1/wire.ts'
 import { turns, until } from '../../wait.ts'
 
 const LIMIT = 65_536
 
-let both: BothServers
-let clients: RawClient[] = []
-
-beforeAll(async () => {
-  both = await openBothServers()
-})
-afterAll(() => both.close())
-afterEach(async () => {
-  for (const client of clients) await client.close()
-  clients = []
-  both.answer = (socket) => void socket.write(jsonAnswer())
-  both.asked.length = 0
-  both.lines.length = 0
-})
-
-function connect(): RawClient {
-  const client = new RawClient(both.port)
-  clients.push(client)
-  return client
-}
+const { both, connect } = useBothServers()
 
 const bodyOf = (request: string): string => request.slice(request.indexOf('\r\n\r\n') + 4)
 const pieces = (text: string, size: number): string[] => text.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []

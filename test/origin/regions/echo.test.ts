@@ -1,7 +1,5 @@
 /** Gateways that forward digests of each other, and regions whose digest must be ignored. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
-import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/config.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
@@ -9,37 +7,10 @@ import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
 import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
 const OWN = '1.1 firstlight-0000000a'
 const OTHER = '1.1 firstlight-0000000b'
-const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
-const engineEstimate = { waitS: 0, costModel }
-const regionDigest = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
-  version: DIGEST_VERSION,
-  cluster: 'here',
-  pool: 'm',
-  configVersion: 1,
-  engines: 2,
-  requests: 0,
-  queued: 0,
-  confidence: 1,
-  soonest: engineEstimate,
-  usual: engineEstimate,
-  prefixes: packFilter(new Uint32Array(0)),
-  ...changes,
-})
-const digest: ClusterDigest = {
-  version: 1,
-  cluster: 'c',
-  pool: 'm',
-  configVersion: 1,
-  seq: 1,
-  epoch: 'e',
-  at: 1,
-  bookings: 0,
-  engines: [],
-}
-
 interface Told {
   readonly cut?: number
   readonly regionDigests: readonly unknown[]

@@ -1,8 +1,8 @@
 /** An edge's use of region digests, with a clock that the test sets. */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, ClusterDigest } from '../../../src/core/contract/contract.ts'
-import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
+import type { Admission } from '../../../src/core/contract/contract.ts'
+import type { RegionDigest } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/config.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
@@ -10,6 +10,7 @@ import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
 import type { Cluster, EngineTarget, OriginAnswer, OriginRequest } from '../../../src/ports.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
+import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
 const CUT = 77
 const NAMES = ['paris', 'tokyo'] as const
@@ -30,38 +31,10 @@ let background: Promise<unknown>[]
 let warned: [string, Readonly<Record<string, unknown>> | undefined][]
 let cache: DigestCache
 
-const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
-const engineEstimate = { waitS: 0, costModel }
-const regionDigest = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
-  version: DIGEST_VERSION,
-  cluster: 'here',
-  pool: 'm',
-  configVersion: 1,
-  engines: 2,
-  requests: 0,
-  queued: 0,
-  confidence: 1,
-  soonest: engineEstimate,
-  usual: engineEstimate,
-  prefixes: '',
-  ...changes,
-})
 const waiting = (waitS: number): Partial<RegionDigest> => ({
   soonest: { waitS, costModel },
   usual: { waitS, costModel },
 })
-
-const digest: ClusterDigest = {
-  version: 1,
-  cluster: 'c',
-  pool: 'm',
-  configVersion: 1,
-  seq: 1,
-  epoch: 'e',
-  at: 1,
-  bookings: 0,
-  engines: [],
-}
 
 function answered(status: number, value: unknown): OriginAnswer {
   const body = new TextEncoder().encode(JSON.stringify(value))
