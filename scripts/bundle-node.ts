@@ -27,7 +27,7 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
     bundle: true,
     external: ['pino', 'pino-pretty', 'zeromq', '@redis/client'],
     platform: 'node',
-    define: { FIRSTLIGHT_COMMIT: JSON.stringify(gitCommit(root) ?? '') },
+    define: { FIRSTLIGHT_COMMIT: JSON.stringify(builtFrom()) },
     format: 'esm',
     target: 'node22',
     minifyWhitespace: true,
@@ -48,6 +48,9 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
   const packages = Object.keys(output!.inputs).map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1])
   return { bytes: output!.bytes, packages: [...new Set(packages)].filter((name) => name !== undefined).sort() }
 }
+
+/** Commit of the checkout. A container build has no `.git`, and gets the commit as an argument. */
+const builtFrom = (): string => process.env['FIRSTLIGHT_COMMIT']?.slice(0, 12) || (gitCommit(root) ?? '')
 
 /** Licence texts that must accompany a copy. */
 export function licencesOf(packages: readonly string[]): string {
