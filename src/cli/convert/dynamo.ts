@@ -3,13 +3,27 @@
  * workers have no OpenAI API of their own, so each becomes `vllm serve` under an address to fill in.
  */
 import { Draft, compact, uniqueIds, type Source } from './draft.ts'
-import { Flags, argumentsOf, commandsOf, documentsOf, items, text, tree, type Tree } from './shell.ts'
+import { Flags, argumentsOf, commandsOf, documentsOf, items, text, tree, wordsOfContainer, type Tree } from './shell.ts'
 
 const FRONTEND = /^dynamo\.frontend$/
 const WORKER = /^dynamo\.(?:vllm|sglang|trtllm)$/
 
+/** Server with an HTTP API of each kind of worker. */
+const SERVERS: Readonly<Record<string, string>> = {
+  'dynamo.vllm': 'vllm serve',
+  'dynamo.sglang': 'python3 -m sglang.launch_server',
+  'dynamo.trtllm': 'trtllm-serve',
+}
+
 const EVENTS = 'events reach the gateway through firstlight bridge. Without them it estimates. See docs/kv-events.md.'
 const RUNTIME = 'belongs to Dynamo’s runtime. Engines are reached over HTTP.'
+
+/** Kinds of components that are neither frontend nor worker. */
+const COMPONENTS: Readonly<Record<string, string>> = {
+  planner:
+    'not supported. The gateway does not scale engines; an autoscaler can use its metrics. See docs/kubernetes.md.',
+  epp: 'not needed. The gateway chooses the engine itself. Its plugins have no counterpart.',
+}
 
 const DROPPED: Readonly<Record<string, string>> = {
   'router-predicted-ttl-secs': 'not needed. A placement counts as cached at once.',
@@ -47,17 +61,24 @@ const VARIABLES: Readonly<Record<string, string>> = {
   DYN_HTTP_HOST: 'http-host',
   DYN_KV_CACHE_BLOCK_SIZE: 'kv-cache-block-size',
   DYN_ROUTER_TEMPERATURE: 'router-temperature',
+  DYN_MODEL_NAME: 'model-name',
 }
 
 interface Worker {
-  readonly name: string
+  /** Such as `dynamo.vllm`. */
+  readonly program: string
   readonly flags: Flags
   readonly replicas: number
+  /** Kind of the component, such as `prefill`. */
+  readonly kind: string | null
 }
 
 interface Graph {
-  readonly frontend: readonly string[]
+  /** Arguments of each frontend. */
+  readonly frontends: readonly (readonly string[])[]
   readonly workers: readonly Worker[]
+  /** What the graph has besides frontends and workers. */
+  readonly others: readonly (readonly [item: string, why: string])[]
 }
 
 export function fromDynamo({ words, text: content, model }: Source): Draft | null {
@@ -67,12 +88,22 @@ export function fromDynamo({ words, text: content, model }: Source): Draft | nul
     deployment === undefined ? graphOfScript(words === null ? commandsOf(content) : [[...words]]) : graphOf(deployment)
   if (graph === null) return null
   const draft = new Draft()
-  const flags = new Flags(graph.frontend)
+  const [frontend = [], ...further] = graph.frontends
+  const unset = frontend.filter((word) => word.startsWith('$'))
+  const flags = new Flags(frontend.filter((word) => !unset.includes(word)))
+  for (const word of unset)
+    draft.todo(word, 'the script sets it when it runs. Convert the flags: firstlight convert --from dynamo -- FLAGS.')
   draft.listen(flags.one('http-host'), flags.one('http-port'), { host: '0.0.0.0', port: 8000 })
   const shared = routing(draft, flags)
   const own = model ?? flags.one('model-name')
   for (const [name, engines] of pools(draft, graph.workers, own))
     draft.pools.push(compact({ model: name, ...shared, engines }))
+  if (further.length > 0)
+    draft.todo(
+      `${further.length + 1} frontends`,
+      'start this document once for each, with its own listen, and set replicas.url: docs/replicas.md.',
+    )
+  for (const [item, why] of graph.others) draft.dropped(item, why)
   for (const [name, value] of flags.unread())
     draft.dropped(
       `--${name}${value === '' ? '' : ` ${value}`}`,
@@ -81,33 +112,71 @@ export function fromDynamo({ words, text: content, model }: Source): Draft | nul
   return draft
 }
 
+const runsWorker = (words: readonly string[]): boolean => words.some((word) => WORKER.test(word))
+
 function graphOfScript(commands: readonly (readonly string[])[]): Graph | null {
-  const [frontend] = argumentsOf(commands, FRONTEND)
-  if (frontend === undefined) return null
-  const workers = argumentsOf(
-    commands.filter(([first]) => first?.startsWith('--') !== true),
-    WORKER,
-  )
-  return { frontend, workers: workers.map((words) => ({ name: 'worker', flags: new Flags(words), replicas: 1 })) }
+  const frontends = argumentsOf(commands, FRONTEND)
+  if (frontends.length === 0) return null
+  return {
+    frontends,
+    workers: commands.filter(runsWorker).map((words) => workerOf(words)),
+    others: loopsOf(commands).map((words) => [
+      words.join(' '),
+      'a worker that a loop starts stands here once. Add an engine for each further one.',
+    ]),
+  }
 }
 
-const isFrontend = (part: Tree): boolean => (part['componentType'] ?? part['type']) === 'frontend'
+/** Heads of the loops that start workers. */
+function loopsOf(commands: readonly (readonly string[])[]): readonly (readonly string[])[] {
+  const open: (readonly string[])[] = []
+  return commands.flatMap((words) => {
+    if (words[0] === 'for' || words[0] === 'while') open.push(words)
+    else if (words[0] === 'done') open.pop()
+    return runsWorker(words) && open.length > 0 ? [open.at(-1)!] : []
+  })
+}
+
+const workerOf = (words: readonly string[], replicas = 1, kind: string | null = null): Worker => {
+  const at = words.findIndex((word) => WORKER.test(word))
+  return { program: at < 0 ? 'dynamo.vllm' : words[at]!, flags: new Flags(words.slice(at + 1)), replicas, kind }
+}
+
+const kindOf = (part: Tree): string | null => text(part['componentType'] ?? part['type'])
+const isWorker = (part: Tree): boolean => runsWorker(wordsOf(part))
 
 /** Services of v1alpha1 or components of v1beta1. */
 function graphOf(deployment: Tree): Graph {
   const spec = tree(deployment['spec'])
   const services = Object.entries(tree(spec['services'])).map(([name, one]) => ({ name, ...tree(one) }) as Tree)
   const parts = [...services, ...items(spec['components']).map(tree)]
-  const workers = parts.filter(
-    (part) => !isFrontend(part) && WORKER.test(wordsOf(part).find((word) => WORKER.test(word)) ?? ''),
-  )
+  const workers = parts.filter(isWorker)
+  const others = parts.filter((part) => kindOf(part) !== 'frontend' && !isWorker(part))
+  const epp = others.filter((part) => kindOf(part) === 'epp')
+  const frontends = parts.filter((part) => kindOf(part) === 'frontend')
   return {
-    frontend: parts.filter(isFrontend).flatMap((part) => [...variablesOf(part), ...wordsOf(part)]),
-    workers: workers.map((part) => ({
-      name: text(part['name']) ?? 'worker',
-      flags: new Flags(wordsOf(part)),
-      replicas: Number(part['replicas'] ?? 1),
-    })),
+    // An endpoint picker routes by the cache, as `--router-mode kv`.
+    frontends: [
+      ...frontends.map((part) => [...variablesOf(part), ...wordsOf(part)]),
+      ...epp.map((part) => ['--router-mode=kv', ...variablesOf(part)]),
+    ],
+    workers: workers.map((part) =>
+      workerOf(workerWords(part), Number(part['replicas'] ?? 1), text(part['subComponentType']) ?? kindOf(part)),
+    ),
+    others: [
+      ...others.map(
+        (part) =>
+          [
+            text(part['name']) ?? 'component',
+            COMPONENTS[kindOf(part) ?? ''] ?? 'not supported: neither a frontend nor a worker of Dynamo.',
+          ] as const,
+      ),
+      ...workers.flatMap((part) =>
+        part['multinode'] === undefined
+          ? []
+          : [[`multinode of ${text(part['name'])}`, 'one engine: its address is that of the first node.'] as const],
+      ),
+    ],
   }
 }
 
@@ -116,10 +185,10 @@ const containersOf = (part: Tree): readonly Tree[] => [
   ...items(tree(tree(part['podTemplate'])['spec'])['containers']).map(tree),
 ]
 
-const wordsOf = (part: Tree): string[] =>
-  containersOf(part).flatMap(({ command, args }) =>
-    [...items(command), ...items(args)].flatMap((word) => text(word) ?? []),
-  )
+const wordsOf = (part: Tree): string[] => containersOf(part).flatMap(wordsOfContainer)
+
+/** Words of the container that runs the worker; a frontend beside it is left out. */
+const workerWords = (part: Tree): string[] => containersOf(part).map(wordsOfContainer).find(runsWorker) ?? []
 
 function variablesOf(part: Tree): string[] {
   const env = [...items(part['envs']), ...containersOf(part).flatMap((container) => items(container['env']))].map(tree)
@@ -132,28 +201,42 @@ function variablesOf(part: Tree): string[] {
 function pools(draft: Draft, workers: readonly Worker[], model: string | null): Map<string, Tree[]> {
   const unique = uniqueIds()
   const found = new Map<string, Tree[]>()
-  const given = workers.length > 0 ? workers : [{ name: 'worker', flags: new Flags([]), replicas: 1 }]
-  for (const { flags, replicas } of given) {
-    const name = model ?? draft.modelOr(flags.one('served-model-name') ?? flags.one('model'), '--model')
-    const role = roleOf(flags)
+  const given = workers.length > 0 ? workers : [workerOf([])]
+  const canSplit = given.every(({ program }) => program === 'dynamo.vllm')
+  const hasPrefill = given.some((worker) => roleOf(worker) === 'prefill')
+  const isSplit = hasPrefill && canSplit
+  for (const worker of given) {
+    const { flags, replicas } = worker
+    const served = flags.one('served-model-name') ?? flags.one('model') ?? flags.one('model-path')
+    const name = model ?? draft.modelOr(served, '--model')
+    // A worker beside prefill workers decodes. Without them it does both.
+    const written = roleOf(worker)
+    const role = isSplit ? (written ?? 'decode') : written === 'encode' ? written : null
     const engines = Array.from({ length: replicas }, () => {
       const id = unique(role ?? 'engine')
       return compact({ id, url: `http://${id}:8000`, role })
     })
     found.set(name, [...(found.get(name) ?? []), ...engines])
   }
-  draft.todo(
-    'workers',
-    'dynamo.vllm has no HTTP API. Start each worker as vllm serve with the same flags, and write its address in url; ' +
-      'a prefill worker needs NixlConnector.',
-  )
+  for (const program of new Set(given.map((worker) => worker.program)))
+    draft.todo(
+      'workers',
+      `${program} has no HTTP API. Start each worker as ${SERVERS[program]} with the same flags, and write its address ` +
+        `in url${isSplit ? '; a prefill worker needs NixlConnector' : ''}.`,
+    )
+  if (hasPrefill && !canSplit)
+    draft.differs('prefill workers', 'only vLLM can prefill for another engine here. All workers prefill and decode.')
   return found
 }
 
-function roleOf(flags: Flags): 'prefill' | 'decode' | null {
+const ROLES = ['prefill', 'decode', 'encode'] as const
+type Role = (typeof ROLES)[number]
+
+function roleOf({ flags, kind }: Worker): Role | null {
   const mode = flags.one('disaggregation-mode')
-  if (mode === 'prefill' || flags.has('is-prefill-worker')) return 'prefill'
-  return mode === 'decode' || flags.has('is-decode-worker') ? 'decode' : null
+  const flagged = (role: Role) =>
+    mode === role || flags.has(`is-${role}-worker`) || (role === 'encode' && flags.has('multimodal-encode-worker'))
+  return ROLES.find(flagged) ?? ROLES.find((role) => role === kind) ?? null
 }
 
 const POLICIES: Readonly<Record<string, string>> = {
@@ -190,7 +273,10 @@ function activeBlocks(flags: Flags): unknown {
     return value === null ? null : Number(value)
   }
   const options = compact({
-    overlap_weight: number('kv-overlap-score-weight') ?? number('router-prefill-load-scale'),
+    overlap_weight:
+      number('kv-overlap-score-weight') ??
+      number('router-kv-overlap-score-weight') ??
+      number('router-prefill-load-scale'),
     overlap_credit: number('router-kv-overlap-score-credit'),
     temperature: number('router-temperature'),
   })

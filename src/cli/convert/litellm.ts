@@ -11,7 +11,11 @@ const OPENAI_API = [
   'lm_studio',
   'llamafile',
   'custom_openai',
+  'ollama',
+  'ollama_chat',
 ]
+/** Where LiteLLM expects a server without an address. */
+const OLLAMA_URL = 'http://localhost:11434'
 
 export function fromLitellm({ words, text: content }: Source): Draft | null {
   const [document] = words === null ? documentsOf(content) : []
@@ -33,7 +37,10 @@ export function fromLitellm({ words, text: content }: Source): Draft | null {
 /** A deployment at OpenAI itself: a last resort of the pool that has the same name. */
 interface Provider {
   readonly group: string
-  readonly engine: Tree
+  readonly entry: Tree
+  readonly params: Tree
+  /** `litellm_params.model`. */
+  readonly target: string
 }
 
 interface Pool {
@@ -46,26 +53,37 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
   const unique = uniqueIds()
   const groups = new Map<string, string>()
   const providers: Provider[] = []
+  const addresses = new Map<string, { readonly model: string; readonly id: string }>()
   for (const entry of items(document['model_list']).map(tree)) {
     const group = text(entry['model_name']) ?? ''
     const params = tree(entry['litellm_params'])
     const target = text(params['model']) ?? ''
-    const provider = providerOf(draft, target, params)
-    if (provider !== null) {
-      providers.push({ group, engine: { id: unique(group), ...provider } })
+    if (isProvider(target, params)) {
+      providers.push({ group, entry, params, target })
       continue
     }
     const url = addressOf(draft, target, params)
     if (url === null) continue
     const model = target.slice(target.indexOf('/') + 1)
+    const taken = addresses.get(url)
+    if (taken !== undefined) {
+      draft.dropped(
+        `${group} (${target})`,
+        taken.model === model
+          ? `${url} is engine ${taken.id}. An address is one engine.`
+          : `${url} serves ${taken.model}. An engine has one base model.`,
+      )
+      if (taken.model === model) addName(draft, pools.get(model)!, { group, model, groups })
+      continue
+    }
     const pool = pools.get(model) ?? { names: new Set<string>(), engines: [] }
     pools.set(model, pool)
-    pool.engines.push(engineOf(draft, { entry, params, url, id: unique(group) }))
-    if ((groups.get(group) ?? model) === model) pool.names.add(group)
-    else draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${groups.get(group)}.`)
-    groups.set(group, groups.get(group) ?? model)
+    const id = unique(group)
+    addresses.set(url, { model, id })
+    pool.engines.push(engineOf(draft, { entry, params, url, id }))
+    addName(draft, pool, { group, model, groups })
   }
-  addProviders(draft, providers, { pools, groups, fallbacks: tree(document['router_settings'])['fallbacks'] })
+  addProviders(draft, providers, { unique, pools, groups, fallbacks: tree(document['router_settings'])['fallbacks'] })
   for (const [alias, group] of Object.entries(tree(tree(document['router_settings'])['model_group_alias']))) {
     const model = groups.get(text(group) ?? text(tree(group)['model']) ?? '')
     if (model !== undefined) pools.get(model)!.names.add(alias)
@@ -75,16 +93,35 @@ function deployments(draft: Draft, document: Tree, shared: Tree): void {
   if (pools.size === 0) draft.todo('model_list', 'no deployment is a server with OpenAI’s API. Add engines.')
 }
 
-function providerOf(draft: Draft, target: string, params: Tree): Tree | null {
-  const [provider, ...rest] = target.includes('/') ? target.split('/') : ['openai', target]
-  const base = params['api_base'] ?? params['base_url']
-  if (provider !== 'openai' || base !== undefined || target.endsWith('*')) return null
+interface Name {
+  readonly group: string
+  readonly model: string
+  /** Model of each group; changed. */
+  readonly groups: Map<string, string>
+}
+
+/** Adds the group's name to the pool of a model, unless it is a name of another model. */
+function addName(draft: Draft, pool: Pool, { group, model, groups }: Name): void {
+  const first = groups.get(group) ?? model
+  if (first === model) pool.names.add(group)
+  else draft.dropped(`${group} as a name of ${model}`, `a name has one model: ${first}.`)
+  groups.set(group, first)
+}
+
+function isProvider(target: string, params: Tree): boolean {
+  const isOpenai = target.startsWith('openai/') || !target.includes('/')
+  return isOpenai && (params['api_base'] ?? params['base_url']) === undefined && !target.endsWith('*')
+}
+
+function providerOf(draft: Draft, { entry, params, target }: Provider, id: string): Tree {
   const written = text(params['api_key'])
-  const key = secretOf(draft, `api_key of ${target}`, written, 'OPENAI_API_KEY') ?? { env: 'OPENAI_API_KEY' }
-  return { url: 'https://api.openai.com', kind: 'external', provider_model: rest.join('/'), key }
+  const key = secretOf(draft, `api_key of ${id}`, written, 'OPENAI_API_KEY') ?? { env: 'OPENAI_API_KEY' }
+  report(draft, { entry, params, id })
+  return { id, url: 'https://api.openai.com', kind: 'external', provider_model: target.replace(/^openai\//, ''), key }
 }
 
 interface Groups {
+  readonly unique: (name: string) => string
   readonly pools: ReadonlyMap<string, Pool>
   /** Model of each group of deployments. */
   readonly groups: ReadonlyMap<string, string>
@@ -92,18 +129,22 @@ interface Groups {
 }
 
 /** Adds a provider to the pool of its own group, and to each group that falls back to it. */
-function addProviders(draft: Draft, providers: readonly Provider[], { pools, groups, fallbacks }: Groups): void {
+function addProviders(
+  draft: Draft,
+  providers: readonly Provider[],
+  { unique, pools, groups, fallbacks }: Groups,
+): void {
   const pairs = items(fallbacks).flatMap((one) =>
     Object.entries(tree(one)).flatMap(([from, to]) => items(to).map((group) => [from, text(group)] as const)),
   )
-  for (const { group, engine } of providers) {
+  for (const provider of providers) {
+    const { group, target } = provider
     const users = [group, ...pairs.flatMap(([from, to]) => (to === group ? [from] : []))]
     const [pool] = users.flatMap((user) => pools.get(groups.get(user) ?? '') ?? [])
-    if (pool === undefined)
-      draft.dropped(`model ${text(engine['provider_model'])}`, 'a provider is a last resort: its group has no engine.')
+    if (pool === undefined) draft.dropped(`model ${target}`, 'a provider is a last resort: its group has no engine.')
     else {
-      pool.engines.push(engine)
-      draft.differs(`${group} (${text(engine['provider_model'])})`, 'is requested only if no engine can serve.')
+      pool.engines.push(providerOf(draft, provider, unique(group)))
+      draft.differs(`${group} (${target})`, 'is requested only if no engine can serve.')
     }
   }
 }
@@ -111,7 +152,8 @@ function addProviders(draft: Draft, providers: readonly Provider[], { pools, gro
 /** Base URL of a deployment, or null with a note if it is no server with OpenAI's API. */
 function addressOf(draft: Draft, target: string, params: Tree): string | null {
   const [provider] = target.includes('/') ? target.split('/') : ['openai']
-  const base = text(params['api_base']) ?? text(params['base_url'])
+  const isOllama = provider!.startsWith('ollama')
+  const base = text(params['api_base']) ?? text(params['base_url']) ?? (isOllama ? OLLAMA_URL : null)
   const item = `model ${target}`
   if (target.endsWith('*')) draft.dropped(item, 'wildcards are not supported. Name each model.')
   else if (!OPENAI_API.includes(provider!))
@@ -132,19 +174,35 @@ interface Deployment {
   readonly id: string
 }
 
-const LIMITS = ['rpm', 'tpm']
-const PARAMS = new Set(['model', 'api_base', 'base_url', 'api_key', 'weight', 'max_parallel_requests', ...LIMITS])
+const LIMIT = 'limits are per client key (keys[].limits) or by load (max_in_flight).'
+const TIMEOUT = 'timeouts are per pool: limits.first_byte_ms, limits.idle_ms and limits.answer_ms.'
+const PARAMS: Readonly<Record<string, string>> = {
+  rpm: LIMIT,
+  tpm: LIMIT,
+  timeout: TIMEOUT,
+  stream_timeout: TIMEOUT,
+  max_retries: 'retries are limited by a share of traffic (retry.share), before the first byte.',
+  tags: 'not supported: labels of an engine are for display.',
+  api_version: 'not needed. Paths are those of OpenAI’s API.',
+}
+const READ_PARAMS = new Set(['model', 'api_base', 'base_url', 'api_key', 'weight', 'max_parallel_requests'])
 
 function engineOf(draft: Draft, { entry, params, url, id }: Deployment): Tree {
   const written = text(params['api_key'])
   const key = secretOf(draft, `api_key of ${id}`, written, `${id.toUpperCase().replaceAll(/[^A-Z0-9]+/g, '_')}_KEY`)
-  for (const limit of LIMITS)
-    if (params[limit] !== undefined || entry[limit] !== undefined)
-      draft.dropped(`${limit} of ${id}`, 'limits are per client key (keys[].limits) or by load (max_in_flight).')
-  const others = Object.keys(params).filter((name) => !PARAMS.has(name))
-  if (others.length > 0) draft.dropped(`litellm_params of ${id}: ${others.join(', ')}`, 'requests are not changed.')
+  report(draft, { entry, params, id })
   const inFlight = params['max_parallel_requests']
   return compact({ id, url, weight: params['weight'], max_in_flight: inFlight, key })
+}
+
+/** Reports what has no counterpart. */
+function report(draft: Draft, { entry, params, id }: Omit<Deployment, 'url'>): void {
+  const { model_name: _name, litellm_params: _params, model_info: info, ...outside } = entry
+  for (const name of new Set([...Object.keys(params), ...Object.keys(outside)]))
+    if (!READ_PARAMS.has(name))
+      draft.dropped(`${name} of ${id}`, PARAMS[name] ?? 'not supported: requests are not changed.')
+  if (info !== undefined)
+    draft.dropped(`model_info of ${id}`, 'not needed. Models and health are read from the engine.')
 }
 
 /** A secret as the name of a variable. Literal secrets are not copied into the document. */

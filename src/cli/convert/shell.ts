@@ -108,13 +108,15 @@ const inserted = (text: string, variables: ReadonlyMap<string, string>): string 
       variables.get(braced ?? plain ?? '') ?? fallback ?? whole,
   )
 
-/** Arguments of each command that runs `program`; a text that starts with a flag is one such command. */
+/** Arguments of each command that runs `program`. Without one, those of the commands that start with a flag. */
 export function argumentsOf(commands: readonly (readonly string[])[], program: RegExp): readonly string[][] {
-  return commands.flatMap((words) => {
-    if (words[0]?.startsWith('--') === true) return [[...words]]
+  const found = commands.flatMap((words) => {
     const at = words.findIndex((word) => program.test(word))
     return at < 0 ? [] : [words.slice(at + 1)]
   })
+  return found.length > 0
+    ? found
+    : commands.filter(([first]) => first?.startsWith('--') === true).map((one) => [...one])
 }
 
 /** Parses YAML documents that are mappings. A text that is no YAML mapping, such as a script, has none. */
@@ -130,6 +132,17 @@ export const tree = (value: unknown): Tree => (isJsonObject(value) ? (value as T
 export const items = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 export const text = (value: unknown): string | null =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : null
+
+/** Words of one container. The script of a shell (`sh -c`) is split, with the values of the container's variables. */
+export function wordsOfContainer({ command, args, env }: Tree): string[] {
+  const words = [...items(command), ...items(args)].flatMap((word) => text(word) ?? [])
+  const at = words.indexOf('-c')
+  if (at < 0 || !/(?:^|\/)(?:ba|da)?sh$/.test(words[0]!)) return words
+  const assigned = items(env)
+    .map(tree)
+    .map(({ name, value }) => `${text(name)}='${text(value) ?? ''}'\n`)
+  return commandsOf(`${assigned.join('')}${words.slice(at + 1).join(' ')}`).flat()
+}
 
 /** Commands of all containers of a Kubernetes manifest. */
 export function containerCommands(manifest: unknown): string[][] {
