@@ -4,13 +4,14 @@
  * released, limits of a key hold and memory does not grow.
  *
  * Flags: --minutes 2 (for all deployments together) · --seed 1 · --rate 25 (requests per second) ·
- * --deployment process,threads,replicas,regions,workers (default: process,threads) · --settle-s 90 (most time for
+ * --deployment process,threads,replicas,regions,workers,isolates (default: process,threads) · --settle-s 90 (most time for
  * ledgers to be zero). Exits with 1 if an invariant is broken.
  */
 import { ChaosRun, type Figures } from './chaos/chaos-run.ts'
 import { seeded } from './chaos/clients.ts'
 import type { Deployment } from './chaos/deployment.ts'
 import { MODEL, POOLS } from './chaos/document.ts'
+import { Isolates } from './chaos/isolates.ts'
 import { NodeGateway } from './chaos/node-gateway.ts'
 import { Regions } from './chaos/regions.ts'
 import { Replicas } from './chaos/replicas.ts'
@@ -27,6 +28,7 @@ const DEPLOYMENTS: Readonly<Record<string, Start>> = {
   replicas: (urls, random) => Replicas.start(urls, 3, random),
   regions: (urls) => Regions.start(urls, 2),
   workers: (urls, random) => WorkersGateway.start(urls, random),
+  isolates: (urls, random) => Isolates.start(urls, 3, random),
 }
 
 const INVARIANTS = [

@@ -51,7 +51,8 @@ export async function startWorkers(
   return { urls, stop: () => runtime.dispose() }
 }
 
-function workerOptions(spec: WorkerSpec) {
+/** Options of a Worker for Miniflare. */
+export function workerOptions(spec: WorkerSpec) {
   const { name, bindings, services = {}, objectsOf, objects = true, script, assets = false, port } = spec
   const shared = objectsOf === undefined ? {} : { scriptName: objectsOf }
   return {

@@ -1,14 +1,21 @@
 /**
  * One Worker under workerd, on a port it prints. `node host.ts SUBJECT URL…`; for `exact` VOCABULARY names a compiled
- * file.
+ * file, for `baseline` BASELINE a bundle.
  */
 import { readFileSync } from 'node:fs'
 import { startEdge } from '../../scripts/edge.ts'
-import type { EdgeSubject } from '../edge.ts'
+import { startWorkers } from '../../scripts/edge-workers.ts'
+import type { EdgeSubject } from './cpu.ts'
+import { frontDocument, regionDocument } from './placed.ts'
 
 const [subject, ...urls] = process.argv.slice(2) as [EdgeSubject, ...string[]]
 
-const passThrough = () => readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8')
+/** The built Worker has no entry here. */
+function scriptOf(name: EdgeSubject): { readonly script?: string } {
+  if (name === 'baseline') return { script: readFileSync(process.env['BASELINE']!, 'utf8') }
+  if (!name.startsWith('pass')) return {}
+  return { script: readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8') }
+}
 
 const pool = {
   model: 'fake',
@@ -25,15 +32,32 @@ const document = {
 const bindings = {
   FIRSTLIGHT_CONFIG: JSON.stringify(document),
   ENGINES: urls.join(' '),
-  OBJECT: subject === 'pass + books' ? 'books' : subject === 'pass + object' ? 'yes' : 'no',
+  PARTS: subject.split(' + ').slice(1).join(' '),
 }
-const edge = await startEdge({
-  port: 0,
-  bindings,
-  direct: true,
-  quiet: true,
-  ...(subject.startsWith('pass') ? { script: passThrough() } : {}),
-  ...(subject === 'exact' ? { vocabularies: { bench: new Uint8Array(readFileSync(process.env['VOCABULARY']!)) } } : {}),
-})
+
+/** A front and a region, without a way between them. */
+async function startFront() {
+  const native = { observe_share: 0 }
+  const specs = [
+    { name: 'front', bindings: frontDocument('fake', native), services: { REGION_C: 'region' }, port: 0 },
+    { name: 'region', bindings: regionDocument({ ...native, ...document.clusters[0]!.pools[0]! }) },
+  ]
+  const { urls: bound, stop } = await startWorkers(specs, { quiet: true })
+  return { url: bound['front']!, stop }
+}
+
+const startOne = () =>
+  startEdge({
+    port: 0,
+    bindings,
+    direct: true,
+    quiet: true,
+    ...scriptOf(subject),
+    ...(subject === 'exact'
+      ? { vocabularies: { bench: new Uint8Array(readFileSync(process.env['VOCABULARY']!)) } }
+      : {}),
+  })
+
+const edge = await (subject === 'front' ? startFront() : startOne())
 console.log(JSON.stringify({ url: edge.url }))
 process.on('SIGTERM', () => void edge.stop().then(() => process.exit(0)))

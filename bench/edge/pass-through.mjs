@@ -1,8 +1,6 @@
-// The least a Worker can do for a gateway: pass the request on, engines in turn. With OBJECT `yes` it asks a Durable
-// Object
-// first, as anybody must who wants one mind to choose; with `books` it also reads the prompt, sees the first bytes
-// come, and
-// notices the end, as anybody must who keeps books: all else passes natively.
+// The least that a Worker can do as a gateway: pass the request on, engines in turn. PARTS names what it does besides:
+// `object` asks a Durable Object first; `prompt` reads the body; `json` parses it; `end` sees the first bytes and the
+// end of the stream, which workerd copies.
 import { DurableObject } from 'cloudflare:workers'
 
 let turn = 0
@@ -19,18 +17,19 @@ export class TtftObject extends DurableObject {}
 
 export default {
   async fetch(request, env, ctx) {
+    const parts = env.PARTS.split(' ')
     const engines = env.ENGINES.split(' ')
-    const body = env.OBJECT === 'books' ? await request.arrayBuffer() : null
-    const at = env.OBJECT === 'no' ? turn++ : await env.CLUSTER.getByName('one').next()
+    const body = parts.includes('prompt') ? await request.arrayBuffer() : null
+    if (parts.includes('json')) JSON.parse(new TextDecoder().decode(body))
+    const at = parts.includes('object') ? await env.CLUSTER.getByName('one').next() : turn++
     const { pathname, search } = new URL(request.url)
     const url = engines[at % engines.length] + pathname + search
-    return body === null
-      ? fetch(url, request)
-      : withBooks(await fetch(url, { method: request.method, headers: request.headers, body }), ctx)
+    const answering = fetch(url, body === null ? request : { method: request.method, headers: request.headers, body })
+    return parts.includes('end') ? withEnd(await answering, ctx) : answering
   },
 }
 
-async function withBooks(response, ctx) {
+async function withEnd(response, ctx) {
   const reader = response.body.getReader()
   const { value } = await reader.read()
   reader.releaseLock()

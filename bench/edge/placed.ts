@@ -56,9 +56,22 @@ const documentOf = (rest: object) => ({
   FIRSTLIGHT_CONFIG: JSON.stringify({ version: 1, log: { level: 'silent' }, ...rest }),
 })
 
-const poolsOf = (urls: readonly string[]) => [
-  { model: MODEL, engines: urls.map((url, at) => ({ id: `e${at}`, url, binding: 'WAY' })) },
-]
+/** Bindings of a front with one region, bound as REGION_C. */
+export function frontDocument(model: string, options: object = {}) {
+  const gateway = { url: 'http://c.internal', key: 'k', binding: 'REGION_C', models: [{ model, ...options }] }
+  return documentOf({ open: true, clusters: [{ id: 'c', gateway }] })
+}
+
+/** Bindings of that region. */
+export function regionDocument(pool: object) {
+  const keys = [{ name: 'edge', secret: 'k', edge: true, allow_overrides: true }]
+  return documentOf({ keys, clusters: [{ id: 'c', pools: [pool] }] })
+}
+
+const poolOf = (urls: readonly string[]) => ({
+  model: MODEL,
+  engines: urls.map((url, at) => ({ id: `e${at}`, url, binding: 'WAY' })),
+})
 
 const wayTo = (name: string, ms: number, to?: string): WorkerSpec => ({
   name,
@@ -71,29 +84,16 @@ const wayTo = (name: string, ms: number, to?: string): WorkerSpec => ({
 const floorWorkers: Arrangement = (urls) => [
   {
     name: 'front',
-    bindings: documentOf({ open: true, clusters: [{ id: 'c', pools: poolsOf(urls) }] }),
+    bindings: documentOf({ open: true, clusters: [{ id: 'c', pools: [poolOf(urls)] }] }),
     services: { WAY: 'way' },
     port: 0,
   },
   wayTo('way', WAY_MS),
 ]
 
-const placedWorkers: Arrangement = (urls) => {
-  const gateway = { url: 'http://c.internal', key: 'k', binding: 'REGION_C', models: [{ model: MODEL }] }
-  const keys = [{ name: 'edge', secret: 'k', edge: true, allow_overrides: true }]
-  return [
-    {
-      name: 'front',
-      bindings: documentOf({ open: true, clusters: [{ id: 'c', gateway }] }),
-      services: { REGION_C: 'far' },
-      port: 0,
-    },
-    wayTo('far', WAY_MS, 'region'),
-    {
-      name: 'region',
-      bindings: documentOf({ keys, clusters: [{ id: 'c', pools: poolsOf(urls) }] }),
-      services: { WAY: 'near' },
-    },
-    wayTo('near', ENGINE_MS),
-  ]
-}
+const placedWorkers: Arrangement = (urls) => [
+  { name: 'front', bindings: frontDocument(MODEL), services: { REGION_C: 'far' }, port: 0 },
+  wayTo('far', WAY_MS, 'region'),
+  { name: 'region', bindings: regionDocument(poolOf(urls)), services: { WAY: 'near' } },
+  wayTo('near', ENGINE_MS),
+]

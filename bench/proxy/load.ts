@@ -8,8 +8,11 @@ interface Plan {
   readonly port: number
   readonly connections: number
   readonly bytes: number
-  readonly ms: number
-  readonly warmMs: number
+  /** Either times or numbers of requests. */
+  readonly ms?: number
+  readonly warmMs?: number
+  readonly requests?: number
+  readonly warmRequests?: number
   readonly pace: readonly [ttftMs: number, itlMs: number]
   readonly head?: string
 }
@@ -23,6 +26,7 @@ let stopping = false
 const ttfbMs: number[] = []
 const totalMs: number[] = []
 let errors = 0
+let ended = 0
 
 function request(): Buffer {
   const body = JSON.stringify({
@@ -56,10 +60,12 @@ function client(): void {
     if (first === 0 && (bytes.includes('data:') || tail.length > 0)) first = performance.now()
     tail = Buffer.concat([tail.subarray(-4), bytes.subarray(-5)])
     if (!tail.subarray(-5).equals(END)) return
-    if (counted) {
+    // Between two numbers of ended requests, all that ended count.
+    if (plan.requests === undefined ? counted : counting) {
       ttfbMs.push(first - sentAt)
       totalMs.push(performance.now() - sentAt)
     }
+    endedOne()
     send()
   })
   socket.on('error', () => errors++)
@@ -70,12 +76,19 @@ const percentile = (values: number[], share: number): number | null =>
     ? null
     : values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!
 
-for (let i = 0; i < plan.connections; i++) client()
-setTimeout(() => {
+function endedOne(): void {
+  ended++
+  if (plan.requests === undefined || stopping) return
+  if (ended === plan.warmRequests) startCounting()
+  else if (ended === plan.warmRequests! + plan.requests) stopCounting()
+}
+
+function startCounting(): void {
   counting = true
   process.send?.('counting')
-}, plan.warmMs)
-setTimeout(() => {
+}
+
+function stopCounting(): void {
   counting = false
   process.send?.('counted')
   stopping = true
@@ -89,4 +102,10 @@ setTimeout(() => {
     }),
   )
   setTimeout(() => process.exit(0), 200)
-}, plan.warmMs + plan.ms)
+}
+
+for (let i = 0; i < plan.connections; i++) client()
+if (plan.requests === undefined) {
+  setTimeout(startCounting, plan.warmMs!)
+  setTimeout(stopCounting, plan.warmMs! + plan.ms!)
+}

@@ -74,12 +74,17 @@ export function guard(child: ChildProcess): () => void {
   }
 }
 
-export interface LoadPlan {
+export type LoadPlan = Load &
+  (
+    | { readonly ms: number; readonly warmMs: number }
+    /** Not before `connections` requests have ended, and as many afterwards. */
+    | { readonly requests: number; readonly warmRequests: number }
+  )
+
+export interface Load {
   readonly port: number
   readonly connections: number
   readonly bytes: number
-  readonly ms: number
-  readonly warmMs: number
   readonly pace: readonly [number, number]
   /** Additional lines of the request's head. */
   readonly head?: string
@@ -128,6 +133,13 @@ export function rssBytes(pid: number): number {
   let pages = 0
   for (const id of tree(pid)) pages += Number(statOf(id)?.[21] ?? 0)
   return pages * 4096
+}
+
+/** Process of this name (/proc/PID/comm) among a process's descendants. */
+export function childNamed(root: number, name: string): number {
+  const found = tree(root).find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === name)
+  if (found === undefined) throw new Error(`process ${root} has no child ${name}`)
+  return found
 }
 
 /** Fields of /proc/PID/stat after the command's closing bracket. */

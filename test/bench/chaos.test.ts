@@ -4,35 +4,43 @@ import chaos from '../../bench/chaos.ts'
 import { LogReader } from '../../bench/chaos/log.ts'
 import { difference, expectedTokens } from '../../bench/chaos/expected.ts'
 
-describe('a chaos run of one process', () => {
+describe('a chaos run', () => {
   const before = process.exitCode
   afterEach(() => {
     process.exitCode = before
   })
 
-  it('breaks no invariant', async () => {
-    const notes: string[] = []
-    const { headline, rows } = await chaos({
-      flags: { minutes: '0.1', deployment: 'process' },
-      args: [],
-      note: (line) => notes.push(line),
-    })
-    const { requests, problems } = rows[0]!
-    expect(requests).toBeGreaterThan(50)
-    expect({ problems, ...headline }, notes.join('\n')).toMatchObject({
-      problems: 0,
-      lost_tokens: 0,
-      duplicate_tokens: 0,
-      leaked_prompts: 0,
-      client_errors: 0,
-      leaked_bookings: 0,
-      limit_violations: 0,
-    })
-  }, 180_000)
+  // `isolates` uses the built Worker: npm run build:worker.
+  it.each([
+    ['one process', 'process'],
+    ['isolates that are killed', 'isolates'],
+  ])(
+    'of %s breaks no invariant',
+    async (_, deployment) => {
+      const notes: string[] = []
+      const { headline, rows } = await chaos({
+        flags: { minutes: '0.1', deployment },
+        args: [],
+        note: (line) => notes.push(line),
+      })
+      const { requests, problems } = rows[0]!
+      expect(requests).toBeGreaterThan(50)
+      expect({ problems, ...headline }, notes.join('\n')).toMatchObject({
+        problems: 0,
+        lost_tokens: 0,
+        duplicate_tokens: 0,
+        leaked_prompts: 0,
+        client_errors: 0,
+        leaked_bookings: 0,
+        limit_violations: 0,
+      })
+    },
+    180_000,
+  )
 
   it('rejects an unknown deployment and lists those that exist', async () => {
     const run = chaos({ flags: { deployment: 'cloud' }, args: [], note: () => undefined })
-    await expect(run).rejects.toThrow('"cloud" is none of process, threads, replicas, regions, workers')
+    await expect(run).rejects.toThrow('"cloud" is none of process, threads, replicas, regions, workers, isolates')
   })
 })
 
