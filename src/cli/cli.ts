@@ -13,7 +13,7 @@ import {
   type Stop,
   explainSystemError,
 } from '../platform/node/signals.ts'
-import { terminalOf } from '../platform/node/terminal.ts'
+import { terminalOf } from './terminal.ts'
 import { bridge } from './commands/bridge.ts'
 import { calibrate } from './commands/calibrate.ts'
 import { check } from './commands/check.ts'

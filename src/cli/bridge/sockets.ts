@@ -1,6 +1,6 @@
 /** vLLM's event sockets, by ZeroMQ. */
 import { type Framed, publishedFrames, replayedFrames, replayRequest } from '../../core/kv-events/event-batch.ts'
-import { UsageError } from '../commands/command.ts'
+import { loadZmq, type Zmq } from '../../platform/node/zmq.ts'
 
 export interface EventEndpoints {
   readonly endpoint: string
@@ -21,18 +21,6 @@ export interface EventSocket {
 export interface OpenEventSocket {
   /** @param touched called when the publisher becomes reachable or unreachable */
   (endpoints: EventEndpoints, touched: (connected: boolean) => void): EventSocket
-}
-
-/** Thrown if zeromq is not installed. It is an optional peer dependency, because gateways do not need it. */
-export class ZmqMissing extends UsageError {
-  constructor(cause: unknown) {
-    super(
-      'The package "zeromq" is not installed or has no build for this platform. It is needed to read KV events.',
-      'Run npm install zeromq@6.8.0 on a supported platform, in the folder where firstlight is installed.',
-    )
-    this.name = 'ZmqMissing'
-    this.cause = cause
-  }
 }
 
 const REPLAY_MS = 5_000
@@ -72,16 +60,6 @@ export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket>
 
 /** ZeroMQ uses IPv6 only if it is enabled, and would then prefer it for names that have both. */
 const isIPv6 = (endpoint: string): boolean => endpoint.startsWith('tcp://[')
-
-type Zmq = typeof import('zeromq')
-
-export async function loadZmq(): Promise<Zmq> {
-  try {
-    return await import('zeromq')
-  } catch (error) {
-    throw new ZmqMissing(error)
-  }
-}
 
 /** Uses one socket per question, so that late answers are discarded with it. */
 async function replayed(

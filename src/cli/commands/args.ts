@@ -2,9 +2,13 @@
 import { parseArgs } from 'node:util'
 import { didYouMean } from '../../config/problem.ts'
 import { UsageError, type Args, type Command } from './command.ts'
-import { chmodSync, closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { createHash } from 'node:crypto'
+import { chmodSync, closeSync, openSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
 import { parseAddress } from '../../config/fields.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
+import { importTrace } from '../../simulator/replay/importers.ts'
+import { readTrace, type Trace, TraceError } from '../../simulator/replay/trace.ts'
 
 /* Flags that several commands share. */
 
@@ -69,18 +73,22 @@ export function httpUrl(flag: string, text: string, example: string): string {
 
 /* Files named on the command line: read at the start, or written at the end of a long run. */
 
-/** Reads a file. Throws a UsageError that names the file and ends with `next`. */
-export function readInput(file: string, next: string): Buffer {
-  try {
-    return readFileSync(file)
-  } catch (error) {
-    throw new UsageError(cannotRead(file, (error as NodeJS.ErrnoException).code), next)
-  }
-}
+const TRACE_FORMATS = 'docs/replay.md describes the formats.'
 
-function cannotRead(file: string, code = 'unknown error'): string {
-  if (code === 'ENOENT' || code === 'ENOTDIR') return `There is no file ${file === '' ? '""' : file}.`
-  return code === 'EISDIR' ? `${file} is a folder, not a file.` : `${file} cannot be read (${code}).`
+/** Reads `--trace FILE [--limit N]`. Throws a UsageError that names the file and the invalid line. */
+export function traceIn(file: string, args: Args): Trace {
+  const limit = args.whole('limit', { min: 1, max: 1e9 })
+  const bytes = readInput(file, `Give --trace a file in Mooncake’s schema or another known format; ${TRACE_FORMATS}`)
+  const text = bytes.toString('utf8')
+  try {
+    const options = limit === null ? {} : { limit }
+    const trace = importTrace(basename(file), text, options) ?? readTrace(basename(file), text, options)
+    if (trace.requests.length === 0)
+      throw new UsageError(`${file} contains no request.`, `One JSON object a line; ${TRACE_FORMATS}`)
+    return { ...trace, sha256: createHash('sha256').update(bytes).digest('hex') }
+  } catch (error) {
+    throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, TRACE_FORMATS) : error
+  }
 }
 
 /**

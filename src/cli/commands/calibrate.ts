@@ -12,8 +12,9 @@ import { type Measured, readMeasured } from '../../simulator/calibrate/measured.
 import { explainFetchError } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../simulator/profiles.ts'
 import { TraceError } from '../../simulator/replay/trace.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
 import { UsageError, type Args, type Command, type Io, progressBar, table } from './command.ts'
-import { asJson, outputOf, readInput, httpUrl } from './args.ts'
+import { asJson, outputOf, httpUrl } from './args.ts'
 export const calibrate: Command = {
   name: 'calibrate',
   summary: 'Fit a hardware profile to a measured run or a running engine, and report the error of the fit.',

@@ -1,5 +1,7 @@
-/** Definition of a subcommand of `firstlight`. One file per command, one entry in `table.ts`. */
+/** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts`. */
 import type { Lookup } from '../../platform/node/discovery.ts'
+
+export { UsageError } from '../../platform/node/usage-error.ts'
 
 /** Formats rows as lines with aligned columns. */
 export function table(rows: readonly (readonly string[])[]): string[] {
@@ -112,18 +114,4 @@ export interface TerminalEvents {
   onResize(): void
   /** The process is about to exit. Only synchronous writes are possible. */
   onEnd(): void
-}
-
-/** Invalid command line. `next` is the suggested next step. */
-export class UsageError extends Error {
-  readonly next: string
-  /** 1: the work was done, but another step failed. */
-  readonly exitCode: 1 | 2
-
-  constructor(message: string, next: string, exitCode: 1 | 2 = 2) {
-    super(message)
-    this.name = 'UsageError'
-    this.next = next
-    this.exitCode = exitCode
-  }
 }

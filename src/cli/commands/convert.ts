@@ -7,7 +7,8 @@ import { fromDynamo } from '../convert/dynamo.ts'
 import { fromLitellm } from '../convert/litellm.ts'
 import { fromProductionStack } from '../convert/production-stack.ts'
 import { fromVllmRouter } from '../convert/vllm-router.ts'
-import { oneOfFlag, readInput } from './args.ts'
+import { oneOfFlag } from './args.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 
 const ROUTERS = ['production-stack', 'vllm-router', 'litellm', 'dynamo'] as const

@@ -5,10 +5,10 @@ import { type Driven, drive } from '../load/drive.ts'
 import { legendOf, overloadNote, slower } from '../report/columns.ts'
 import { reportPage, provenanceOf } from '../report/page.ts'
 import { seriesOf } from '../report/plot.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
 import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
-import { asJson, outputOf, gatewayFlag, readInput } from './args.ts'
+import { asJson, outputOf, gatewayFlag, traceIn } from './args.ts'
 import { engineTable, loadColumns, type ReplayRow, rowOf } from './replay-rows.ts'
-import { traceIn } from '../../simulator/replay/importers.ts'
 
 /* Conversations of a ShareGPT file for production-stack's multi-round QA (`multi-round-qa.py --sharegpt`). */
 

@@ -10,8 +10,8 @@ import {
 } from '../../simulator/replay/plan.ts'
 import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../../simulator/replay/lmcache-store.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
 import { type Args, UsageError } from './command.ts'
-import { readInput } from './args.ts'
 
 export const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8

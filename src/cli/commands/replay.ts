@@ -17,10 +17,9 @@ import { legendOf, overloadNote, slower } from '../report/columns.ts'
 import { reportPage, provenanceOf } from '../report/page.ts'
 import { type Series, seriesOf } from '../report/plot.ts'
 import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
-import { asJson, outputOf } from './args.ts'
+import { asJson, outputOf, traceIn } from './args.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
 import { columnsOf, type ReplayRow, rowOf, tableOf, winnerOf } from './replay-rows.ts'
-import { traceIn } from '../../simulator/replay/importers.ts'
 
 export const replay: Command = {
   name: 'replay',

@@ -4,8 +4,9 @@ import { gzipSync } from 'node:zlib'
 import { compileVocabulary, type CompileInput, readTokenizerConfig } from '../../core/tokens/compile.ts'
 import { VocabularyError } from '../../core/tokens/vocabulary.ts'
 import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
+import { readInput } from '../../platform/node/usage-error.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { outputOf, readInput } from './args.ts'
+import { outputOf } from './args.ts'
 import type { PreTokenizer } from '../../core/tokens/pre-tokenize.ts'
 
 /** Classes of transformers 5 that split words by their own rule, whatever the pre-tokenizer of tokenizer.json is. */

@@ -2,7 +2,7 @@ import type { Publisher, Router } from 'zeromq'
 import { seqFrame } from '../../core/kv-events/event-batch.ts'
 import type { CacheChange } from '../../simulator/kv-cache.ts'
 import { type KvEventSink, wireEvents, batchBytes, type Encoding } from '../../simulator/kv-events.ts'
-import { loadZmq } from '../../cli/bridge/sockets.ts'
+import { loadZmq, type Zmq } from './zmq.ts'
 
 export interface KvPublisherOptions {
   /** Default: `maps`, as in vLLM 0.24 and later. */
@@ -24,7 +24,7 @@ const END = new Uint8Array(8).fill(0xff)
  * replays.
  */
 export class KvPublisher implements KvEventSink {
-  readonly #zmq: Awaited<ReturnType<typeof loadZmq>>
+  readonly #zmq: Zmq
   readonly #options: Required<KvPublisherOptions>
   readonly #blockTokens: number
   #publisher: Publisher
@@ -38,7 +38,7 @@ export class KvPublisher implements KvEventSink {
   /** Number of batches to drop instead of publishing, as a network might. */
   drop = 0
 
-  private constructor(zmq: Awaited<ReturnType<typeof loadZmq>>, blockTokens: number, options: KvPublisherOptions) {
+  private constructor(zmq: Zmq, blockTokens: number, options: KvPublisherOptions) {
     this.#zmq = zmq
     this.#blockTokens = blockTokens
     this.#options = { encoding: 'maps', topicInReplay: true, bufferSteps: 10_000, topic: '', ...options }

@@ -3,8 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
-import { UsageError } from '../../cli/commands/command.ts'
-import { readInput } from '../../cli/commands/args.ts'
+import { UsageError, readInput } from './usage-error.ts'
 import { createHash } from 'node:crypto'
 
 /** SHA-256 as 64 lower-case hexadecimal digits, the format of `keys[].secret.sha256`. */

@@ -3,7 +3,7 @@ import { hashText } from '../../core/routing/rendezvous.ts'
 import { randomInt } from 'node:crypto'
 import type { Log } from '../../ports.ts'
 import { recorded } from '../../telemetry/recorder.ts'
-import { UsageError } from '../../cli/commands/command.ts'
+import { UsageError } from './usage-error.ts'
 import type { ClusterMiddleware } from './ports.ts'
 import {
   closeSync,

@@ -2,11 +2,7 @@
  * Reads public traces in formats other than Mooncake's: Azure, BurstGPT, ShareGPT and results of `vllm bench serve`.
  */
 import { rollHash } from '../block-pool.ts'
-import { keysOf, type Trace, TRACE_BLOCK_TOKENS, TraceError, type TraceRequest, readTrace } from './trace.ts'
-import { createHash } from 'node:crypto'
-import { basename } from 'node:path'
-import { UsageError, type Args } from '../../cli/commands/command.ts'
-import { readInput } from '../../cli/commands/args.ts'
+import { keysOf, type Trace, TRACE_BLOCK_TOKENS, TraceError, type TraceRequest } from './trace.ts'
 
 /** One request of a trace that has lengths and no text. */
 interface Sized {
@@ -179,24 +175,4 @@ function blocksOf(text: string): Uint32Array {
     if ((at + 1) % size === 0) keys.set([one, other], 2 * ((at + 1) / size - 1))
   }
   return keys
-}
-
-/* Reads `--trace FILE [--limit N]` for replay and load. */
-
-const SCHEMA = 'docs/replay.md describes the formats.'
-
-/** Reads a trace. Throws a UsageError that names the file and the invalid line. */
-export function traceIn(file: string, args: Args): Trace {
-  const limit = args.whole('limit', { min: 1, max: 1e9 })
-  const bytes = readInput(file, `Give --trace a file in Mooncake’s schema or another known format; ${SCHEMA}`)
-  const text = bytes.toString('utf8')
-  try {
-    const options = limit === null ? {} : { limit }
-    const trace = importTrace(basename(file), text, options) ?? readTrace(basename(file), text, options)
-    if (trace.requests.length === 0)
-      throw new UsageError(`${file} contains no request.`, `One JSON object a line; ${SCHEMA}`)
-    return { ...trace, sha256: createHash('sha256').update(bytes).digest('hex') }
-  } catch (error) {
-    throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, SCHEMA) : error
-  }
 }

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { UsageError } from '../../../cli/commands/command.ts'
+import { UsageError } from '../usage-error.ts'
 import { parseYaml } from '../../../config/parse.ts'
 
 export interface KubernetesAccess {

@@ -19,7 +19,7 @@ import type { ThreadStart } from './thread.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { ToMain, ToThread } from './rpc.ts'
 import { availableParallelism } from 'node:os'
-import { UsageError } from '../../../cli/commands/command.ts'
+import { UsageError } from '../usage-error.ts'
 import { createServer, type AddressInfo } from 'node:net'
 
 /* Directory of stored responses for all I/O threads. Lives in the main thread. */

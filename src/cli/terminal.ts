@@ -1,6 +1,6 @@
 /** The terminal of this process. */
 import type { ReadStream, WriteStream } from 'node:tty'
-import type { Terminal, TerminalEvents } from '../../cli/commands/command.ts'
+import type { Terminal, TerminalEvents } from './commands/command.ts'
 
 type Input = Pick<ReadStream, 'isTTY' | 'setRawMode' | 'setEncoding' | 'on' | 'off' | 'resume' | 'pause'>
 type Output = Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'write' | 'on' | 'off'>
