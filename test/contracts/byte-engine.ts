@@ -15,10 +15,14 @@ export interface Script {
   readonly differsAt?: number
   /** The connection breaks after this many bytes of the body, with a reset or (`fault: 'end'`) without. */
   readonly bytes?: number
-  /** The script is played once in this process. Absent: each time. */
+  /** The fault happens once in this process. Absent: each time. */
   readonly id?: string
   /** Tokens of one chunk. */
   readonly merge?: number
+  /** Tokens before the tool call, if the request has tools. Absent: the whole output is one. */
+  readonly callsAt?: number
+  /** Tokens of the reasoning of a chat. Its first and last ones are as `<think>`: the parser removes their text. */
+  readonly thinks?: number
 }
 
 const OFFSET = 1000
@@ -143,20 +147,28 @@ function breakAfter(response: http.ServerResponse, bytes: number, clean: boolean
 /** Ids of played scripts. */
 const played = new Set<string>()
 
-/** The script in a request. A retry of the request has none. */
+/** The script in a request. A retry of the request has no fault. */
 function scriptIn({ script }: Json): Script | null {
   if (script === undefined) return null
   const { id, ...given } = script as Script
-  if (id === undefined || !played.has(id)) {
-    if (id !== undefined) played.add(id)
-    return given
+  if (id !== undefined && played.has(id)) {
+    const { fault: _fault, bytes: _bytes, ...rest } = given
+    return rest
   }
-  return {}
+  if (id !== undefined) played.add(id)
+  return given
 }
 
 function json(response: http.ServerResponse, value: unknown): void {
   response.setHeader('content-type', 'application/json')
   response.end(JSON.stringify(value))
+}
+
+/** What a reasoning parser makes of text at this place of the output. */
+function reasoned(text: string, at: number, thinks: number): Json {
+  const range = (from: number, to: number): string => text.slice(Math.max(0, from - at), Math.max(0, to - at))
+  const [reasoning, content] = [range(1, thinks - 1), range(thinks, Infinity)]
+  return { ...(reasoning === '' ? {} : { reasoning }), ...(content === '' ? {} : { content }) }
 }
 
 /** Writes chunks as vLLM does: text of whole characters, without text that may belong to a stop string. */
@@ -201,7 +213,7 @@ class ChunkWriter {
     this.#sent = end
     const reason = this.stopped ? 'stop' : finish
     const choice = {
-      ...(this.#isChat ? { delta: this.#delta(text, reason) } : { text }),
+      ...(this.#isChat ? { delta: this.#delta(text, end - text.length, reason) } : { text }),
       finish_reason: reason,
       stop_reason: found?.stop ?? null,
       token_ids: this.#body['return_token_ids'] === true ? ids : null,
@@ -213,9 +225,12 @@ class ChunkWriter {
   }
 
   /** With tools in the request, the engine's parser turns all output into a tool call. */
-  #delta(text: string, reason: string | null): Json {
+  #delta(text: string, at: number, reason: string | null): Json {
+    const { thinks = 0, callsAt = 0 } = this.#script
+    if (thinks > 0) return reasoned(text, at, thinks)
     if (text === '') return reason === null ? {} : { content: '' }
-    if (!Array.isArray(this.#body['tools'])) return { content: text }
+    const { tools, tool_choice: choice } = this.#body
+    if (!Array.isArray(tools) || choice === 'none' || at < callsAt) return { content: text }
     const isFirst = !this.#isCalling
     this.#isCalling = true
     const opened = isFirst ? { id: `call-${randomUUID()}`, type: 'function' } : {}

@@ -11,8 +11,9 @@ export type NotContinued =
   | 'several_choices'
   /** Token ids of images and audio are placeholders. */
   | 'multimodal'
-  /** A grammar or a tool parser has a state that token ids do not carry. */
+  /** A grammar has a state that token ids do not carry. */
   | 'structured_output'
+  /** Only the chat endpoint parses tool calls, and one may begin at any time. */
   | 'tools'
   | 'reasoning'
   | 'logprobs'
@@ -85,8 +86,6 @@ export interface Continuable {
   readonly showsIds: boolean
   /** The client asked for the usage record. */
   readonly showsUsage: boolean
-  /** `tool_choice` is `auto`: the output is text until a tool call begins. */
-  readonly hasTools: boolean
   /** The request may be repeated: an engine gives the same output again. */
   readonly repeats: boolean
   /** Why it cannot be continued by ids, only repeated; null: it can. */
@@ -108,14 +107,13 @@ export function continuable(path: string, body: Json, mode: MidStream = 'ids'): 
   const reason = excluded(body, isChat)
   const repeats = mode === 'replay' && isDeterministic(body) && body['include_reasoning'] !== false
   if (reason !== null && !(repeats && REPEATABLE.has(reason))) return reason
-  const { stream_options: options, tools, tool_choice: choice } = body
+  const { stream_options: options } = body
   return {
     api: isChat ? 'chat' : 'completions',
     sampling: Object.fromEntries(REPEATED.flatMap((name) => (isGiven(body[name]) ? [[name, body[name]]] : []))),
     stops: stopsOf(body['stop']),
     showsIds: body['return_token_ids'] === true,
     showsUsage: (options as Json | null | undefined)?.['include_usage'] === true,
-    hasTools: Array.isArray(tools) && tools.length > 0 && choice !== 'none',
     repeats,
     barrier: reason,
   }
@@ -137,9 +135,14 @@ function excluded(body: Json, isChat: boolean): NotContinued | null {
   if (isOn(body['prompt_embeds'])) return 'prompt_embeds'
   if (body['include_reasoning'] === false) return 'reasoning'
   if (!isChat) return isSinglePrompt(body['prompt']) ? null : 'several_choices'
-  const choice = body['tool_choice']
-  if (isGiven(choice) && choice !== 'auto' && choice !== 'none') return 'tools'
+  if (mayCall(body)) return 'tools'
   return hasMedia(body['messages']) ? 'multimodal' : null
+}
+
+/** The model may call a tool at any time, and a continuation by ids would send the call as text. */
+function mayCall({ tools, tool_choice: choice }: Json): boolean {
+  if (choice === 'none') return false
+  return (Array.isArray(tools) && tools.length > 0) || (isGiven(choice) && choice !== 'auto')
 }
 
 /** Fields that make vLLM compile a grammar. */

@@ -31,6 +31,15 @@ export class TextHash {
   }
 }
 
+/** The chunk with the first text of an output whose beginning a parser removed. */
+export interface TextStart {
+  /** Index of its first id in the output. */
+  readonly at: number
+  readonly ids: number
+  /** Length of its text, UTF-16 units. */
+  readonly length: number
+}
+
 /**
  * Token ids of the prompt and the output, and a hash of the text that was sent to the client. Four bytes for each
  * token, and a few hundred for the rest: the text itself is not kept.
@@ -38,6 +47,8 @@ export class TextHash {
 export class OutputRecord {
   /** Ids of the prompt as the first engine made them; null: not received. */
   promptIds: Uint32Array | null = null
+  /** null: the text begins with the first id. */
+  textStart: TextStart | null = null
   readonly #ids = new IdBuffer(64)
   readonly #text = new TextHash()
   /** The last UTF-16 units of the text; the one after `length` units is at `length % size`. */

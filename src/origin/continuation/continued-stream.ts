@@ -230,12 +230,9 @@ class ContinuedStream {
   /** How the stream can be continued from here. `reason`: why the output forbids it; null: it does not. */
   #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
     const { record, barrier, byIds, request, hasOutput } = this.#state
-    const needsReplay = barrier === null ? request.hasTools : isRepeatable(barrier)
     if (!hasOutput && this.#keptFrom !== null) return { how: 'replay', reason: null }
-    if (needsReplay && request.repeats && !byIds) {
-      if (this.#keptFrom !== null) return { how: 'replay', reason: null }
-      if (barrier !== null) return { how: 'replay', reason: 'replay_too_long' }
-    }
+    if (barrier !== null && isRepeatable(barrier) && request.repeats && !byIds)
+      return { how: 'replay', reason: this.#keptFrom === null ? 'replay_too_long' : null }
     return { how: 'ids', reason: barrier ?? (record.promptIds === null ? 'no_token_ids' : null) }
   }
 
@@ -303,6 +300,7 @@ class ContinuedStream {
     const state = this.#state
     if (byIds === null) {
       // The client has no output yet, so it gets that of this engine as it is.
+      if (!state.hasOutput) state.record.keepIds(0)
       if (state.head === null) return { segment: new FirstSegment(state), begin: () => '' }
       return { segment: new RepeatedSegment(state), begin: () => '' }
     }

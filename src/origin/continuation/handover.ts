@@ -111,7 +111,14 @@ async function repeat(attempt: AttemptContext, state: StreamState): Promise<Hand
   const dispatchedAt = ports.now()
   const answer = await send(attempt, calls, exchange.body(placed.route) ?? [])
   if ('failure' in answer) return answer
-  return { kind: 'moved', attempt, answer, dispatchedAt, byIds: null, tokens: state.record.tokens }
+  return {
+    kind: 'moved',
+    attempt,
+    answer,
+    dispatchedAt,
+    byIds: null,
+    tokens: state.hasOutput ? state.record.tokens : 0,
+  }
 }
 
 const callsOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({

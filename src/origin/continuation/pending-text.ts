@@ -22,13 +22,17 @@ export interface Pending {
  * text. Rejects with an OriginError.
  */
 export async function pendingText(record: OutputRecord, context: CallContext): Promise<Pending | NotContinued> {
-  const before = record.promptIds!.subarray(-CONTEXT_TOKENS)
+  const from = record.textStart?.at ?? 0
+  const before = [...record.promptIds!.subarray(-CONTEXT_TOKENS), ...record.ids.subarray(0, from)].slice(
+    -CONTEXT_TOKENS,
+  )
   const base = await detokenize(context, before)
+  const removed = await removedLength(record, { before, base }, context)
   let dropped = 0
   for (;;) {
-    const whole = await detokenize(context, [...before, ...record.ids])
+    const whole = await detokenize(context, [...before, ...record.ids.subarray(from)])
     if (!whole.startsWith(base)) return 'text_differs'
-    const text = whole.slice(base.length)
+    const text = whole.slice(base.length + removed)
     if (!text.endsWith(REPLACEMENT)) {
       if (!record.beginsWithSent(text)) return 'text_differs'
       return { text: text.slice(record.sentLength), dropped }
@@ -38,6 +42,19 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
     dropped++
     record.keepIds(record.tokens - 1)
   }
+}
+
+/** Length of what a parser removed from the beginning of the chunk with the first text: `</think>` and line breaks. */
+async function removedLength(
+  { textStart, ids }: OutputRecord,
+  { before, base }: { readonly before: readonly number[]; readonly base: string },
+  context: CallContext,
+): Promise<number> {
+  if (textStart === null) return 0
+  const { at, ids: count, length } = textStart
+  const whole = await detokenize(context, [...before, ...ids.subarray(at, at + count)])
+  const end = whole.search(/\ufffd*$/)
+  return Math.max(0, end - base.length - length)
 }
 
 /**

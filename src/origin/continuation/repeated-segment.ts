@@ -52,10 +52,11 @@ export class RepeatedSegment implements Segment {
     const state = this.#state
     state.head ??= headOf(chunk.json)
     const isAborted = chunk.finish !== null && ABORTED.has(chunk.finish)
+    const at = this.#tokens
     const ids = this.#newIds(chunk.ids ?? [])
     const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
     if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll)) return this.#differs()
-    note(state, chunk)
+    note(state, chunk, at)
     state.record.addIds(ids)
     if (withholds(state, chunk)) {
       this.failure = 'reset'

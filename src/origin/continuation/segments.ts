@@ -29,7 +29,7 @@ export interface StreamState {
   head: ResponseHead | null
   /** Why it cannot be continued from here; null: it can. */
   barrier: NotContinued | null
-  /** The engines have sent output. Before, the request itself can be sent again. */
+  /** The client has output. Before, the request itself can be sent again. */
   hasOutput: boolean
   /** Another engine has continued it by ids, so the request repeated is another stream. */
   byIds: boolean
@@ -138,7 +138,7 @@ export class FirstSegment implements Segment {
     const state = this.#state
     const { record, request } = state
     state.head ??= headOf(chunk.json)
-    note(state, chunk)
+    note(state, chunk, record.tokens)
     record.addIds(chunk.ids ?? [])
     if (withholds(state, chunk)) {
       this.failure = 'reset'
@@ -169,19 +169,25 @@ export class FirstSegment implements Segment {
 export const withholds = ({ request }: StreamState, { finish }: Chunk): boolean =>
   finish !== null && ABORTED.has(finish) && request.stops.length > 0
 
-/** Notes what forbids a continuation by ids from here on. */
-export function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk): void {
+/**
+ * Notes what forbids a continuation by ids from here on.
+ * @param at index of the chunk's first id in the output
+ */
+export function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk, at: number): void {
   const { record, request } = state
   if (promptIds !== null && record.promptIds === null) {
     record.promptIds = Uint32Array.from(promptIds)
     state.promptTokens ??= promptIds.length
   }
-  if (text !== '' || (ids?.length ?? 0) > 0 || opens !== null) state.hasOutput = true
+  // Ids without text may be those of `<think>`, which a parser removed: then the rest is not plain text.
+  if (text !== '' || opens !== null || (request.showsIds && (ids?.length ?? 0) > 0)) state.hasOutput = true
   if (ids === null && text !== '' && finish === null) state.barrier = 'no_token_ids'
   if (opens === 'tools') state.barrier = 'tools'
   else if (opens === 'reasoning') state.barrier ??= 'reasoning'
-  // A parser has closed the reasoning; without tools the rest is plain text.
-  else if (text !== '' && state.barrier === 'reasoning' && !request.hasTools) state.barrier = request.barrier
+  // A parser has closed the reasoning; the rest is plain text. With stop strings, text comes later than its ids.
+  if (text === '' || state.barrier !== 'reasoning' || request.stops.length > 0) return
+  state.barrier = request.barrier
+  record.textStart = { at, ids: ids?.length ?? 0, length: text.length }
 }
 
 /** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */

@@ -59,6 +59,8 @@ describe('continuable', () => {
     [{ response_format: { type: 'json_object' } }, 'structured_output'],
     [{ guided_json: {} }, 'structured_output'],
     [{ tool_choice: 'required', tools: [{}] }, 'tools'],
+    [{ tools: [{}] }, 'tools'],
+    [{ tool_choice: 'auto', tools: [{}] }, 'tools'],
     [{ logprobs: true }, 'logprobs'],
     [{ include_reasoning: false }, 'reasoning'],
     [{ echo: true }, 'echo'],
@@ -72,9 +74,15 @@ describe('continuable', () => {
     expect(continuable('/v1/responses', { input: 'a' })).toBe('endpoint')
   })
 
-  it('accepts a text, a list of ids, and tools that the model may call', () => {
+  it('accepts a text, a list of ids, and tools that the model may not call', () => {
     expect(continuable('/v1/completions?x=1', { prompt: [1, 2] })).toMatchObject({ api: 'completions' })
-    const tools = continuable(CHAT, { messages, tools: [{}], stop: ['a', 'bc'], response_format: { type: 'text' } })
-    expect(tools).toMatchObject({ api: 'chat', hasTools: true, stops: ['a', 'bc'], showsIds: false })
+    const tools = continuable(CHAT, {
+      messages,
+      tools: [{}],
+      tool_choice: 'none',
+      stop: ['a', 'bc'],
+      response_format: { type: 'text' },
+    })
+    expect(tools).toMatchObject({ api: 'chat', barrier: null, stops: ['a', 'bc'], showsIds: false })
   })
 })

@@ -1,4 +1,8 @@
+import { parsedStreamContract } from '../../contracts/parsed-streams.ts'
 import { replayContract } from '../../contracts/replay.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 
-replayContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+const start = (document: Record<string, unknown>) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
+
+replayContract('the built Worker', start)
+parsedStreamContract('the built Worker', start)
