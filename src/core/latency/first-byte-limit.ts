@@ -6,8 +6,10 @@ const RANGE = 5
 const BINS = Math.round((2 * RANGE) / WIDTH)
 /** Measurements before there is a limit. */
 const LEAST = 64
-/** Counts are halved at this sum, so that the limit follows the load. */
-const MOST = 2_048
+/** Each measurement counts this much more than the one before: half of the weight is that of the last 128. */
+const GROWTH = 2 ** (1 / 128)
+/** Weights are scaled down at this one. */
+const MOST_WEIGHT = 2 ** 32
 /** Measurements between two evaluations of the bins. */
 const EVERY = 16
 /** Quantiles of the standard normal distribution. */
@@ -22,6 +24,7 @@ const Z99 = 2.3263
 export class FirstByteLimit {
   readonly #bins = new Float64Array(BINS)
   #sum = 0
+  #weight = 1
   #taken = 0
   #ratio: number | null = null
 
@@ -33,10 +36,11 @@ export class FirstByteLimit {
   add(predictedMs: number, measuredMs: number): void {
     if (!(predictedMs > 0) || !(measuredMs > 0)) return
     const at = Math.floor((Math.log(measuredMs / predictedMs) + RANGE) / WIDTH)
-    this.#bins[Math.min(BINS - 1, Math.max(0, at))]! += 1
-    this.#sum += 1
+    this.#bins[Math.min(BINS - 1, Math.max(0, at))]! += this.#weight
+    this.#sum += this.#weight
     this.#taken += 1
-    if (this.#sum >= MOST) this.#halve()
+    this.#weight *= GROWTH
+    if (this.#weight >= MOST_WEIGHT) this.#rescale()
     if (this.#taken >= LEAST && this.#taken % EVERY === 0) this.#evaluate()
   }
 
@@ -45,9 +49,10 @@ export class FirstByteLimit {
     if (this.#ratio !== null && waitedMs >= this.#ratio * predictedMs) this.add(predictedMs, waitedMs)
   }
 
-  #halve(): void {
-    for (let at = 0; at < BINS; at++) this.#bins[at]! /= 2
-    this.#sum /= 2
+  #rescale(): void {
+    for (let at = 0; at < BINS; at++) this.#bins[at]! /= this.#weight
+    this.#sum /= this.#weight
+    this.#weight = 1
   }
 
   #evaluate(): void {

@@ -53,6 +53,15 @@ describe('the time after which a first byte is late', () => {
     expect(limit.ratio).toBeLessThan(3)
   })
 
+  it('forgets the predictions of an untrained cost model within 500 requests', () => {
+    const random = randomOf(11)
+    const limit = new FirstByteLimit()
+    for (let at = 0; at < 200; at++) limit.add(100, 100 * Math.exp(1.2 * normal(random)))
+    expect(limit.ratio).toBeGreaterThan(8)
+    for (let at = 0; at < 500; at++) limit.add(100, 100 * Math.exp(0.3 * normal(random)))
+    expect(limit.ratio).toBeLessThan(2.3)
+  })
+
   it('does not fall because late requests are never measured to their end', () => {
     const random = randomOf(7)
     const limit = new FirstByteLimit()
