@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { Tokenizer } from '@huggingface/tokenizers'
-import { BpeTokenizer } from '../src/core/tokens/bpe-tokenizer.ts'
+import { PieceTokenizer } from '../src/core/tokens/piece-tokenizer.ts'
 import { compileVocabulary } from '../src/core/tokens/compile.ts'
 import { IdBuffer } from '../src/core/tokens/id-buffer.ts'
 import { measurePrompt, PromptAnalyzer } from '../src/core/tokens/prompt-analyzer.ts'
@@ -104,7 +104,7 @@ function warmCalls(vocabulary: Vocabulary, reference: Tokenizer, text: string): 
   const ours: number[] = []
   const theirs: number[] = []
   for (let i = 0; i < 9; i++) {
-    const tokenizer = new BpeTokenizer({ vocabulary, encodeUtf8 })
+    const tokenizer = new PieceTokenizer({ vocabulary, encodeUtf8 })
     out.clear()
     ours.push(timed(() => tokenizer.encode(text, false, out)))
     if (i % 2 === 0) theirs.push(timed(() => reference.encode(text, { add_special_tokens: false })))
@@ -131,7 +131,7 @@ function timed(work: () => unknown): number {
 }
 
 function compareIds(vocabulary: Vocabulary, reference: Tokenizer, text: string): number {
-  const tokenizer = new BpeTokenizer({ vocabulary, encodeUtf8 })
+  const tokenizer = new PieceTokenizer({ vocabulary, encodeUtf8 })
   const out = new IdBuffer()
   const stretches = Array.from({ length: Math.ceil(text.length / 5000) }, (_, i) =>
     text.slice(i * 5000, (i + 1) * 5000).replace(/[\ufeff\ud800-\udfff]/g, ''),
@@ -156,7 +156,7 @@ function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
   const measurers = {
     exact: new PromptAnalyzer({
       ...options,
-      tokenizer: new BpeTokenizer({ vocabulary, encodeUtf8 }),
+      tokenizer: new PieceTokenizer({ vocabulary, encodeUtf8 }),
       template: compileTemplate(chatml, {}),
     }),
     bytes: new PromptAnalyzer({ ...options, tokenizer: null, template: null }),
@@ -196,7 +196,7 @@ function withoutSplit(vocabulary: Vocabulary): BenchRow[] {
     const out = new IdBuffer()
     const time = median(
       Array.from({ length: 3 }, () =>
-        timed(() => new BpeTokenizer({ vocabulary, encodeUtf8 }).encode(text, false, out)),
+        timed(() => new PieceTokenizer({ vocabulary, encodeUtf8 }).encode(text, false, out)),
       ),
     )
     return { what: `20,000 characters without a split, ${kind}, ms`, ours: ms(time) }

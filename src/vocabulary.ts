@@ -1,6 +1,6 @@
 /** Opens compiled vocabularies, each once at the start, so that no request waits for one. */
 import type { Config } from './config.ts'
-import { BpeTokenizer } from './core/tokens/bpe-tokenizer.ts'
+import { PieceTokenizer } from './core/tokens/piece-tokenizer.ts'
 import type { ChatTemplate, ExactTokenizer } from './core/tokens/prompt-analyzer.ts'
 import { Vocabulary, VocabularyError, type VocabularyHeader, type VocabularySource } from './core/tokens/vocabulary.ts'
 import { isJsonObject } from './core/json.ts'
@@ -210,7 +210,7 @@ const encodeUtf8 = (text: string, into: Uint8Array): number => utf8.encodeInto(t
 export async function openVocabulary(file: Uint8Array): Promise<OpenVocabulary> {
   const vocabulary = new Vocabulary(isGzip(file) ? await inflate(file) : file)
   return {
-    tokenizer: new BpeTokenizer({ vocabulary, encodeUtf8 }),
+    tokenizer: new PieceTokenizer({ vocabulary, encodeUtf8 }),
     template: openTemplate(vocabulary.header),
     header: vocabulary.header,
     size: vocabulary.size,

@@ -118,10 +118,10 @@ describe('firstlight vocab compile', () => {
     const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as {
       model: Record<string, unknown>
     }
-    json.model['type'] = 'Unigram'
-    writeFileSync(at('unigram.json'), JSON.stringify(json))
-    await expect(firstlight('compile', at('unigram.json'), '-o', at('no.vocab'))).rejects.toThrow(
-      /unigram\.json: the model is "Unigram"/,
+    json.model['type'] = 'WordPiece'
+    writeFileSync(at('wordpiece.json'), JSON.stringify(json))
+    await expect(firstlight('compile', at('wordpiece.json'), '-o', at('no.vocab'))).rejects.toThrow(
+      /wordpiece\.json: the model is "WordPiece"/,
     )
     expect(() => readFileSync(at('no.vocab'))).toThrow('ENOENT')
     writeFileSync(at('broken.jinja'), '{% for %}')

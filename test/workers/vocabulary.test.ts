@@ -3,7 +3,8 @@ import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway, vocabularySource } from '../../src/platform/workers/isolate-gateway.ts'
-import { openVocabularies } from '../../src/vocabulary.ts'
+import { openVocabularies, openVocabulary } from '../../src/vocabulary.ts'
+import { characterJson, recorded } from '../core/tokens/characters.ts'
 
 /** All bytes, and the merges that make `hello`. */
 function smallTokenizer(): unknown {
@@ -55,6 +56,17 @@ describe('a vocabulary on Workers', () => {
         items: 0,
       }),
     ).toBe('hi')
+  })
+
+  it.each(['gemma', 'llama2', 't5', 'xlmr'])('of characters, like that of %s, gives the recorded ids', async (name) => {
+    const file = compileVocabulary({ tokenizer: characterJson(name), template: null, specials: {} })
+    const { tokenizer } = await openVocabulary(file)
+    const out = new IdBuffer()
+    for (const [i, text] of recorded.texts.entries()) {
+      out.clear()
+      tokenizer.encode(text, true, out)
+      expect([text, [...out.ids.subarray(0, out.length)]]).toEqual([text, recorded.families[name]?.ids[i]])
+    }
   })
 
   it('is loaded from static assets by its name, and stops the start if it is missing', async () => {

@@ -107,7 +107,12 @@ async function show(file: string, io: Io): Promise<number> {
 
 function describe({ header, size }: OpenVocabulary, io: Io): void {
   io.out(`  ids            ${size}, ${header.added.length} of them added tokens`)
-  io.out(`  pre-tokenizer  ${header.preTokenizer}${header.nfc ? ', after NFC' : ''}`)
+  const { characters } = header
+  if (characters === undefined) io.out(`  pre-tokenizer  ${header.preTokenizer}${header.nfc ? ', after NFC' : ''}`)
+  else
+    io.out(
+      `  model          ${characters.model === 'bpe' ? 'BPE of characters' : 'Unigram'}, words: ${characters.words.kind}`,
+    )
   io.out(
     '  chat template  ' +
       `${header.template === null ? 'none: chats are measured in bytes' : `${header.template.length} characters`}`,
@@ -115,8 +120,12 @@ function describe({ header, size }: OpenVocabulary, io: Io): void {
 }
 
 /** Ids of engines differ if their tokenizer class splits words in another way than the compiled file. */
-function warnOfReplacedSplitting(source: string, { header: { preTokenizer } }: OpenVocabulary, io: Io): void {
-  if (!isFolder(source)) return
+function warnOfReplacedSplitting(
+  source: string,
+  { header: { preTokenizer, characters } }: OpenVocabulary,
+  io: Io,
+): void {
+  if (!isFolder(source) || characters !== undefined) return
   const declared = field(join(source, 'tokenizer_config.json'), 'tokenizer_class')
   const replaced = replacedSplitting(preTokenizer, {
     declared,

@@ -3,7 +3,7 @@
  * left.
  */
 import type { IdBuffer } from './id-buffer.ts'
-import type { Vocabulary } from './vocabulary.ts'
+import { SYMBOL_BITS, SYMBOL_LENGTH, type Vocabulary } from './vocabulary.ts'
 
 /** Length, bytes, up to which a scan over all pairs is faster than a heap. */
 const SHORT_BYTES = 96
@@ -12,7 +12,27 @@ const MOST_LONG_BYTES = 1024 * 1024
 /** Longest piece, bytes. A heap takes about 60 bytes per byte of the piece. */
 const MOST_PIECE_BYTES = 256 * 1024
 /** Memory, bytes, kept after a long piece. */
-const KEPT_BYTES = 32 * 1024
+export const KEPT_BYTES = 32 * 1024
+
+/** Limit of the long pieces of a text, so that no text takes long. */
+export class LongPieces {
+  #bytes = 0
+
+  /** Call before each text. */
+  begin(): void {
+    this.#bytes = 0
+  }
+
+  /** Returns whether the piece is long. Throws if the text exceeds the limit. */
+  add(bytes: number): boolean {
+    if (bytes <= SHORT_BYTES) return false
+    this.#bytes += bytes
+    if (this.#bytes > MOST_LONG_BYTES || bytes > MOST_PIECE_BYTES) {
+      throw new Error(`${this.#bytes} bytes or more are in words without a split`)
+    }
+    return true
+  }
+}
 
 export class BpeMerger {
   readonly #vocabulary: Vocabulary
@@ -21,7 +41,7 @@ export class BpeMerger {
   readonly #merged = new Uint32Array(SHORT_BYTES)
   readonly #orders = new Float64Array(SHORT_BYTES)
   #chain: PairChain | null = null
-  #longBytes = 0
+  readonly #long = new LongPieces()
   /** Steps so far: pairs scanned and heap levels passed. Tests check that they grow linearly. */
   steps = 0
 
@@ -31,18 +51,14 @@ export class BpeMerger {
 
   /** Call before each text. */
   begin(): void {
-    this.#longBytes = 0
+    this.#long.begin()
   }
 
   /** Appends the ids of `bytes[from, to)`. Throws if the text exceeds the limit of long pieces. */
   merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
-    if (to - from <= SHORT_BYTES) {
+    if (!this.#long.add(to - from)) {
       this.#short(bytes, from, to, out)
       return
-    }
-    this.#longBytes += to - from
-    if (this.#longBytes > MOST_LONG_BYTES || to - from > MOST_PIECE_BYTES) {
-      throw new Error(`${this.#longBytes} bytes or more are in words without a split`)
     }
     this.#chain ??= new PairChain(this.#vocabulary)
     this.steps += this.#chain.merge(bytes, from, to, out)
@@ -54,11 +70,12 @@ export class BpeMerger {
     const ids = this.#ids
     const orders = this.#orders
     const merged = this.#merged
-    const byteIds = this.#vocabulary.byteIds
-    let count = to - from
-    for (let i = 0; i < count; i++) {
-      starts[i] = from + i
-      ids[i] = byteIds[bytes[from + i] as number] as number
+    let count = 0
+    for (let at = from; at < to;) {
+      const symbol = this.#vocabulary.symbolAt(bytes, at)
+      starts[count] = at
+      ids[count++] = symbol >>> SYMBOL_BITS
+      at += symbol & SYMBOL_LENGTH
     }
     starts[count] = to
     for (let i = 0; i < count - 1; i++) this.#weigh(bytes, i)
@@ -130,12 +147,15 @@ class PairChain {
     if (this.#ids.length < count) this.#grow(Math.max(count, 1024))
     this.#heapSize = 0
     this.#steps = 0
-    for (let i = 0; i < count; i++) {
-      this.#next[i] = i + 1
-      this.#previous[i] = i - 1
-      this.#ids[i] = this.#vocabulary.byteIds[piece[i] as number] as number
+    for (let i = 0, previous = -1; i < count;) {
+      const symbol = this.#vocabulary.symbolAt(piece, i)
+      this.#next[i] = i + (symbol & SYMBOL_LENGTH)
+      this.#previous[i] = previous
+      this.#ids[i] = symbol >>> SYMBOL_BITS
+      previous = i
+      i = this.#next[i] as number
     }
-    for (let i = 0; i < count; i++) this.#weigh(piece, i)
+    for (let i = 0; i < count; i = this.#next[i] as number) this.#weigh(piece, i)
   }
 
   #grow(count: number): void {

@@ -1,50 +1,37 @@
 /** Compiles tokenizer.json to the compact vocabulary. Rejects settings that this tokenizer cannot reproduce exactly. */
 import { isJsonObject } from '../json.ts'
+import { isOfCharacters, readCharacters } from './compile-characters.ts'
 import { IdBuffer } from './id-buffer.ts'
-import { BpeMerger } from './bpe-merge.ts'
+import { coderOf, stepsOf } from './piece-tokenizer.ts'
+import { normalizerOf } from './normalize.ts'
 import { unicodeClasses } from './unicode-table.ts'
+import {
+  countIds,
+  readAdded,
+  readPostProcessor,
+  readVocab,
+  refuse,
+  show,
+  type Fields,
+  type TokenizerParts,
+} from './tokenizer-json.ts'
 import {
   HEAD_BYTES,
   MAGIC,
   MAX_IDS,
   Vocabulary,
   VocabularyError,
-  type VocabularyHeader,
   type AddedToken,
+  type VocabularyHeader,
 } from './vocabulary.ts'
 import { patterns, type PreTokenizer } from './pre-tokenize.ts'
-
-/* Reads Hugging Face's tokenizer.json strictly: each setting that changes ids is either supported or rejected. */
-
-export interface TokenizerParts {
-  readonly preTokenizer: PreTokenizer
-  readonly nfc: boolean
-  readonly ignoreMerges: boolean
-  /** Bytes by id; empty for added tokens and gaps. */
-  readonly tokens: readonly Uint8Array[]
-  /** In order of rank. */
-  readonly merges: readonly { readonly result: number; readonly leftId: number; readonly leftLength: number }[]
-  readonly added: readonly AddedToken[]
-  readonly prefix: readonly number[]
-  readonly suffix: readonly number[]
-}
-
-const isId = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 0 && (value as number) < MAX_IDS
-const show = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 200)
-
-function refuse(what: string): never {
-  throw new VocabularyError(
-    `${what}. Only byte-level BPE can be followed exactly: leave \`tokenizer\` out for this pool, and prompts ` +
-      'are measured in bytes',
-  )
-}
 
 /** Throws a VocabularyError that names the first unsupported setting. */
 export function readTokenizerJson(json: unknown): TokenizerParts {
   if (!isJsonObject(json) || !isJsonObject(json['model']))
     throw new VocabularyError('not a tokenizer.json: it has no `model`')
   const model = json['model']
+  if (isOfCharacters(model)) return readCharacters(json, model)
   checkModel(model)
   const added = readAdded(json['added_tokens'])
   const vocab = readVocab(model['vocab'])
@@ -99,31 +86,6 @@ function readPreTokenizer(value: unknown): PreTokenizer {
   return known
 }
 
-function readAdded(value: unknown): AddedToken[] {
-  if (!Array.isArray(value)) return []
-  return value.map((token: unknown) => {
-    if (!isJsonObject(token) || typeof token['content'] !== 'string' || !isId(token['id']))
-      return refuse(`an added token is ${show(token)}`)
-    if (token['single_word'] === true) refuse(`the added token ${show(token['content'])} matches whole words only`)
-    return {
-      id: token['id'],
-      text: token['content'],
-      left: token['lstrip'] === true,
-      right: token['rstrip'] === true,
-      normalized: token['normalized'] === true,
-    }
-  })
-}
-
-function readVocab(value: unknown): ReadonlyMap<string, number> {
-  if (!isJsonObject(value)) return refuse('`model.vocab` is no object')
-  const entries = Object.entries(value)
-  for (const [token, id] of entries) {
-    if (!isId(id)) refuse(`the id of ${show(token)} is ${show(id)}, not in 0..${MAX_IDS - 1}`)
-  }
-  return new Map(entries as [string, number][])
-}
-
 /** Inverse of GPT-2's mapping of bytes to printable characters: character → byte. */
 const byteOfChar: ReadonlyMap<string, number> = disguise()
 
@@ -138,8 +100,7 @@ function disguise(): Map<string, number> {
 }
 
 function tokenBytes(vocab: ReadonlyMap<string, number>, added: readonly AddedToken[]): Uint8Array[] {
-  const most = Math.max(...added.map(({ id }) => id), ...maxima(vocab))
-  const tokens = Array.from({ length: most + 1 }, () => new Uint8Array(0))
+  const tokens = Array.from({ length: countIds(vocab.values(), added) }, () => new Uint8Array(0))
   const addedIds = new Set(added.map(({ id }) => id))
   for (const [token, id] of vocab) {
     if (addedIds.has(id)) continue
@@ -152,12 +113,6 @@ function tokenBytes(vocab: ReadonlyMap<string, number>, added: readonly AddedTok
   }
   for (const [char, byte] of byteOfChar) if (!vocab.has(char)) refuse(`the byte ${byte} has no token`)
   return tokens
-}
-
-function maxima(vocab: ReadonlyMap<string, number>): number[] {
-  let most = 0
-  for (const id of vocab.values()) if (id > most) most = id
-  return [most]
 }
 
 function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): TokenizerParts['merges'] {
@@ -175,38 +130,7 @@ function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): Tokeniz
   })
 }
 
-function readPostProcessor(value: unknown): { prefix: number[]; suffix: number[] } {
-  const none = { prefix: [], suffix: [] }
-  if (value === undefined || value === null) return none
-  if (!isJsonObject(value)) return refuse(`the post-processor is ${show(value)}`)
-  if (value['type'] === 'ByteLevel') return none
-  if (value['type'] === 'Sequence' && Array.isArray(value['processors'])) {
-    const found = value['processors'].map(readPostProcessor)
-    return { prefix: found.flatMap(({ prefix }) => prefix), suffix: found.flatMap(({ suffix }) => suffix) }
-  }
-  if (value['type'] === 'TemplateProcessing' && Array.isArray(value['single']))
-    return readSingle(value['single'], value['special_tokens'])
-  return refuse(`the post-processor is ${show(value)}`)
-}
-
-function readSingle(single: readonly unknown[], specials: unknown): { prefix: number[]; suffix: number[] } {
-  const sides = { prefix: [] as number[], suffix: [] as number[] }
-  let side: keyof typeof sides = 'prefix'
-  for (const step of single) {
-    if (isJsonObject(step) && isJsonObject(step['Sequence'])) side = 'suffix'
-    else if (isJsonObject(step) && isJsonObject(step['SpecialToken']) && isJsonObject(specials)) {
-      const special = specials[String(step['SpecialToken']['id'])]
-      if (!isJsonObject(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId))
-        return refuse(`the post-processor names ${show(step)}, which it does not define`)
-      sides[side].push(...(special['ids'] as number[]))
-    } else return refuse(`the post-processor has the step ${show(step)}`)
-  }
-  return sides
-}
-
 /* Parts of tokenizer_config.json that a chat template needs. */
-
-type Fields = Readonly<Record<string, unknown>>
 
 const specialNames = [
   'bos_token',
@@ -263,17 +187,17 @@ type MergeRule = Pick<VocabularyHeader, 'merges'> & { readonly left: Uint8Array;
 /** Returns the compiled file. Throws a VocabularyError that names the unsupported setting. */
 export function compileVocabulary(input: CompileInput): Uint8Array {
   const parts = readTokenizerJson(input.tokenizer)
-  const rule = mergeRule(parts)
+  const rule = parts.scores === undefined ? mergeRule(parts) : scoreRule(parts.scores)
+  const normalize = normalizerOf(stepsOf(parts))
   const header: VocabularyHeader = {
     preTokenizer: parts.preTokenizer,
+    ...(parts.characters && { characters: parts.characters }),
     classes: unicodeClasses,
     nfc: parts.nfc,
     ignoreMerges: parts.ignoreMerges,
     merges: rule.merges,
     // Added tokens are searched in the normalized text, so Hugging Face's library normalizes them too.
-    added: parts.nfc
-      ? parts.added.map((token) => (token.normalized ? { ...token, text: token.text.normalize('NFC') } : token))
-      : parts.added,
+    added: parts.added.map((token) => (token.normalized ? { ...token, text: normalize(token.text) } : token)),
     prefix: parts.prefix,
     suffix: parts.suffix,
     indirect: [],
@@ -282,6 +206,14 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
   }
   const plain = write(header, parts, rule)
   return header.ignoreMerges ? plain : write({ ...header, indirect: indirectTokens(plain) }, parts, rule)
+}
+
+/** Scores take the place of merges. */
+function scoreRule(scores: Float64Array): MergeRule {
+  const words = new DataView(new ArrayBuffer(scores.length * 8))
+  for (const [id, score] of scores.entries()) words.setFloat64(id * 8, score, true)
+  const listed = Uint32Array.from({ length: scores.length * 2 }, (_, i) => words.getUint32(i * 4, true))
+  return { merges: 'scores', left: new Uint8Array(scores.length), listed }
 }
 
 /** Determines whether each token has one merge in id order, or all its splits, or listed merges. */
@@ -326,19 +258,19 @@ function countsAreAllSplits(tokens: readonly Uint8Array[], counts: Uint32Array):
 /** One UTF-16 unit per byte. */
 export const latin1 = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
 
-/** Tokens that merging does not produce from their own bytes, so they must not be matched as a whole. */
+/** Tokens that their own bytes do not give, so they must not be matched as a whole. */
 function indirectTokens(file: Uint8Array): number[] {
   const vocabulary = new Vocabulary(file)
-  const merger = new BpeMerger(vocabulary)
+  const coder = coderOf(vocabulary)
   const out = new IdBuffer()
   const indirect: number[] = []
   for (let id = 0; id < vocabulary.size; id++) {
     const bytes = vocabulary.bytesOf(id)
     if (bytes.length < 2) continue
     out.clear()
-    merger.begin()
-    merger.merge(bytes, 0, bytes.length, out)
-    if (out.length !== 1) indirect.push(id)
+    coder.begin()
+    coder.merge(bytes, 0, bytes.length, out)
+    if (out.length !== 1 || out.ids[0] !== id) indirect.push(id)
   }
   return indirect
 }

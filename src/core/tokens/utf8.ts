@@ -192,3 +192,19 @@ export function isLonger(value: unknown, most: number): boolean {
   }
   return length > most
 }
+
+/** UTF-8 of a short text, lone surrogates as U+FFFD. For other texts `EncodeUtf8` is faster. */
+export function utf8Of(text: string): Uint8Array {
+  const bytes: number[] = []
+  for (const char of text) {
+    const code = char.codePointAt(0) as number
+    if (code < 0x80) bytes.push(code)
+    else if (code < 0x800) bytes.push(0xc0 | (code >> 6), 0x80 | (code & 0x3f))
+    else if (code >= 0xd800 && code <= 0xdfff) bytes.push(0xef, 0xbf, 0xbd)
+    else if (code < 0x10000) bytes.push(0xe0 | (code >> 12), 0x80 | ((code >> 6) & 0x3f), 0x80 | (code & 0x3f))
+    else {
+      bytes.push(0xf0 | (code >> 18), 0x80 | ((code >> 12) & 0x3f), 0x80 | ((code >> 6) & 0x3f), 0x80 | (code & 0x3f))
+    }
+  }
+  return Uint8Array.from(bytes)
+}

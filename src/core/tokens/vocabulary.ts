@@ -1,16 +1,20 @@
 /**
- * A byte-level BPE vocabulary as `firstlight vocab compile` writes it. Layout, little-endian: u32 magic, u32 length of
+ * A vocabulary as `firstlight vocab compile` writes it. Layout, little-endian: u32 magic, u32 length of
  * the header, u32 number of ids, u32 number of listed merges; the header as ASCII JSON; one byte per id with its
  * length in bytes (0: never made by merging); one byte per id with the length of the left half it is merged from;
  * the bytes of all ids joined; the listed merges as u32 each (id × 256 + left length).
  */
 import type { PreTokenizer } from './pre-tokenize.ts'
+import { CharacterPairs, widthOf, type CharacterRules } from './characters.ts'
 import { readClasses, type CharacterClasses } from './unicode.ts'
 
 export const MAGIC = 0x32564c46
 export const HEAD_BYTES = 16
-/** Ids must fit beside 14 bits of hash in one table entry. */
-export const MAX_IDS = 1 << 18
+/** Ids must fit beside 12 bits of hash in one table entry. */
+export const MAX_IDS = 1 << 19
+/** A symbol is an id and, in these lowest bits, its length in bytes. */
+export const SYMBOL_BITS = 3
+export const SYMBOL_LENGTH = (1 << SYMBOL_BITS) - 1
 
 /** Source of compiled vocabularies: a file on Node; KV, R2 or assets on Workers. Rejects for an unknown name. */
 export type VocabularySource = (name: string) => Promise<Uint8Array>
@@ -37,12 +41,17 @@ export interface AddedToken {
 
 export interface VocabularyHeader {
   readonly preTokenizer: PreTokenizer
+  /** Absent: tokens are made of bytes. Otherwise `preTokenizer` and `nfc` have no effect. */
+  readonly characters?: CharacterRules
   readonly classes: CharacterClasses
   readonly nfc: boolean
   /** A piece that equals a token is that token, whatever the merges produce. */
   readonly ignoreMerges: boolean
-  /** `one`: each token has one merge, in id order. `all`: every split into two tokens is a merge. `list`: as listed. */
-  readonly merges: 'one' | 'all' | 'list'
+  /**
+   * `one`: each token has one merge, in id order. `all`: every split into two tokens is a merge. `list`: as listed.
+   * `scores`: none; instead of them a score per token is stored, as two words each.
+   */
+  readonly merges: 'one' | 'all' | 'list' | 'scores'
   readonly added: readonly AddedToken[]
   /** Ids before and after a text with special tokens. */
   readonly prefix: readonly number[]
@@ -72,7 +81,11 @@ export class Vocabulary {
   readonly classes: Uint8Array
   /** Longest token, bytes. */
   readonly longest: number
-  /** Id of each single byte. */
+  /** Score of each token in a Unigram vocabulary; otherwise empty. */
+  readonly scores: Float64Array
+  /** Characters side by side in tokens, if tokens are made of characters. */
+  readonly pairs: CharacterPairs | null
+  /** Id of each single byte. Of unknown ones, if tokens are made of characters: the id that stands for them. */
   readonly byteIds = new Uint32Array(256)
   readonly #bytes: Uint8Array
   readonly #offsets: Uint32Array
@@ -109,11 +122,19 @@ export class Vocabulary {
       throw new VocabularyError('the compiled vocabulary is cut or damaged: compile it again')
     this.#bytes = file.slice(start, end)
     this.#listed = header.merges === 'list' ? new MergeList(file.subarray(end), merges) : null
+    this.scores = header.merges === 'scores' ? readScores(file.subarray(end), merges) : new Float64Array(0)
     let capacity = 1024
     while (capacity < size * 2) capacity *= 2
     this.#mask = capacity - 1
     this.#table = new Int32Array(capacity).fill(EMPTY)
+    this.pairs = header.characters?.model === 'bpe' ? new CharacterPairs() : null
+    if (header.characters !== undefined) this.#fillBytes(header.characters)
     this.#fill()
+  }
+
+  #fillBytes({ bytes, unknown }: CharacterRules): void {
+    if (bytes === null) this.byteIds.fill(unknown)
+    else this.byteIds.set(bytes)
   }
 
   #fill(): void {
@@ -123,7 +144,8 @@ export class Vocabulary {
       if (from === to) continue
       const first = this.#bytes[from] as number
       if (to - from === 1) this.byteIds[first] = id
-      else if (to - from === 2) this.#pairs[first * 256 + (this.#bytes[from + 1] as number)] = id
+      else this.pairs?.add(this.#bytes, from, to)
+      if (to - from === 2) this.#pairs[first * 256 + (this.#bytes[from + 1] as number)] = id
       const hash = hashBytes(this.#bytes, from, to)
       let slot = hash & this.#mask
       while (this.#table[slot] !== EMPTY) slot = (slot + 1) & this.#mask
@@ -138,15 +160,29 @@ export class Vocabulary {
     for (let slot = hash & this.#mask; ; slot = (slot + 1) & this.#mask) {
       const entry = table[slot] as number
       if (entry === EMPTY) return -1
-      if ((entry & TAG) === tag && this.#is(entry & ID, bytes, from, to)) return entry & ID
+      if ((entry & TAG) === tag && this.is(entry & ID, bytes, from, to)) return entry & ID
     }
   }
 
-  #is(id: number, bytes: Uint8Array, from: number, to: number): boolean {
+  /** Whether `bytes[from, to)` are those of the token. */
+  is(id: number, bytes: Uint8Array, from: number, to: number): boolean {
     const start = this.#offsets[id] as number
     if ((this.#offsets[id + 1] as number) - start !== to - from) return false
     for (let i = from, j = start; i < to; i++, j++) if (bytes[i] !== this.#bytes[j]) return false
     return true
+  }
+
+  /**
+   * Symbol at `at` that merging starts from: a byte, or a character if tokens are made of them and it has a token.
+   */
+  symbolAt(bytes: Uint8Array, at: number): number {
+    const lead = bytes[at] as number
+    if (lead >= 0x80 && this.pairs !== null) {
+      const width = widthOf(lead)
+      const id = width === 1 ? -1 : this.joined(bytes, at, at + width)
+      if (id >= 0) return (id << SYMBOL_BITS) | width
+    }
+    return ((this.byteIds[lead] as number) << SYMBOL_BITS) | 1
   }
 
   /** Whether a whole piece equal to this token always is this token. */
@@ -215,6 +251,11 @@ class MergeList {
     while (this.#keys[slot] !== 0 && this.#keys[slot] !== key) slot = (slot + 1) & this.#mask
     return slot
   }
+}
+
+function readScores(file: Uint8Array, words: number): Float64Array {
+  const view = new DataView(file.buffer, file.byteOffset, words * 4)
+  return Float64Array.from({ length: words / 2 }, (_, id) => view.getFloat64(id * 8, true))
 }
 
 function readHead(file: Uint8Array): { header: VocabularyHeader; size: number; merges: number; at: number } {

@@ -18,9 +18,9 @@ const withModel = (fields: Record<string, unknown>): TokenizerJson =>
 describe('compiling a vocabulary', () => {
   it.each<[string, unknown, RegExp]>([
     ['what is no tokenizer', [], /no `model`/],
-    ['SentencePiece', withModel({ type: 'Unigram' }), /"Unigram", not BPE/],
+    ['Unigram with words of bytes', withModel({ type: 'Unigram' }), /pre-tokenizer/],
     ['WordPiece', withModel({ type: 'WordPiece' }), /"WordPiece", not BPE/],
-    ['bytes as a fallback only', withModel({ byte_fallback: true }), /byte_fallback/],
+    ['bytes as a fallback with words of bytes', withModel({ byte_fallback: true }), /pre-tokenizer/],
     ['dropout', withModel({ dropout: 0.1 }), /dropout/],
     ['subword marks', withModel({ continuing_subword_prefix: '##' }), /continuing_subword_prefix/],
     ['word ends', withModel({ end_of_word_suffix: '</w>' }), /end_of_word_suffix/],
@@ -49,7 +49,7 @@ describe('compiling a vocabulary', () => {
     ],
     ['a byte without a token', changed(({ model }) => delete model.vocab['!']), /the byte 33/],
     ['a token that is no bytes', changed(({ model }) => (model.vocab['中'] = 5000)), /not made of bytes/],
-    ['an id beyond the limit', changed(({ model }) => (model.vocab['zzzzq'] = 400_000)), /400000/],
+    ['an id beyond the limit', changed(({ model }) => (model.vocab['zzzzq'] = 600_000)), /600000/],
     ['a merge of three', changed(({ model }) => model.merges.push('a b c' as never)), /"a b c" is no pair/],
     ['a merge that is no text', changed(({ model }) => model.merges.push(null as never)), /null is no pair/],
     [

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { BpeTokenizer } from '../../../src/core/tokens/bpe-tokenizer.ts'
+import { PieceTokenizer } from '../../../src/core/tokens/piece-tokenizer.ts'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
 import { IdBuffer } from '../../../src/core/tokens/id-buffer.ts'
 import { Vocabulary } from '../../../src/core/tokens/vocabulary.ts'
@@ -43,13 +43,13 @@ export function familyJson(name: string): TokenizerJson {
   return json
 }
 
-export const openTokenizer = (json: unknown): BpeTokenizer =>
-  new BpeTokenizer({
+export const openTokenizer = (json: unknown): PieceTokenizer =>
+  new PieceTokenizer({
     vocabulary: new Vocabulary(compileVocabulary({ tokenizer: json, template: null, specials: {} })),
     encodeUtf8,
   })
 
-export function idsOf(tokenizer: BpeTokenizer, text: string, addSpecial = false): number[] {
+export function idsOf(tokenizer: PieceTokenizer, text: string, addSpecial = false): number[] {
   const out = new IdBuffer()
   tokenizer.encode(text, addSpecial, out)
   return [...out.ids.subarray(0, out.length)]

@@ -1,7 +1,7 @@
 import { Tokenizer } from '@huggingface/tokenizers'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BpeTokenizer, AddedTokenFinder } from '../../../src/core/tokens/bpe-tokenizer.ts'
+import { PieceTokenizer, AddedTokenFinder } from '../../../src/core/tokens/piece-tokenizer.ts'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
 import { Vocabulary, type AddedToken } from '../../../src/core/tokens/vocabulary.ts'
 import { families, familyJson, idsOf, openTokenizer, texts } from './families.ts'
@@ -110,7 +110,7 @@ describe('caches', () => {
 const qwen = familyJson('qwen2')
 const vocabulary = new Vocabulary(compileVocabulary({ tokenizer: qwen, template: null, specials: {} }))
 /** The same vocabulary with empty caches. */
-const freshTokenizer = (): BpeTokenizer => new BpeTokenizer({ vocabulary, encodeUtf8 })
+const freshTokenizer = (): PieceTokenizer => new PieceTokenizer({ vocabulary, encodeUtf8 })
 
 const han = (length: number): string =>
   String.fromCodePoint(...Array.from({ length }, (_, i) => 0x4e00 + ((i * 7919) % 20_000)))

@@ -1,10 +1,13 @@
 import type { IdBuffer } from './id-buffer.ts'
 import type { ExactTokenizer } from './prompt-analyzer.ts'
 import { BpeMerger } from './bpe-merge.ts'
+import { endOfPairs, endOfWord, withMarks } from './characters.ts'
+import { normalizerOf, type NormalStep, type Normalizer } from './normalize.ts'
 import { pieceEnds, type PieceEnd } from './pre-tokenize.ts'
+import { UnigramSearch } from './unigram.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { Utf8Buffer, type EncodeUtf8 } from './utf8.ts'
-import { hashBytes, type Vocabulary, type AddedToken } from './vocabulary.ts'
+import { hashBytes, type AddedToken, type Vocabulary, type VocabularyHeader } from './vocabulary.ts'
 
 const SLOTS = 1 << 14
 const ARENA_BYTES = 512 * 1024
@@ -140,7 +143,7 @@ function widened(token: AddedToken, text: string, at: number, least: number): Fo
   return { id: token.id, from, to }
 }
 
-export interface BpeTokenizerOptions {
+export interface PieceTokenizerOptions {
   readonly vocabulary: Vocabulary
   readonly encodeUtf8: EncodeUtf8
   /** Limit of the cache of message ids, bytes. Default: 8 MB. */
@@ -151,40 +154,74 @@ export interface BpeTokenizerOptions {
 const CACHED_CHARS = 64
 const CACHE_BYTES = 8 * 1024 * 1024
 
+/** Ids of one piece of text. */
+interface PieceCoder {
+  /** Call before each text. */
+  begin(): void
+  /** Appends the ids of `bytes[from, to)`. Throws for a piece that takes too long. */
+  merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void
+  /** Steps so far. Tests check that they grow linearly. */
+  readonly steps: number
+}
+
+export function coderOf(vocabulary: Vocabulary): PieceCoder {
+  const { characters } = vocabulary.header
+  return characters?.model === 'unigram'
+    ? new UnigramSearch(vocabulary, characters.unknown, characters.bytes)
+    : new BpeMerger(vocabulary)
+}
+
+/** Steps of normalization before the search for normalized added tokens. */
+export const stepsOf = ({ characters, nfc }: Pick<VocabularyHeader, 'characters' | 'nfc'>): readonly NormalStep[] =>
+  characters?.steps ?? (nfc ? [{ kind: 'nfc' }] : [])
+
+function pieceEndOf({ header, pairs }: Vocabulary): PieceEnd {
+  const { characters } = header
+  if (characters === undefined) return pieceEnds[header.preTokenizer]
+  if (pairs === null) return endOfWord
+  return endOfPairs(
+    pairs,
+    characters.words.kind === 'words' || (characters.words.kind === 'metaspace' && characters.words.split),
+  )
+}
+
 /**
- * Byte-level BPE with the ids of Hugging Face's `tokenizers`. Added tokens divide a text, so its ids are the
- * concatenation of the ids of the segments between them; each segment (usually a message) is cached.
+ * Tokenizer with the ids of Hugging Face's `tokenizers`. Added tokens divide a text, so its ids are the concatenation
+ * of the ids of the segments between them; each segment (usually a message) is cached. A segment is divided into
+ * pieces, which are encoded by BPE or Unigram.
  */
-export class BpeTokenizer implements ExactTokenizer {
+export class PieceTokenizer implements ExactTokenizer {
   readonly #vocabulary: Vocabulary
   readonly #pieceEnd: PieceEnd
   readonly #added: AddedTokenFinder
-  readonly #addedAfterNfc: AddedTokenFinder
+  readonly #addedAfterNormal: AddedTokenFinder
+  readonly #normalize: Normalizer
   readonly #utf8: Utf8Buffer
-  readonly #merger: BpeMerger
+  readonly #coder: PieceCoder
   readonly #pieces = new PieceCache()
   readonly #segments: SegmentCache
 
-  constructor({ vocabulary, encodeUtf8, cacheBytes = CACHE_BYTES }: BpeTokenizerOptions) {
+  constructor({ vocabulary, encodeUtf8, cacheBytes = CACHE_BYTES }: PieceTokenizerOptions) {
     const { header } = vocabulary
     this.#vocabulary = vocabulary
-    this.#pieceEnd = pieceEnds[header.preTokenizer]
+    this.#pieceEnd = pieceEndOf(vocabulary)
+    this.#normalize = normalizerOf(stepsOf(header))
     this.#added = new AddedTokenFinder(header.added.filter((token) => !token.normalized))
-    this.#addedAfterNfc = new AddedTokenFinder(header.added.filter((token) => token.normalized))
+    this.#addedAfterNormal = new AddedTokenFinder(header.added.filter((token) => token.normalized))
     this.#utf8 = new Utf8Buffer(encodeUtf8)
-    this.#merger = new BpeMerger(vocabulary)
+    this.#coder = coderOf(vocabulary)
     this.#segments = new SegmentCache(cacheBytes)
   }
 
-  /** Merging steps since the start. Linear in the length of the text. */
+  /** Steps of merging or searching since the start. Linear in the length of the text. */
   get steps(): number {
-    return this.#merger.steps
+    return this.#coder.steps
   }
 
   /** See `ExactTokenizer`. Throws for texts that take too long; natural language never does. */
   encode(text: string, addSpecial: boolean, out: IdBuffer): void {
     const { prefix, suffix } = this.#vocabulary.header
-    this.#merger.begin()
+    this.#coder.begin()
     if (addSpecial) out.append(prefix)
     this.#cutAt(this.#added, text, out, (from, to) => this.#segment(text, from, to, out))
     if (addSpecial) out.append(suffix)
@@ -208,30 +245,36 @@ export class BpeTokenizer implements ExactTokenizer {
     const utf8 = this.#utf8
     utf8.clear()
     utf8.add(segment)
+    const atStart = from === 0
     if (to - from < CACHED_CHARS) {
-      this.#normalized(segment, out)
+      this.#normalized(segment, atStart, out)
       return
     }
-    const key = utf8.hash()
+    // The start of a prompt may get a mark, so it is another text there.
+    const key = atStart && this.#vocabulary.header.characters !== undefined ? -utf8.hash() : utf8.hash()
     const known = this.#segments.get(key)
     if (known !== undefined) {
       out.append(known)
       return
     }
     const first = out.length
-    this.#normalized(segment, out)
+    this.#normalized(segment, atStart, out)
     this.#segments.set(key, out.ids.slice(first, out.length))
   }
 
-  /** Appends the ids of a text that is in the buffer already. */
-  #normalized(text: string, out: IdBuffer): void {
+  /** Appends the ids of a text that is in the buffer already. `atStart`: it is the start of the prompt. */
+  #normalized(text: string, atStart: boolean, out: IdBuffer): void {
     const utf8 = this.#utf8
-    const normal = this.#vocabulary.header.nfc && utf8.length > text.length ? nfc(text) : text
-    this.#cutAt(this.#addedAfterNfc, normal, out, (from, to) => {
-      const whole = from === 0 && to === text.length && normal === text
-      if (!whole) {
+    const words = this.#vocabulary.header.characters?.words
+    const normal = this.#normalize(text)
+    let held = text
+    this.#cutAt(this.#addedAfterNormal, normal, out, (from, to) => {
+      const part = normal.slice(from, to)
+      const marked = words === undefined ? part : withMarks(words, part, atStart && from === 0)
+      if (marked !== held) {
         utf8.clear()
-        utf8.add(normal.slice(from, to))
+        utf8.add(marked)
+        held = marked
       }
       this.#pieceIds(utf8.bytes, utf8.length, out)
     })
@@ -262,7 +305,7 @@ export class BpeTokenizer implements ExactTokenizer {
       }
     }
     if (to - from > CACHED_BYTES) {
-      this.#merger.merge(bytes, from, to, out)
+      this.#coder.merge(bytes, from, to, out)
       return
     }
     const slot = this.#pieces.find(bytes, from, to, hash)
@@ -271,22 +314,7 @@ export class BpeTokenizer implements ExactTokenizer {
       return
     }
     const first = out.length
-    this.#merger.merge(bytes, from, to, out)
+    this.#coder.merge(bytes, from, to, out)
     this.#pieces.store({ bytes, from, to }, hash, out, out.length - first)
   }
-}
-
-const marks = /\p{M}{32}/uy
-
-/**
- * Normalizes to NFC. Throws at 127 combining marks in a row, and may from 32 on, because ordering them takes quadratic
- * time, up to hours.
- */
-function nfc(text: string): string {
-  // A longer run contains one of these positions with enough marks after it; two units form at most one mark.
-  for (let at = 0; at < text.length; at += 64) {
-    marks.lastIndex = at
-    if (marks.test(text)) throw new Error('more combining marks in a row than any language has')
-  }
-  return text.normalize('NFC')
 }
