@@ -4,7 +4,8 @@ import type { LmcacheServers } from './lmcache-servers.ts'
 
 /**
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
- * a model with slow prefills; `left` and `right` keep their blocks in an LMCache server each; `ear` serves speech.
+ * a model with slow prefills; `left` and `right` keep their blocks in an LMCache server each; `ear` serves speech;
+ * `wide-a` and `wide-b` run many requests at once.
  */
 export type EngineName =
   | 'a'
@@ -18,6 +19,8 @@ export type EngineName =
   | 'left'
   | 'right'
   | 'ear'
+  | 'wide-a'
+  | 'wide-b'
 
 export interface EngineSpec {
   readonly model?: 'tiny' | 'small' | 'whisper'
@@ -39,6 +42,7 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
       env: { VLLM_CPU_KVCACHE_SPACE: '3' },
     }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
+  if (name === 'wide-a' || name === 'wide-b') return { args: ['--max-num-seqs', '32', '--max-num-queued-reqs', '64'] }
   if (name === 'ear') return { model: 'whisper', args: earFlags }
   return {}
 }
@@ -116,6 +120,11 @@ export const fleets = {
   registry: {
     engines: ['left', 'right'],
     pool: async () => ({ policy: 'kv_aware', lmcache: { registry: true, chunk_tokens: 256, token: registryToken } }),
+  },
+  // All streams of a session run on one engine, and may move to the other at once.
+  continued: {
+    engines: ['wide-a', 'wide-b'],
+    pool: async () => ({ policy: 'session', retry: { mid_stream: 'ids', share: 1, min_per_s: 100 } }),
   },
   ear: { engines: ['ear'] },
   // Origins that may call the gateway.

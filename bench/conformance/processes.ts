@@ -1,5 +1,5 @@
 /** Child processes that never outlive the run: each in its own process group, with a log file, stopped by id. */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,8 @@ export interface Running {
   exitCode(): number | null
   /** The end of its log. */
   tail(lines?: number): string
-  kill(signal: NodeJS.Signals): void
+  /** Sends a signal to all its processes, or to the first whose title contains `title`. Throws if there is none. */
+  kill(signal: NodeJS.Signals, title?: string): void
   stop(): Promise<void>
 }
 
@@ -59,7 +60,7 @@ export class Processes {
       logFile,
       exitCode: () => (child.pid === undefined ? -1 : (child.exitCode ?? (child.signalCode === null ? null : -1))),
       tail: (lines = 15) => readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-lines).join('\n'),
-      kill: (signal) => signalGroup(child, signal),
+      kill: (signal, title) => (title === undefined ? signalGroup(child, signal) : signalMember(child, signal, title)),
       stop: async () => {
         await stopGroup(child, ended)
         this.#running.delete(running)
@@ -132,6 +133,14 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   } catch {
     // The group has ended.
   }
+}
+
+function signalMember(child: ChildProcess, signal: NodeJS.Signals, title: string): void {
+  for (const line of execFileSync('ps', ['-eo', 'pid=,pgid=,args='], { encoding: 'utf8' }).split('\n')) {
+    const [, pid, group, args] = /^ *(\d+) +(\d+) (.*)/.exec(line) ?? []
+    if (group === String(child.pid) && args!.includes(title)) return void process.kill(Number(pid), signal)
+  }
+  throw new Error(`no process of the group of ${child.pid} has the title '${title}'`)
 }
 
 function groupAlive(child: ChildProcess): boolean {

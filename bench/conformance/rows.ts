@@ -2,6 +2,7 @@
 import type { Row } from './row.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
+import { continuationRows } from './rows/continuation.ts'
 import { corsRow } from './rows/cors.ts'
 import { nixlRecording, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
@@ -60,6 +61,8 @@ export const rows: readonly Row[] = [
   ...ttftRows,
   ...regionRows('node'),
   ...regionRows('worker'),
+  ...continuationRows('node'),
+  ...continuationRows('worker'),
   policyRow,
   ...llamaRows,
   ...kubernetesRows,

@@ -62,6 +62,7 @@ export async function askStream(gateway: RunningGateway, { path, body, policy }:
 
 interface Counts {
   readonly prompt_tokens: number
+  readonly completion_tokens: number
   readonly prompt_tokens_details?: { readonly cached_tokens?: number }
 }
 

@@ -1,7 +1,7 @@
 /** The gateway's own decisions and learned values. */
 import { adminKey } from '../gateway.ts'
 import type { RunningGateway } from '../gateway.ts'
-import { sendJson } from '../http.ts'
+import { send, sendJson } from '../http.ts'
 import { until } from '../until.ts'
 
 export interface ToldDecision {
@@ -60,4 +60,16 @@ export async function bookOf(gateway: RunningGateway, engine: string): Promise<T
 
 export function asAdmin<T>({ url }: RunningGateway, path: string): Promise<T> {
   return sendJson<T>({ url, method: 'GET', path, headers: { authorization: `Bearer ${adminKey}` } })
+}
+
+/** Text of an answer to the admin. Throws unless the status is 200. */
+export async function sendAsAdmin(
+  { url }: RunningGateway,
+  path: string,
+  method: 'GET' | 'POST' = 'POST',
+): Promise<string> {
+  const { status, body } = await send({ url, method, path, headers: { authorization: `Bearer ${adminKey}` } })
+  const text = body.toString('utf8')
+  if (status !== 200) throw new Error(`${method} ${path} answered ${status}: ${text.slice(0, 300)}`)
+  return text
 }
