@@ -458,6 +458,26 @@ export function continuationContract(name: string, start: Start): void {
       60_000,
     )
 
+    it.each(['/v1/chat/completions', '/v1/completions'])(
+      'has every token id once, wherever %s is cut, for a client that asked for ids',
+      async (path) => {
+        const all = Array.from(new TextEncoder().encode(OUTPUT), (byte) => byte + 1000)
+        for (let after = 1; after <= bytes; after++) {
+          const { payloads, error } = await cut({ fault: 'reset', after }, { return_token_ids: true }, path)
+          const ids = payloads.flatMap((one) => /"token_ids":\[([\d,]+)\]/.exec(one)?.[1]!.split(',') ?? [])
+          expect({ after, ids: ids.map(Number), error }).toEqual({ after, ids: all, error: null })
+        }
+      },
+      60_000,
+    )
+
+    it('ends if the client has an id that the next engine did not choose', async () => {
+      for (const engine of engines.slice(1)) engine.next({ differsAt: 0 })
+      // The client has the id of the first byte of `ö`.
+      const { error, text } = await cut({ fault: 'reset', after: 3 }, { return_token_ids: true })
+      expect({ error, text }).toMatchObject({ error: { code: 'engine_stream_cut' }, text: 'Gr' })
+    })
+
     it.each([1, 46, 150, 215, 260, 300])(
       'has everything if the connection breaks after %i bytes of the body',
       async (at) => {

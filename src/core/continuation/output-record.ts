@@ -50,6 +50,8 @@ export class OutputRecord {
   /** null: the text begins with the first id. */
   textStart: TextStart | null = null
   readonly #ids = new IdBuffer(64)
+  /** Ids that were sent and dropped, and are not generated again yet. */
+  readonly #dropped: number[] = []
   readonly #text = new TextHash()
   /** The last UTF-16 units of the text; the one after `length` units is at `length % size`. */
   readonly #kept: Uint16Array
@@ -93,6 +95,22 @@ export class OutputRecord {
   /** Drops the ids after the first `count`. */
   keepIds(count: number): void {
     this.#ids.length = Math.min(count, this.#ids.length)
+  }
+
+  /** Drops the last id, which an engine that continues generates again. */
+  dropLast(): void {
+    this.#dropped.unshift(this.ids.at(-1)!)
+    this.#ids.length--
+  }
+
+  /**
+   * Adds ids of an engine that continues, perhaps after ids were dropped. Returns those that come after the dropped ones, which
+   * were sent before; null: the engine chose others in their place.
+   */
+  addAgain(ids: readonly number[]): readonly number[] | null {
+    this.addIds(ids)
+    const again = this.#dropped.splice(0, ids.length)
+    return again.every((id, at) => id === ids[at]) ? ids.slice(again.length) : null
   }
 
   addText(text: string): void {

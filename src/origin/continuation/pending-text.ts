@@ -40,7 +40,7 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
     // The client has the character: the engine itself could not decode it.
     if (dropped === MOST_DROPPED || record.tail.endsWith(REPLACEMENT)) return 'incomplete_character'
     dropped++
-    record.keepIds(record.tokens - 1)
+    record.dropLast()
   }
 }
 

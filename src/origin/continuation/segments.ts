@@ -140,10 +140,7 @@ export class FirstSegment implements Segment {
     state.head ??= headOf(chunk.json)
     note(state, chunk, record.tokens)
     record.addIds(chunk.ids ?? [])
-    if (withholds(state, chunk)) {
-      this.failure = 'reset'
-      return ''
-    }
+    if (withholds(state, chunk)) return this.#aborted({ ...chunk, text: '' })
     record.addText(chunk.text)
     if (state.deltas !== null) addDeltas(state.deltas, (chunk.json['choices'] as readonly JsonObject[])[0]!)
     if (chunk.finish !== null && ABORTED.has(chunk.finish)) return this.#aborted(chunk)
@@ -156,8 +153,8 @@ export class FirstSegment implements Segment {
   #aborted({ text, ids }: Chunk): string {
     this.failure = 'reset'
     const { head, request } = this.#state
-    if (text === '') return ''
     const shown = request.showsIds ? ids : null
+    if (text === '' && (shown === null || shown.length === 0)) return ''
     return dataRecord(outputChunk(head!, request.api, { text, finish: null, stopReason: null, ids: shown }))
   }
 }
@@ -233,25 +230,32 @@ export class ContinuedSegment implements Segment {
   #output(chunk: Chunk): string {
     const state = this.#state
     if (state.finished) return ''
-    state.record.addIds(chunk.ids ?? [])
+    const ids = state.record.addAgain(chunk.ids ?? [])
+    if (ids === null && state.request.showsIds) return this.#differs()
     const choice = (chunk.json['choices'] as readonly JsonObject[])[0]!
     const found = this.#window.add(chunk.text)
-    if (chunk.finish === null || typeof found !== 'string') return this.send(found, chunk.ids)
+    if (chunk.finish === null || typeof found !== 'string') return this.send(found, ids)
     if (ABORTED.has(chunk.finish)) {
       this.failure = 'reset'
-      return withholds(state, chunk) ? '' : this.send(found, chunk.ids)
+      return this.send(withholds(state, chunk) ? '' : found, ids)
     }
     const { stop_reason: stopReason } = choice
     const rest = this.#window.end(typeof stopReason === 'string' ? stopReason : null)
-    if (typeof rest !== 'string')
-      return this.#finish(found + rest.text, chunk.ids, { finish: 'stop', stopReason: rest.stop })
-    return this.#finish(found + rest, chunk.ids, { finish: chunk.finish, stopReason })
+    if (typeof rest !== 'string') return this.#finish(found + rest.text, ids, { finish: 'stop', stopReason: rest.stop })
+    return this.#finish(found + rest, ids, { finish: chunk.finish, stopReason })
+  }
+
+  /** The client has other ids than this engine chose. */
+  #differs(): string {
+    this.#state.barrier = 'wrong_continuation'
+    this.failure = 'malformed'
+    return ''
   }
 
   /** Writes text, or the end at a stop string. */
   send(found: StopFound | string, ids: readonly number[] | null = null): string {
     if (typeof found !== 'string') return this.#finish(found.text, ids, { finish: 'stop', stopReason: found.stop })
-    if (found === '') return ''
+    if (found === '' && (!this.#state.request.showsIds || ids === null || ids.length === 0)) return ''
     this.#state.record.addText(found)
     return this.#write({ text: found, finish: null, stopReason: null, ids })
   }

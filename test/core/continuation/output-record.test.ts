@@ -30,4 +30,27 @@ describe('OutputRecord', () => {
     expect(record.ids.at(-1)).toBe(999)
     expect(record.ids.buffer.byteLength).toBeLessThanOrEqual(2 * 4 * 2048)
   })
+
+  it('returns the ids that come after the dropped ones, in any chunks, or none if the dropped ones differ', () => {
+    const ids = fc.array(fc.nat(3), { maxLength: 12 })
+    fc.assert(
+      fc.property(ids, fc.nat(12), ids, fc.integer({ min: 1, max: 5 }), (sent, drops, again, size) => {
+        const record = new OutputRecord(0)
+        record.addIds(sent)
+        const dropped = sent.slice(Math.max(0, sent.length - drops))
+        for (const _ of dropped) record.dropLast()
+        const added: number[] = []
+        let differs = false
+        for (let at = 0; at < again.length && !differs; at += size) {
+          const more = record.addAgain(again.slice(at, at + size))
+          differs = more === null
+          added.push(...(more ?? []))
+        }
+        const shared = Math.min(dropped.length, again.length)
+        const isSame = dropped.slice(0, shared).every((id, at) => id === again[at])
+        expect(differs).toBe(!isSame)
+        if (isSame) expect(added).toEqual(again.slice(dropped.length))
+      }),
+    )
+  })
 })
