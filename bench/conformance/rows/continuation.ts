@@ -12,18 +12,24 @@ import { asAdmin, sendAsAdmin } from './decisions.ts'
 
 const STREAMS = 20
 const OUTPUT_TOKENS = 400
-/** Events of one stream after which the engine fails. */
-const EVENTS_BEFORE = 40
+/** Events of each stream after which the engine fails. */
+const EVENTS_BEFORE = 10
 const VICTIM = 'wide-a'
 const FINISHED_MS = 300_000
+/**
+ * Ids of the vocabulary whose text is whole characters. Random weights write single bytes, too, that are no text: their
+ * replacement characters depend on where an engine begins to decode.
+ */
+const WORD_IDS = Array.from({ length: 1700 }, (_, at) => 300 + at)
 
-type Fault = 'drain' | 'sigterm' | 'api' | 'core' | 'sigstop'
+type Fault = 'drain' | 'sigterm' | 'api' | 'core' | 'worker' | 'sigstop'
 
 const faults: Readonly<Record<Fault, string>> = {
   drain: 'is drained with a deadline',
   sigterm: 'gets SIGTERM',
   api: 'loses its API process (SIGKILL)',
   core: 'loses its engine core (SIGKILL)',
+  worker: 'loses its worker process (SIGKILL)',
   sigstop: 'is stopped (SIGSTOP)',
 }
 
@@ -45,6 +51,7 @@ function askOf(at: number): { readonly path: string; readonly body: object } {
     model: servedModel,
     max_tokens: OUTPUT_TOKENS,
     ignore_eos: true,
+    allowed_token_ids: WORD_IDS,
     stream: true,
     stream_options: { include_usage: true },
     ...(isGreedy(at) ? { temperature: 0 } : { temperature: 0.8, seed: at }),
@@ -81,8 +88,9 @@ interface Event {
   readonly choices?: readonly Choice[]
 }
 
-/** Runs all streams at once in one session. `reached` is called when one of them has EVENTS_BEFORE events. */
+/** Runs all streams at once in one session. `reached` is called when each of them has EVENTS_BEFORE events. */
 async function runAll(gateway: RunningGateway, session: string, reached: () => void): Promise<Received[]> {
+  let waiting = STREAMS
   return Promise.all(
     Array.from({ length: STREAMS }, async (_, at) => {
       const { path, body } = askOf(at)
@@ -99,8 +107,9 @@ async function runAll(gateway: RunningGateway, session: string, reached: () => v
       let events = 0
       for await (const piece of response.setEncoding('utf8')) {
         received += String(piece)
+        const before = events
         events += String(piece).split('data: ').length - 1
-        if (events >= EVENTS_BEFORE) reached()
+        if (before < EVENTS_BEFORE && events >= EVENTS_BEFORE && --waiting === 0) reached()
       }
       check(response.statusCode === 200, `stream ${at}: ${response.statusCode} ${received.slice(0, 200)}`)
       return receivedOf(received, at, String(response.headers['x-firstlight-engine']))
@@ -178,7 +187,7 @@ async function failed(lab: Lab, kind: GatewayKind, fault: Fault): Promise<string
   const before = await continued(gateway)
   let begun: Promise<unknown> | null = null
   try {
-    const all = await runAll(gateway, session, () => (begun ??= strike(gateway, victim.process!, fault)))
+    const all = await runAll(gateway, session, () => (begun = strike(gateway, victim.process!, fault)))
     await begun
     const wrong = all.flatMap((one) => one.faults)
     check(wrong.length === 0, wrong.slice(0, 3).join('; '))
@@ -200,7 +209,8 @@ async function strike(gateway: RunningGateway, victim: { kill: Kill }, fault: Fa
   if (fault === 'drain') await sendAsAdmin(gateway, `/v1/firstlight/engines/${VICTIM}/drain?deadline_s=0`)
   else if (fault === 'sigterm') victim.kill('SIGTERM', 'vllm serve')
   else if (fault === 'api') victim.kill('SIGKILL', 'vllm serve')
-  else if (fault === 'core') victim.kill('SIGKILL', 'EngineCore')
+  else if (fault === 'core') victim.kill('SIGKILL', 'VLLM::EngineCore')
+  else if (fault === 'worker') victim.kill('SIGKILL', 'VLLM::Worker')
   else victim.kill('SIGSTOP')
 }
 
