@@ -5,7 +5,8 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
-import { openBrowser, openPage, startWorld } from '../test/browser/world.ts'
+import { startRecordedWorld } from '../test/browser/recorded.ts'
+import { chat, openBrowser, openPage } from '../test/browser/world.ts'
 
 const folder = new URL('../docs/images/', import.meta.url)
 const limitBytes = 150_000
@@ -27,32 +28,52 @@ async function shoot(page: Page, name: string): Promise<void> {
     throw new Error(`${name} has ${size} bytes; pictures in the documentation have at most ${limitBytes}`)
 }
 
+/** Traffic that rises and falls, as by day and night. */
+const shareAt = (second: number): number => 0.75 + 0.25 * Math.sin(second / 140)
+
 mkdirSync(folder, { recursive: true })
-const world = await startWorld([
-  { id: 'paris', region: 'eu-west', engines: whole },
-  { id: 'tokyo', region: 'ap-northeast', engines: split },
-])
+const world = await startRecordedWorld(
+  [
+    { id: 'paris', region: 'eu-west', engines: whole },
+    { id: 'tokyo', region: 'ap-northeast', engines: split },
+  ],
+  { requestsPerS: 24, streamS: 12, lastS: 920, shareAt },
+)
 const browser = await openBrowser()
-try {
-  await world.chat(120, 4)
-  await fetch(`${world.url}/v1/firstlight/engines/paris-3/drain`, { method: 'POST' })
-  const traffic = world.chat(240, 4)
-  const { page } = await openPage(browser, `${world.url}/dashboard`, { viewport: { width: 1280, height: 1000 } })
+const open = async (scheme: 'light' | 'dark', width: number, height: number): Promise<Page> => {
+  const { page } = await openPage(browser, `${world.url}/dashboard`, {
+    viewport: { width, height },
+    colorScheme: scheme,
+  })
   await page.locator('.waterfall').first().waitFor()
-  await page.waitForTimeout(3000)
-  await shoot(page, 'dashboard-light.png')
-  await page.emulateMedia({ colorScheme: 'dark' })
-  await page.locator('tr[data-decision] button').first().click()
-  await page.locator('.candidates').waitFor()
-  await page.locator('#waterfall').evaluate((heading) => heading.scrollIntoView())
-  await page.waitForTimeout(1500)
-  await shoot(page, 'dashboard-dark.png')
-  const phone = await openPage(browser, `${world.url}/dashboard`, { viewport: { width: 390, height: 844 } })
-  await phone.page.locator('.waterfall').first().waitFor()
-  await phone.page.locator('.engines').evaluate((table) => table.scrollIntoView())
-  await phone.page.waitForTimeout(500)
-  await shoot(phone.page, 'dashboard-phone.png')
-  await traffic
+  return page
+}
+try {
+  const light = await open('light', 1280, 940)
+  await chat(world.url, 40, 4)
+  // Ended requests are a point of the chart only after their step of 10 s.
+  await light.waitForTimeout(11_000)
+  await shoot(light, 'dashboard-light.png')
+  await fetch(`${world.url}/v1/firstlight/engines/paris-3/drain`, { method: 'POST' })
+  await fetch(`${world.fleet.controlUrl}/_sim/engines/paris-1/fault`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: '{"kind":"refuse"}',
+  })
+  world.gateway.configRefused(Date.now() - 120_000)
+  await light.getByText('no connection').first().waitFor()
+  await shoot(light, 'dashboard-problems.png')
+  await light.close()
+  const dark = await open('dark', 1280, 940)
+  await dark.locator('tr[data-decision] button').first().click()
+  await dark.locator('.candidates').waitFor()
+  await dark.locator('#waterfall').evaluate((heading) => heading.scrollIntoView())
+  await dark.waitForTimeout(1500)
+  await shoot(dark, 'dashboard-dark.png')
+  await dark.close()
+  const phone = await open('light', 390, 844)
+  await phone.waitForTimeout(500)
+  await shoot(phone, 'dashboard-phone.png')
 } finally {
   await browser.close()
   await world.close()

@@ -145,6 +145,13 @@ const failureText = (failure: string): string => FAILURES[failure] ?? failure.re
 export const problemText = ({ problem }: Pick<Line['engine'], 'problem'>): string =>
   problem === undefined ? 'health checks fail' : `health checks fail (${failureText(problem)})`
 
+/** Why an engine gets no requests, for its row. null: it is well, or its state says it. */
+export function reasonOf({ engine, state }: Pick<Line, 'engine' | 'state'>): string | null {
+  if (state === 'unhealthy') return engine.problem === undefined ? null : failureText(engine.problem)
+  if (state === 'circuit') return engine.last_failure === undefined ? null : failureText(engine.last_failure.failure)
+  return null
+}
+
 /** First view, epoch ms, in which each problem was present. */
 export type Since = ReadonlyMap<string, { readonly at: number; readonly isAtLeast: boolean }>
 

@@ -1,7 +1,7 @@
 import { Fragment } from 'preact'
 import { useState, useEffect } from 'preact/hooks'
 import { clock, count, ms, number } from './format.ts'
-import { keyOf, ttftOf } from './trend.ts'
+import { type History, keyOf, listed, ttftOf } from './trend.ts'
 import { sentenceOf, cachedTokensOf } from './sentence.ts'
 import { engineOf } from './waterfall.tsx'
 import type { Decision, DecisionDetail } from './wire.ts'
@@ -128,11 +128,11 @@ function Candidates({ detail: { candidates, placement } }: { readonly detail: De
 const ROWS = 20
 
 /** The latest decisions, newest first. Each one expands to its details; while one is open, the list is frozen. */
-export function Decisions({ decisions }: { readonly decisions: readonly Decision[] }) {
+export function Decisions({ history }: { readonly history: History }) {
   const [open, setOpen] = useState<{ readonly key: string; readonly list: readonly Decision[] } | null>(null)
-  const newer = new Map(decisions.map((decision) => [keyOf(decision), decision]))
+  const newer = new Map([...history.latest, ...history.measured].map((decision) => [keyOf(decision), decision]))
   const rows =
-    open === null ? decisions.slice(0, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
+    open === null ? listed(history, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
   const toggle = (key: string) => setOpen(open?.key === key ? null : { key, list: rows })
   return (
     <section aria-labelledby="decisions">
@@ -262,7 +262,7 @@ function Row({ decision, isOpen, onToggle }: RowProps) {
       </td>
       <td data-label="result">
         {actual === null ? (
-          <span class="dim">running</span>
+          <span class="dim">{decision.first_token === undefined ? 'waiting' : 'streaming'}</span>
         ) : (
           <span class={actual.result === 'complete' ? '' : 'wrong'}>{actual.result.replaceAll('_', ' ')}</span>
         )}

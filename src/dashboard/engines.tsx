@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
-import { anchorOf, isStale, problemText } from './concerns.ts'
-import { chosen, type Column, isGateway, type Line, type Selection, roleOf } from './engine-state.ts'
+import { anchorOf, isStale, reasonOf } from './concerns.ts'
+import { chosen, type Column, type Line, type Selection, roleOf } from './engine-state.ts'
 import { plural, count, ms, percent, seconds } from './format.ts'
 import type { ComponentChildren } from 'preact'
 import { call } from './gateway.ts'
 
-const WIDTH = 96
+const WIDTH = 72
 const HEIGHT = 22
 
 /** The latest TTFTs of one engine, oldest first. The axis starts at zero, so that engines compare. */
@@ -30,27 +30,31 @@ export function Sparkline({ values }: { readonly values: readonly number[] }) {
   )
 }
 
-export function EngineRow({ line }: { readonly line: Line }) {
+interface RowProps {
+  readonly line: Line
+  readonly shown: Shown
+}
+
+export function EngineRow({ line, shown }: RowProps) {
   const { engine, pool, state, text } = line
+  const reason = reasonOf(line)
   return (
     <tr data-engine={engine.id} id={anchorOf(line)}>
       <th scope="row">
         <span class="name">{engine.id}</span>
         {engine.engine_version !== undefined && <span class="dim version"> {engine.engine_version}</span>}
       </th>
-      <Cell label="cluster">
-        <span class="name short">
-          {pool.cluster} <span class="dim model">{pool.model}</span>
-        </span>
-      </Cell>
-      <Cell label="role">{roleOf(line)}</Cell>
+      {shown.cluster && (
+        <Cell label="cluster">
+          <span class="name short">
+            {pool.cluster} <span class="dim model">{pool.model}</span>
+          </span>
+        </Cell>
+      )}
+      {shown.role && <Cell label="role">{roleOf(line)}</Cell>}
       <Cell label="state">
-        <span
-          class={`state ${state}`}
-          title={state === 'unhealthy' && !isGateway(pool) ? problemText(engine) : undefined}
-        >
-          {text}
-        </span>
+        <span class={`state ${state}`}>{text}</span>
+        {reason !== null && <span class="reason">{reason}</span>}
       </Cell>
       <LoadCells engine={engine} />
       <Cell label="last TTFTs">
@@ -203,6 +207,20 @@ const STATES: readonly (readonly [Selection['state'], string])[] = [
   ['full', 'full'],
 ]
 
+/** Columns that would say the same in every row are left out. */
+interface Shown {
+  readonly cluster: boolean
+  readonly role: boolean
+}
+
+const shownIn = (lines: readonly Line[]): Shown => ({
+  cluster: new Set(lines.map(({ pool }) => pool)).size > 1,
+  role: new Set(lines.map(roleOf)).size > 1,
+})
+
+const isShown = (shown: Shown, column: Column): boolean =>
+  (column !== 'cluster' || shown.cluster) && (column !== 'role' || shown.role)
+
 /** Number of rows shown before the user asks for more. */
 const FIRST_ROWS = 50
 
@@ -211,6 +229,7 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
   const [selection, setSelection] = useState<Selection>({ text: '', state: 'all', column: 'engine', descending: false })
   const [all, setAll] = useState(false)
   const rows = chosen(lines, selection)
+  const shown = shownIn(lines)
   const drawn = all ? rows : rows.slice(0, FIRST_ROWS)
   const sort = (column: Column, isNumber: boolean) =>
     setSelection((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
@@ -234,10 +253,10 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
       ) : (
         <table class="lines engines">
           <caption class="hidden">Engines with their load. The heads sort.</caption>
-          <EngineHeads selection={selection} onSort={sort} />
+          <EngineHeads selection={selection} shown={shown} onSort={sort} />
           <tbody>
             {drawn.map((line) => (
-              <EngineRow key={`${line.pool.cluster} ${line.pool.model} ${line.engine.id}`} line={line} />
+              <EngineRow key={`${line.pool.cluster} ${line.pool.model} ${line.engine.id}`} line={line} shown={shown} />
             ))}
           </tbody>
         </table>
@@ -253,15 +272,17 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
 
 function EngineHeads({
   selection,
+  shown,
   onSort,
 }: {
   readonly selection: Selection
+  readonly shown: Shown
   readonly onSort: (column: Column, isNumber: boolean) => void
 }) {
   return (
     <thead>
       <tr>
-        {HEADS.map(([column, title, isNumber]) => (
+        {HEADS.filter(([column]) => isShown(shown, column)).map(([column, title, isNumber]) => (
           <Head
             key={column}
             title={title}

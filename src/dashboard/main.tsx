@@ -9,7 +9,8 @@ import { linesOf, type Line, isGateway, needsCards, regionText } from './engine-
 import { Feed, type Link } from './feed.ts'
 import { saveKey, savedKey } from './gateway.ts'
 import { Prediction } from './prediction.tsx'
-import { Attention, Summary } from './summary.tsx'
+import { Attention, Summary, Verdict } from './summary.tsx'
+import { verdictOf } from './verdict.ts'
 import { noHistory, remembered, remarked, type History, type Mark } from './trend.ts'
 import { Stages } from './waterfall.tsx'
 import type { View, Pool } from './wire.ts'
@@ -84,16 +85,17 @@ function Waiting({ link }: { readonly link: Link }) {
   )
 }
 
-function Fleet({ view, lines, concerns, since, marks, history: { latest, measured } }: PageState) {
+function Fleet({ view, lines, concerns, since, marks, history }: PageState) {
   return (
     <>
+      <Verdict verdict={verdictOf(view, lines, concerns)} concerns={concerns} />
       <Summary lines={lines} view={view} marks={marks} />
       <Attention concerns={concerns} since={since} />
       {needsCards(view.pools) && <Pools pools={view.pools} />}
       <Engines lines={lines} />
-      <Stages view={view} decisions={measured} />
-      <Prediction errors={view.ttft_errors} decisions={measured} />
-      <Decisions decisions={latest} />
+      <Stages view={view} decisions={history.measured} />
+      <Prediction errors={view.ttft_errors} decisions={history.measured} />
+      <Decisions history={history} />
     </>
   )
 }

@@ -1,10 +1,11 @@
+import { Fragment } from 'preact'
 import type { Concern, Since } from './concerns.ts'
 import { objectiveOf, type Line } from './engine-state.ts'
 import { clock, count, ms, number, percent, plural, seconds } from './format.ts'
+import { Past } from './past.tsx'
 import { type Mark, rejectionReasons } from './trend.ts'
-import type { Figure, History, View } from './wire.ts'
-
-const SPAN_MS = 15 * 60_000
+import type { Tone, Verdict as Judged } from './verdict.ts'
+import type { Figure, View } from './wire.ts'
 
 const share = (value: number | null): string =>
   value !== null && value > 0 && value < 0.1 ? `${number(value * 100)}%` : percent(value)
@@ -31,6 +32,12 @@ const TILES: readonly Tile[] = [
     about: 'Requests placed on engines per second, over the last 10 to 20 s.',
   },
   {
+    figure: 'output_tokens_per_s',
+    name: 'output tokens/s',
+    text: count,
+    about: 'Output tokens per second, over the last 10 to 20 s, counted while they stream.',
+  },
+  {
     figure: 'failed_share',
     name: 'failed',
     text: share,
@@ -45,12 +52,6 @@ const TILES: readonly Tile[] = [
     about:
       'Requests that the gateway rejected per second, over the last 10 to 20 s: overload, no engine, limits of ' +
       'keys, authentication.',
-  },
-  {
-    figure: 'output_tokens_per_s',
-    name: 'output tokens/s',
-    text: count,
-    about: 'Output tokens per second, over the last 10 to 20 s, counted while they stream.',
   },
   ttftTile('ttft_p50_ms', 'p50', 'Median'),
   ttftTile('ttft_p95_ms', 'p95', '95th percentile of the'),
@@ -99,16 +100,27 @@ export function Summary({ lines, view, marks }: SummaryProps) {
 function EnginesUp({ lines }: Pick<SummaryProps, 'lines'>) {
   const up = lines.filter(({ state }) => state === 'up').length
   const running = lines.reduce((sum, { engine }) => sum + (engine.requests ?? 0), 0)
+  const tones = (['good', 'warn', 'bad'] as const).map(
+    (tone) => [tone, lines.filter(({ state }) => toneOf(state) === tone).length] as const,
+  )
   return (
     <div class="tile" title="Engines that may get requests now: healthy, not draining, and not full.">
       <dt>engines up</dt>
       <dd class={up === lines.length ? 'good' : up === 0 ? 'bad' : 'warn'}>
         {count(up)} of {count(lines.length)}
       </dd>
-      <dd class="under dim">{plural(running, 'request')} running</dd>
+      <dd class="under">
+        <span class="states" aria-hidden="true">
+          {tones.map(([tone, engines]) => engines > 0 && <i key={tone} class={tone} style={{ flexGrow: engines }} />)}
+        </span>
+        <span class="dim">{plural(running, 'request')} running</span>
+      </dd>
     </div>
   )
 }
+
+const toneOf = (state: Line['state']): Tone =>
+  state === 'up' ? 'good' : state === 'unhealthy' || state === 'circuit' ? 'bad' : 'warn'
 
 function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }) {
   const { figure, name, text, about } = tile
@@ -118,94 +130,72 @@ function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }
   const isBad = (figure === 'failed_share' && (value ?? 0) > 0) || (objective !== null && (value ?? 0) > objective)
   return (
     <div class="tile" title={objective === null ? about : `${about} Objective: ${ms(objective)}.`} data-figure={figure}>
-      <dt>
-        {name}
-        {within !== null && (
-          <span class={within < 0.95 ? 'bad' : 'good'} title="First tokens of the last minute within their objective.">
-            {' '}
-            · {share(within)} within slo
-          </span>
-        )}
-      </dt>
+      <dt>{name}</dt>
       <dd class={isBad ? 'bad' : ''}>{text(value)}</dd>
       <Past history={view.history} figure={figure} text={text} objective={objective} />
+      {within !== null && (
+        <dd class="under" title="First tokens of the last minute within their objective.">
+          <span class={within < 0.95 ? 'bad' : 'good'}>{share(within)} within slo</span>
+        </dd>
+      )}
     </div>
   )
 }
 
-const WIDTH = 120
-const HEIGHT = 26
-
-interface PastProps {
-  readonly history: History | undefined
-  readonly figure: Figure
-  readonly text: (value: number) => string
-  readonly objective: number | null
+interface VerdictProps {
+  readonly verdict: Judged
+  readonly concerns: readonly Concern[]
 }
 
-/** Line of the last 15 minutes. The axis starts at zero; unknown values leave a gap. */
-function Past({ history, figure, text, objective }: PastProps) {
-  const values = history?.[figure] ?? []
-  const known = values.filter((value) => value !== null)
-  if (history === undefined || known.length === 0) return <dd class="under dim">no values yet</dd>
-  const highest = known.reduce((most, value) => Math.max(most, value), 0)
-  // An objective far above the values would flatten them.
-  const shown = objective !== null && objective <= 3 * highest ? objective : null
-  const top = Math.max(highest, shown ?? 0)
-  const yOf = (value: number) => HEIGHT - 2 - (top === 0 ? 0 : (value / top) * (HEIGHT - 4))
-  const stepWidth = (history.step_ms / SPAN_MS) * WIDTH
-  const path = values
-    .map((value, index) => {
-      if (value === null) return ''
-      const x = WIDTH - (values.length - index) * stepWidth
-      // A step is a horizontal line, so that a single one is visible.
-      return `${index === 0 || values[index - 1] === null ? 'M' : 'L'}${x.toFixed(1)} ${yOf(value).toFixed(1)}h${stepWidth.toFixed(2)}`
-    })
-    .join('')
-  const from = history.from + values.findIndex((value) => value !== null) * history.step_ms
+const NAMED = 3
+
+/** The answer to "is the fleet well, and if not, where do I look". */
+export function Verdict({ verdict: { tone, headline, more }, concerns }: VerdictProps) {
+  const named = concerns.slice(0, NAMED)
   return (
-    <dd class="under">
-      <svg
-        class="past"
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`since ${clock(from)}: at most ${text(highest)}`}
-      >
-        {shown !== null && <path class="objective" d={`M0 ${yOf(shown).toFixed(1)}H${WIDTH}`} />}
-        <path d={path} />
-      </svg>
-      <span class="dim">
-        max {text(highest)} in 15 min
-        {objective !== null && ` · slo ${ms(objective)}`}
-      </span>
-    </dd>
+    <p class="verdict" id="verdict">
+      <b class={tone}>{headline}</b>
+      {named.length > 0 && (
+        <span>
+          {named.map(({ key, subject, href }, at) => (
+            <Fragment key={key}>
+              {at > 0 && ', '}
+              <a href={href ?? '#attention'}>{subject}</a>
+            </Fragment>
+          ))}
+          {concerns.length > NAMED && (
+            <>
+              {' '}
+              and <a href="#attention">{concerns.length - NAMED} more</a>
+            </>
+          )}
+        </span>
+      )}
+      {more.length > 0 && <span class="dim">{more.join(' · ')}</span>}
+    </p>
   )
 }
 
-/** Problems with reason, start and next step. Empty: one line that states it. */
+/** Problems with reason, start and next step. */
 export function Attention({ concerns, since }: { readonly concerns: readonly Concern[]; readonly since: Since }) {
+  if (concerns.length === 0) return null
   return (
     <section aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
-      {concerns.length === 0 ? (
-        <p class="good">Nothing. All engines answer, and all metrics are current.</p>
-      ) : (
-        <ul class="concerns">
-          {concerns.map(({ key, tone, subject, reason, next, href }) => {
-            const start = since.get(key)
-            return (
-              <li key={key} class={tone}>
-                {href === null ? <b>{subject}</b> : <a href={href}>{subject}</a>}: {reason}.{' '}
-                <span class="dim">
-                  {start !== undefined && `Since ${start.isAtLeast ? 'before ' : ''}${clock(start.at)}. `}
-                  {next}
-                </span>
-              </li>
-            )
-          })}
-        </ul>
-      )}
+      <ul class="concerns">
+        {concerns.map(({ key, tone, subject, reason, next, href }) => {
+          const start = since.get(key)
+          return (
+            <li key={key} class={tone}>
+              {href === null ? <b>{subject}</b> : <a href={href}>{subject}</a>}: {reason}.{' '}
+              <span class="dim">
+                {start !== undefined && `Since ${start.isAtLeast ? 'before ' : ''}${clock(start.at)}. `}
+                {next}
+              </span>
+            </li>
+          )
+        })}
+      </ul>
     </section>
   )
 }

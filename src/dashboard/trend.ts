@@ -31,6 +31,13 @@ export const ttftOf = ({ actual, first_token: first }: Decision): number | null 
 /** Stages up to the first token. */
 export const stagesOf = ({ actual, first_token: first }: Decision) => actual?.stages ?? first?.stages
 
+/** At 500 requests/s the newest decisions all wait for their first token, and would say nothing else. */
+const WAITING = 5
+
+/** Decisions to list, newest first: of those that wait for their first token only a few. */
+export const listed = ({ latest, measured }: History, rows: number): Decision[] =>
+  merged(measured, latest.filter((decision) => !isMeasured(decision)).slice(0, WAITING)).slice(0, rows)
+
 const isMeasured = ({ actual, first_token: first }: Decision): boolean => actual !== null || first !== undefined
 
 /** Merges known and new decisions, newest first. Of duplicates the newer is kept, because its outcome is known. */

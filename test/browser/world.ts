@@ -70,7 +70,7 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
   }
 }
 
-function configOf(
+export function configOf(
   clusters: readonly Cluster[],
   fleet: RunningFleet,
   { locked = false, statsIntervalMs = 1000 }: WorldOptions,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { noHistory, remembered, ttftOf } from '../../src/dashboard/trend.ts'
+import { listed, noHistory, remembered, ttftOf } from '../../src/dashboard/trend.ts'
 import type { Decision } from '../../src/dashboard/wire.ts'
 
 const decision = (id: string, at: number, more: Partial<Decision> = {}): Decision =>
@@ -30,4 +30,15 @@ it('keeps at most the newest 400 first tokens', () => {
   for (let at = 0; at < 500; at += 1) history = remembered(history, [{ ...streaming, id: `${at}`, at }])
   expect(history.measured).toHaveLength(400)
   expect(history.measured[0]?.id).toBe('499')
+})
+
+it('lists few decisions that wait for their first token, and the newest of the others', () => {
+  const waiting = Array.from({ length: 60 }, (_, at) => decision(`waits-${at}`, 100 + at))
+  const begun = Array.from({ length: 60 }, (_, at) => ({ ...streaming, id: `streams-${at}`, at }))
+  const rows = listed(remembered(noHistory, [...waiting, ...begun]), 20)
+  expect(rows.map(({ id }) => id).slice(0, 6)).toEqual(
+    [59, 58, 57, 56, 55].map((at) => `waits-${at}`).concat('streams-59'),
+  )
+  expect(rows).toHaveLength(20)
+  expect(listed(remembered(noHistory, waiting.slice(0, 3)), 20)).toHaveLength(3)
 })

@@ -1,0 +1,62 @@
+/** Whether the fleet is well, in words: the first line of the page. */
+import type { Concern } from './concerns.ts'
+import { type Line, objectiveOf } from './engine-state.ts'
+import { ms, number, percent, plural } from './format.ts'
+import type { View } from './wire.ts'
+
+export type Tone = 'good' | 'warn' | 'bad'
+
+export interface Verdict {
+  readonly tone: Tone
+  /** The most severe finding. */
+  readonly headline: string
+  /** The others, and what is normal. */
+  readonly more: readonly string[]
+}
+
+/** Failed requests below this share are not worth a look: clients cancel and send invalid requests, too. */
+const FAILED_SHARE = 0.01
+
+export function verdictOf(view: View, lines: readonly Line[], concerns: readonly Concern[]): Verdict {
+  const found = [...engineFindings(lines, concerns), ...trafficFindings(view), ...notices(concerns)]
+  const [first, ...rest] = found
+  if (first === undefined) return { tone: 'good', headline: 'The fleet is well', more: [trafficText(view)] }
+  return { tone: first.tone, headline: first.text, more: rest.map(({ text }) => text) }
+}
+
+interface Finding {
+  readonly tone: Tone
+  readonly text: string
+}
+
+function engineFindings(lines: readonly Line[], concerns: readonly Concern[]): Finding[] {
+  if (lines.length === 0) return [{ tone: 'warn', text: 'No engine is configured' }]
+  const problems = concerns.filter(({ tone }) => tone === 'bad').length
+  return [
+    ...(lines.every(({ state }) => state !== 'up') ? [bad('No engine can take requests')] : []),
+    ...(problems === 0 ? [] : [bad(plural(problems, 'problem'))]),
+  ]
+}
+
+function trafficFindings({ now, pools }: View): Finding[] {
+  const { ttft_p95_ms: ttftMs = null, failed_share: failed = null, rejected_per_s: rejected = null } = now ?? {}
+  const objectiveMs = objectiveOf(pools)
+  return [
+    ...((failed ?? 0) >= FAILED_SHARE ? [bad(`${percent(failed)} of requests fail`)] : []),
+    ...(objectiveMs !== null && (ttftMs ?? 0) > objectiveMs
+      ? [warn(`TTFT p95 of ${ms(ttftMs)} is above the objective of ${ms(objectiveMs)}`)]
+      : []),
+    ...((rejected ?? 0) > 0 ? [warn(`${number(rejected)} requests/s are rejected`)] : []),
+  ]
+}
+
+function notices(concerns: readonly Concern[]): Finding[] {
+  const found = concerns.filter(({ tone }) => tone === 'warn').length
+  return found === 0 ? [] : [warn(plural(found, 'notice'))]
+}
+
+const bad = (text: string): Finding => ({ tone: 'bad', text })
+const warn = (text: string): Finding => ({ tone: 'warn', text })
+
+const trafficText = ({ now }: View): string =>
+  (now?.requests_per_s ?? 0) > 0 ? 'nothing needs attention' : 'nothing needs attention, and there is no traffic'

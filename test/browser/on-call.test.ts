@@ -1,0 +1,169 @@
+/** The dashboard as the page of whoever is on call: under load with long streams, and with several problems at once. */
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startRecordedWorld, type RecordedWorld } from './recorded.ts'
+import { openBrowser, openPage, type Watched } from './world.ts'
+
+const ids = (count: number, name: string) => Array.from({ length: count }, (_, index) => ({ id: `${name}-${index}` }))
+const slow = { timeout: 20_000 }
+
+let browser: Browser
+
+beforeAll(async () => {
+  browser = await openBrowser()
+})
+
+afterAll(() => browser.close())
+
+async function openLive(world: RecordedWorld, options: Parameters<typeof openPage>[2] = {}): Promise<Watched> {
+  const watched = await openPage(browser, `${world.url}/dashboard`, options)
+  await watched.page.locator('.link.live').waitFor(slow)
+  return watched
+}
+
+const figure = (page: Page, name: string) => page.locator(`[data-figure="${name}"] dd`).first().innerText()
+const numberIn = (text: string): number => Number(/[\d,.]+/.exec(text)![0].replaceAll(',', ''))
+const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+
+describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s', { timeout: 60_000 }, (perS) => {
+  const streamS = 20
+  const lastS = 45
+  let world: RecordedWorld
+  let watched: Watched
+  let page: Page
+
+  beforeAll(async () => {
+    world = await startRecordedWorld([{ id: 'paris', engines: ids(8, 'engine') }], {
+      requestsPerS: perS,
+      streamS,
+      lastS,
+    })
+    watched = await openLive(world)
+    ;({ page } = watched)
+  }, 60_000)
+
+  afterAll(async () => {
+    expect([watched.errors, await watched.violations()]).toEqual([[], []])
+    await page.context().close()
+    await world.close()
+  })
+
+  it('shows rates, running requests, TTFT, queue and KV use of all requests, each with its past', async () => {
+    const within = (value: number, expected: number) => {
+      expect(value).toBeGreaterThan(0.8 * expected)
+      expect(value).toBeLessThan(1.2 * expected)
+    }
+    within(numberIn(await figure(page, 'requests_per_s')), perS)
+    within(numberIn(await figure(page, 'output_tokens_per_s')), perS * streamS * 32)
+    within(
+      numberIn(
+        await page
+          .getByText(/requests running/)
+          .first()
+          .innerText(),
+      ),
+      perS * streamS,
+    )
+    // The engines take 172 to 533 ms, and three times as long for one request in 97.
+    const ttft = await Promise.all(
+      ['p50', 'p95', 'p99'].map(async (at) => numberIn(await figure(page, `ttft_${at}_ms`))),
+    )
+    expect(ttft).toEqual(ttft.toSorted((a, b) => a - b))
+    within(ttft[0]!, 330)
+    expect(ttft[2]!).toBeLessThan(1600)
+    expect(await figure(page, 'kv_usage')).toMatch(/^[1-9]\d?%$/)
+    expect(await page.locator('#verdict').innerText()).toMatch(/^The fleet is well/)
+    for (const name of [
+      'requests_per_s',
+      'output_tokens_per_s',
+      'ttft_p50_ms',
+      'ttft_p95_ms',
+      'ttft_p99_ms',
+      'kv_usage',
+    ])
+      expect(await page.locator(`[data-figure="${name}"] .past .area`).count(), name).toBe(1)
+  })
+
+  it('shows stages, prediction and decisions although nearly all requests still stream', async () => {
+    expect(await page.locator('.quantiles .bar i').count()).toBeGreaterThanOrEqual(8)
+    await expect.poll(() => page.locator('.waterfall:not(.quantiles) li').count(), slow).toBe(14)
+    const caption = await page.locator('figcaption').first().innerText()
+    expect(numberIn(/; (.*) requests in/.exec(caption)![1]!)).toBeGreaterThan(0.9 * perS * lastS)
+    expect(await page.locator('tr[data-decision]').count()).toBe(20)
+    const results = await page.locator('[data-label="result"]').allInnerTexts()
+    expect(results.filter((text) => !/^(streaming|waiting|complete)$/.test(text))).toEqual([])
+    expect(results).toContain('streaming')
+  })
+
+  it('explains a request that still streams, and stays so while newer ones start', async () => {
+    const line = page.locator('tr[data-decision]').first()
+    const id = await line.getAttribute('data-decision')
+    await line.getByRole('button').click()
+    await page.locator('.sentence').waitFor(slow)
+    const seen = await figure(page, 'requests_per_s')
+    await expect.poll(() => figure(page, 'requests_per_s'), slow).not.toBe(perS === 1 ? '' : seen)
+    expect(await page.locator('tr.why').innerText()).toContain(id)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+  })
+})
+
+describe('the dashboard of two clusters with 64 engines and several problems', { timeout: 60_000 }, () => {
+  let world: RecordedWorld
+
+  beforeAll(async () => {
+    world = await startRecordedWorld(
+      [
+        { id: 'paris', region: 'eu-west', engines: ids(32, 'paris') },
+        { id: 'tokyo', region: 'ap-northeast', engines: ids(32, 'tokyo') },
+      ],
+      { requestsPerS: 64, streamS: 20, lastS: 45 },
+    )
+    await fetch(`${world.url}/v1/firstlight/engines/tokyo-3/drain?cluster=tokyo`, { method: 'POST' })
+    await fetch(`${world.fleet.controlUrl}/_sim/engines/paris-7/fault`, {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: '{"kind":"refuse"}',
+    })
+    world.gateway.configRefused(Date.now())
+  }, 60_000)
+
+  afterAll(() => world.close())
+
+  it.each([390, 1280])('answers at %i px in its first line: what is wrong, and where to look', async (width) => {
+    const { page } = await openLive(world, { viewport: { width, height: 844 } })
+    const verdict = page.locator('#verdict')
+    await verdict.getByText('2 problems').waitFor(slow)
+    expect(await verdict.getByRole('link').allInnerTexts()).toEqual(['configuration', 'paris-7'])
+    expect((await verdict.boundingBox())!.y).toBeLessThan(200)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    await verdict.getByRole('link', { name: 'paris-7' }).click()
+    expect(await page.locator('tr:target').getAttribute('data-engine')).toBe('paris-7')
+    await page.context().close()
+  })
+
+  it('lists each problem with its reason, start and next step, and no intended drain', async () => {
+    const { page } = await openLive(world)
+    await page.locator('.concerns li').nth(1).waitFor(slow)
+    const listed = await page.locator('.concerns li').allInnerTexts()
+    expect(listed).toHaveLength(2)
+    expect(listed[0]).toMatch(/^configuration: .* version 1 stays active\. Since \d\d:\d\d:\d\d\. Run firstlight check/)
+    expect(listed[1]).toMatch(/^paris-7: health checks fail \(no connection\)\. Since .*run firstlight doctor\.$/)
+    await page.context().close()
+  })
+
+  it('counts and marks the engines by state, with the reason in the row', async () => {
+    const { page } = await openLive(world)
+    await page.getByText('62 of 64', { exact: true }).waitFor(slow)
+    expect(
+      await page.locator('.dots').evaluateAll((all) => all.map((dots) => dots.getAttribute('aria-label'))),
+    ).toEqual(['31 of 32 engines up', '31 of 32 engines up'])
+    expect(await page.locator('.dot').count()).toBe(64)
+    expect(await page.locator('.dot.unhealthy, .dot.draining').count()).toBe(2)
+    await page.getByRole('combobox', { name: 'Filter by state' }).selectOption('trouble')
+    expect(await page.locator('tr[data-engine] [data-label="state"]').allInnerTexts()).toEqual([
+      expect.stringMatching(/^unhealthy\s+no connection$/),
+      'draining',
+    ])
+    await page.context().close()
+  })
+})

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import type { Concern } from '../../src/dashboard/concerns.ts'
+import type { Line } from '../../src/dashboard/engine-state.ts'
+import { verdictOf } from '../../src/dashboard/verdict.ts'
+import type { Figures, View } from '../../src/dashboard/wire.ts'
+
+const up = [{ state: 'up' }] as unknown as Line[]
+const concern = (tone: Concern['tone']) => ({ tone }) as Concern
+const view = (now: Partial<Figures>, ttftMs: number | null = null) =>
+  ({ now, pools: [{ slo: ttftMs === null ? null : { ttft_ms: ttftMs } }] }) as unknown as View
+
+describe('the first line', () => {
+  it('says that all is well only without any finding', () => {
+    expect(verdictOf(view({ requests_per_s: 3 }), up, [])).toEqual({
+      tone: 'good',
+      headline: 'The fleet is well',
+      more: ['nothing needs attention'],
+    })
+    expect(verdictOf(view({}), up, []).more).toEqual(['nothing needs attention, and there is no traffic'])
+    expect(verdictOf(view({ failed_share: 0.004 }), up, []).tone).toBe('good')
+  })
+
+  it.each([
+    [view({}), [{ state: 'unhealthy' }], [], 'bad', 'No engine can take requests'],
+    [view({}), up, [concern('bad'), concern('bad')], 'bad', '2 problems'],
+    [view({ failed_share: 0.02 }), up, [], 'bad', '2% of requests fail'],
+    [view({ ttft_p95_ms: 900 }, 500), up, [], 'warn', 'TTFT p95 of 900 ms is above the objective of 500 ms'],
+    [view({ rejected_per_s: 1.5 }), up, [], 'warn', '1.5 requests/s are rejected'],
+    [view({}), up, [concern('warn')], 'warn', '1 notice'],
+    [view({}), [], [], 'warn', 'No engine is configured'],
+  ] as const)('names a finding (%#)', (seen, lines, concerns, tone, headline) => {
+    expect(verdictOf(seen, lines as unknown as Line[], concerns)).toMatchObject({ tone, headline })
+  })
+
+  it('begins with the most severe finding, and names the others', () => {
+    const slow = view({ ttft_p95_ms: 900, rejected_per_s: 2 }, 500)
+    expect(verdictOf(slow, up, [concern('warn'), concern('bad')])).toEqual({
+      tone: 'bad',
+      headline: '1 problem',
+      more: ['TTFT p95 of 900 ms is above the objective of 500 ms', '2 requests/s are rejected', '1 notice'],
+    })
+  })
+})
