@@ -18,7 +18,7 @@ export interface Verdict {
 const FAILED_SHARE = 0.01
 
 export function verdictOf(view: View, lines: readonly Line[], concerns: readonly Concern[]): Verdict {
-  const found = [...engineFindings(lines, concerns), ...trafficFindings(view), ...notices(concerns)]
+  const found = [...engineFindings(lines, concerns), ...trafficFindings(view), ...warnings(concerns)]
   const [first, ...rest] = found
   if (first === undefined) return { tone: 'good', headline: 'The fleet is well', more: [trafficText(view)] }
   return { tone: first.tone, headline: first.text, more: rest.map(({ text }) => text) }
@@ -50,9 +50,9 @@ function trafficFindings({ now, pools }: View): Finding[] {
   ]
 }
 
-function notices(concerns: readonly Concern[]): Finding[] {
+function warnings(concerns: readonly Concern[]): Finding[] {
   const found = concerns.filter(({ tone }) => tone === 'warn').length
-  return found === 0 ? [] : [warn(plural(found, 'notice'))]
+  return found === 0 ? [] : [warn(plural(found, 'warning'))]
 }
 
 const bad = (text: string): Finding => ({ tone: 'bad', text })

@@ -26,7 +26,7 @@ describe('the first line', () => {
     [view({ failed_share: 0.02 }), up, [], 'bad', '2% of requests fail'],
     [view({ ttft_p95_ms: 900 }, 500), up, [], 'warn', 'TTFT p95 of 900 ms is above the objective of 500 ms'],
     [view({ rejected_per_s: 1.5 }), up, [], 'warn', '1.5 requests/s are rejected'],
-    [view({}), up, [concern('warn')], 'warn', '1 notice'],
+    [view({}), up, [concern('warn')], 'warn', '1 warning'],
     [view({}), [], [], 'warn', 'No engine is configured'],
   ] as const)('names a finding (%#)', (seen, lines, concerns, tone, headline) => {
     expect(verdictOf(seen, lines as unknown as Line[], concerns)).toMatchObject({ tone, headline })
@@ -37,7 +37,7 @@ describe('the first line', () => {
     expect(verdictOf(slow, up, [concern('warn'), concern('bad')])).toEqual({
       tone: 'bad',
       headline: '1 problem',
-      more: ['TTFT p95 of 900 ms is above the objective of 500 ms', '2 requests/s are rejected', '1 notice'],
+      more: ['TTFT p95 of 900 ms is above the objective of 500 ms', '2 requests/s are rejected', '1 warning'],
     })
   })
 })
