@@ -15,6 +15,7 @@ import { applyEvent, type BookingEvent } from '../src/core/contract/legs.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
+import { type Answer, WAKE_MS } from '../src/core/pool/waiting-room.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta-log.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
@@ -27,6 +28,7 @@ const FLUSH_MS = 5_000
 const TRAFFIC_INTERVALS = 3
 
 export type WireAdmitted = Omit<Admitted, 'key'>
+type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
 
 /**
  * One cluster's pool as a Durable Object: `ClusterState` with transport, clock and storage. The state is in memory; a
@@ -35,7 +37,7 @@ export type WireAdmitted = Omit<Admitted, 'key'>
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>
-  implements Omit<Cluster, 'admit' | 'resume'>
+  implements Omit<Cluster, 'admit' | 'wait' | 'resume'>
 {
   readonly #state: ClusterState
   readonly #store: SnapshotStore
@@ -44,6 +46,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   #changed = false
   #askedAt = 0
   #probedAt = 0
+  #isTicking = false
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -59,17 +62,25 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** @param notices earlier booking events of the edge, which are applied first */
-  async admit(
-    admission: Admission,
-    bookingEvents: readonly BookingEvent[] = [],
-  ): Promise<WireAdmitted | { readonly refusal: Refusal }> {
+  async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
     this.#asked()
     this.#receive(bookingEvents)
-    const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
-    if ('refusal' in admitted) return admitted
+    return this.#answered(this.#state.admit(readAdmission(admission), this.#askedAt))
+  }
+
+  /** Admits the request as soon as there is room. The open call keeps the object in memory. */
+  wait(admission: Admission, waitedMs: number): Promise<WireAnswer> {
+    this.#asked()
+    return new Promise((resolve) => {
+      const done = (answer: Answer): void => resolve(this.#answered(answer))
+      this.#state.wait(readAdmission(admission), { now: this.#askedAt, waitedMs, done })
+      if (!this.#isTicking) this.#tick()
+    })
+  }
+
+  async leave(key: string): Promise<void> {
+    this.#state.leave(key, this.now())
     this.#touched()
-    const { key: _, ...answer } = admitted
-    return answer
   }
 
   /** Books again after an eviction; null: done. */
@@ -218,6 +229,23 @@ export class ClusterObject<Env = Cloudflare.Env>
       // Expiry continues; the next change retries.
       complain('snapshot_unwritten', error)
     }
+  }
+
+  #answered(answer: Answer): WireAnswer {
+    if ('refusal' in answer) return answer
+    this.#touched()
+    const { key: _, ...admitted } = answer
+    return admitted
+  }
+
+  /** Wakes waiting requests until there are none. */
+  #tick(): void {
+    this.#isTicking = this.#state.waiting > 0
+    if (!this.#isTicking) return
+    setTimeout(() => {
+      this.#state.wake(this.now())
+      this.#tick()
+    }, WAKE_MS)
   }
 
   /** Records traffic, so that engines are probed again, also for a refused request. */

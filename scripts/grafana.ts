@@ -1,7 +1,18 @@
 /** The Grafana dashboard, generated from the table of metrics. */
 import { METRICS, type Metric } from '../src/telemetry/metrics.ts'
 
-const ROWS = ['TTFT', 'Load', 'Requests', 'Cache', 'Prediction', 'Decisions', 'Learned', 'Regions', 'Health']
+const ROWS = [
+  'TTFT',
+  'Load',
+  'Requests',
+  'Cache',
+  'Prediction',
+  'Decisions',
+  'Overload',
+  'Learned',
+  'Regions',
+  'Health',
+]
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
 const FILTER = '{cluster=~"$cluster",engine=~"$engine"}'
 
@@ -243,6 +254,7 @@ function queries(metric: Metric): readonly Query[] {
       }))
     }
     case 'region':
+    case 'pool':
       return [{ expr: `${name}{cluster=~"$cluster"}`, legend: '{{cluster}} {{model}}' }]
     case 'gateway_counts':
       return [{ expr: `sum by (${metric.label}) (rate(${name}[5m]))`, legend: `{{${metric.label}}}` }]

@@ -41,7 +41,7 @@ export function metricsMarkdown(): string {
       `| \`${metric.name}\` | ${metric.type} | ${labelsOf(metric).join(', ')} | ${String(metric.help).replaceAll('|', '\\|')} |`,
   )
   const stages = `
-Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`tokens\`, \`lookup\` (what LMCache holds), \`admit\` (ranking and booking), \`encode\`,
+Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`tokens\`, \`lookup\` (what LMCache holds), \`admit\` (ranking and booking), \`gateway_queue\` (waiting for room), \`encode\`,
 \`prefill_leg\`, \`transfer\`, \`connect\`, \`first_byte\` (from dispatch), and as engines report them \`enc_queue\`, \`enc_compute\`, \`emb_cache_transfer\`,
 \`prefill_queue\`, \`prefill_compute\`, \`reported_ttft\` (their sum). ${[...NAMED_STAGES].map((name) => `\`${name}\``).join(', ')} have metrics of their own.
 `
@@ -63,6 +63,7 @@ export function labelsOf(metric: Metric): string[] {
     case 'duration':
       return metric.stage === null ? [...engine, 'stage'] : ['gen_ai_request_model', 'cluster', 'engine']
     case 'region':
+    case 'pool':
       return ['model', 'cluster']
     case 'gateway_counts':
       return [metric.label]

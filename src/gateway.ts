@@ -1,7 +1,7 @@
 import { createApp } from './api/app.ts'
 import { BodyMemory, countIn } from './api/body-memory.ts'
 import { ModelRegistry } from './api/model-registry.ts'
-import type { GatewayContext } from './api/context.ts'
+import { drain, supersede, type GatewayContext } from './api/context.ts'
 import { answerWorkerQuery, type WorkerQuery, type WorkerGroup } from './api/worker-group.ts'
 import { ResponseAffinity } from './api/responses.ts'
 import type { HttpRequest } from './api/request-context.ts'
@@ -16,6 +16,7 @@ import { FleetHistory } from './core/reports/fleet-history.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
 import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
+import { WaitingRequests } from './origin/waiting-requests.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
 import type { AssetFiles, Limiter, StoredResponses, Ports, RequestScope } from './ports.ts'
@@ -37,9 +38,11 @@ export interface Gateway {
   configRefused(at: number | null): void
   /**
    * Another gateway takes new requests from now on. Running ones continue; dashboard viewers reconnect to the other
-   * one.
+   * one, and waiting requests of removed keys are answered.
+   * @param endsWaits they are answered now; otherwise when they get a place. Default: true
    */
-  supersede(): void
+  supersede(next: Pick<Gateway, 'config'>, endsWaits?: boolean): void
+  readonly config: Config
   readonly kept: CarriedState
 }
 
@@ -106,6 +109,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     usage: kept?.usage ?? new KeyUsage(),
     limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
+    waits: new WaitingRequests(),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),
     telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
@@ -122,9 +126,10 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     probe: () => prober.round(),
     answer: (question) => answerWorkerQuery(context, question),
     view: () => dashboardSnapshot(context),
-    drain: () => void (context.draining = true),
+    drain: () => drain(context),
     configRefused: (at) => void (context.configRefusedAt = at),
-    supersede: () => void (context.retired = true),
+    supersede: (next, endsWaits = true) => supersede(context, next.config, endsWaits),
+    config,
     kept: { ...context, dueAt },
   }
 }

@@ -43,6 +43,14 @@ export interface Cluster {
   admitLimitMs?(): number | null
   /** `admit` without a promise, for pool state in this process. null: call `admit`. Absent: always call `admit`. */
   admitNow?(admission: Admission): Admitted | null
+  /**
+   * Admits a request that the pool refused with `mayWait` as soon as there is room. Safe to repeat: a request is admitted
+   * at most once. Absent: the pool has no queue.
+   * @param waitedMs time that it has waited before, in a call that failed
+   */
+  wait?(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<Admitted>
+  /** Ends the wait of a request by its `bookingKey`, and the booking that it may have got. */
+  leave?(key: string): Promise<void>
   /** Books again, without ranking, after an eviction of the object. Harmless for a booking that the object has. */
   resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
   /**

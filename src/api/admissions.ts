@@ -149,6 +149,7 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     requestClass: wishes.class ?? caller.requestClass,
+    ...(caller.weight === 1 ? {} : { keyWeight: caller.weight }),
     ...(deadlineMs === null ? {} : { ttftDeadlineMs: deadlineMs }),
     overrides: overridesOf(wishes),
     hints: null,

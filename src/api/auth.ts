@@ -20,6 +20,8 @@ export interface Caller {
   readonly priority: number | null
   /** Class under overload. */
   readonly requestClass: RequestClass
+  /** Share under overload, relative to other keys. */
+  readonly weight: number
   /** Deadline of the first token, ms; null: none. */
   readonly ttftDeadlineMs: number | null
   readonly limits: KeyLimits
@@ -37,6 +39,7 @@ export const ANYONE: Caller = {
   cacheSalt: null,
   priority: null,
   requestClass: 'standard',
+  weight: 1,
   ttftDeadlineMs: null,
   limits: UNLIMITED,
 }
@@ -233,6 +236,7 @@ const callerOf = (
   cacheSalt,
   priority,
   requestClass: overload.class,
+  weight: overload.weight,
   ttftDeadlineMs: overload.ttftDeadlineMs,
   limits: {
     requestsPerMin: limits?.requestsPerMin ?? defaults?.requestsPerMin ?? null,

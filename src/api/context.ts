@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
 import type { FleetHistory } from '../core/reports/fleet-history.ts'
@@ -35,6 +36,8 @@ export interface GatewayContext {
   /** Requests and tokens per key. */
   readonly usage: KeyUsage
   readonly lookups: CacheLookups
+  /** Requests that wait for room. */
+  readonly waits: WaitingRequests
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** Start of this gateway, ms since the epoch. */
   readonly startedAt: number
@@ -54,8 +57,37 @@ const DRAIN_RETRY_MS = 1000
 
 /** Rejects new requests while the gateway drains. Running ones continue. */
 export function assertAccepting(context: GatewayContext): void {
-  if (!context.draining) return
-  throw new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
-    retryAfterMs: DRAIN_RETRY_MS,
-  })
+  if (context.draining) throw drainFailure(DRAIN_RETRY_MS)
 }
+
+const drainFailure = (retryAfterMs: number): Failure =>
+  new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
+    retryAfterMs,
+  })
+
+/** Starts the drain. Waiting requests are answered at once, with different times for the next try. */
+export function drain(context: GatewayContext): void {
+  context.draining = true
+  context.waits.end(() => drainFailure(DRAIN_RETRY_MS * (1 + context.ports.random())), true)
+}
+
+const text = (key: unknown): string => JSON.stringify(key)
+
+/**
+ * Another gateway takes new requests. Waiting requests whose key it lacks are answered.
+ * @param isNow as in `WaitingRequests.end`
+ */
+export function supersede(context: GatewayContext, next: Pick<Config, 'keys'>, isNow: boolean): void {
+  context.retired = true
+  const { config, waits } = context
+  const kept = new Set((next.keys ?? []).map(({ name, secret }) => text([name, secret])))
+  const removed = new Set(
+    (config.keys ?? []).flatMap(({ name, secret }) => (kept.has(text([name, secret])) ? [] : name)),
+  )
+  if (removed.size > 0) waits.end((tenant) => (removed.has(tenant) ? keyRemoved() : null), isNow)
+}
+
+const keyRemoved = (): Failure =>
+  new Failure('key_wrong', 'This API key was removed while the request waited.', {
+    headers: { 'www-authenticate': 'Bearer' },
+  })

@@ -112,11 +112,12 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
       engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })),
     }
   }
-  const { bookings, at, seq, configVersion, engines } = digest
+  const { bookings, queue, at, seq, configVersion, engines } = digest
   return {
     ...view,
     reachable: true,
     bookings,
+    ...(queue === undefined ? {} : { queue: { requests: queue.requests, oldest_ms: queue.oldestMs } }),
     at,
     seq,
     config_version: configVersion,

@@ -99,6 +99,7 @@ export class InferenceExchange implements Exchange {
   readonly stages: StageTimes
   readonly cors: readonly string[] | null
   readonly scope: Exchange['scope']
+  readonly waits: NonNullable<Exchange['waits']>
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
   readonly record: OpenRecord
@@ -135,6 +136,7 @@ export class InferenceExchange implements Exchange {
     this.pinned = parsed.pinned
     this.cors = incoming.cors
     this.scope = incoming.scope
+    this.waits = context.waits
     this.signal = request.signal
     this.lastComment = config.ttft.comment
     this.#admissions = new AdmissionBuilder(parsed, context)

@@ -8,6 +8,7 @@ import {
   int,
   milliseconds,
   modelName,
+  number,
   oneOf,
   secretText,
   strict,
@@ -56,6 +57,11 @@ const rights = {
       'Clients ' +
       'may choose a lower class, and a higher one only with `allow_overrides`.',
     withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
+  ),
+  weight: describe(
+    'Share of the key under overload, relative to other keys: of the engines’ work, and of the places for requests that ' +
+      'wait.',
+    withDefault(number(0.001, 1000), 1),
   ),
   ttft_deadline_ms: describe(
     'Deadline of the first token of the key’s requests. Requests that cannot meet it are refused. Clients may set ' +

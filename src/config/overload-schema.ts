@@ -15,6 +15,11 @@ const slo = strict({
   ),
 })
 
+const queue = strict({
+  max_requests: describe('Most requests that wait. Further ones are refused.', withDefault(int(1, 10_000), 256)),
+  max_wait_ms: describe('Longest wait. Then the request is refused.', withDefault(int(1, 10_000), 2_000)),
+})
+
 export const overloadShape = {
   slo: describe(
     'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
@@ -25,6 +30,10 @@ export const overloadShape = {
   max_waiting: describe(
     'Most requests that may wait for their first token, per engine. Further requests are refused.',
     withDefault(int(1, 1_000_000), 1_000),
+  ),
+  queue: describe(
+    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at once.',
+    z.optional(queue),
   ),
   class_priority: describe(
     'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` get ' +

@@ -82,6 +82,7 @@ export function Summary({ lines, view, marks }: SummaryProps) {
   return (
     <dl class="tiles">
       <EnginesUp lines={lines} />
+      <WaitingRequests view={view} />
       {TILES.map((tile) => (
         <FigureTile
           key={tile.figure}
@@ -121,6 +122,21 @@ function EnginesUp({ lines }: Pick<SummaryProps, 'lines'>) {
 
 const toneOf = (state: Line['state']): Tone =>
   state === 'up' ? 'good' : state === 'unhealthy' || state === 'circuit' ? 'bad' : 'warn'
+
+/** Only where a pool has a queue. */
+function WaitingRequests({ view }: Pick<SummaryProps, 'view'>) {
+  const queues = view.pools.flatMap(({ queue }) => queue ?? [])
+  if (queues.length === 0) return null
+  const requests = queues.reduce((sum, queue) => sum + queue.requests, 0)
+  const oldestMs = Math.max(...queues.map(({ oldest_ms }) => oldest_ms))
+  return (
+    <div class="tile" title="Requests that wait for room in the queues of the pools.">
+      <dt>waiting for room</dt>
+      <dd class={requests > 0 ? 'warn' : ''}>{count(requests)}</dd>
+      <dd class="under dim">{requests === 0 ? 'none' : `oldest ${ms(oldestMs)}`}</dd>
+    </div>
+  )
+}
 
 function FigureTile({ tile, view }: { readonly tile: Tile; readonly view: View }) {
   const { figure, name, text, about } = tile

@@ -16,6 +16,7 @@ const STEPS: readonly (readonly [stage: Stage, name: string, tone: string])[] = 
   ['lookup', 'cache lookup', 'c'],
   ['route', 'cluster choice', 'c'],
   ['admit', 'engine choice', 'd'],
+  ['gateway_queue', 'gateway queue', 'h'],
   ['encode', 'encode leg', 'e'],
   ['prefill_leg', 'prefill leg', 'f'],
   ['transfer', 'transfer', 'c'],
@@ -30,7 +31,7 @@ export const TONES: readonly (readonly [tone: string, name: string])[] = [
   ['e', 'encode leg'],
   ['f', 'prefill leg'],
   ['g', 'response headers'],
-  ['h', 'engine queue'],
+  ['h', 'queues'],
   ['i', 'engine: to first token'],
   ['z', 'the rest'],
 ]

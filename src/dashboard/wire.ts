@@ -47,6 +47,8 @@ export interface Pool {
   } | null
   readonly reachable: boolean
   readonly bookings: number | null
+  /** Absent: the pool has no queue. */
+  readonly queue?: { readonly requests: number; readonly oldest_ms: number }
   /** Epoch milliseconds of the object's state; absent: the object is unreachable. */
   readonly at?: number
   /** The gateway that this engine represents. null: no digest yet; absent: no gateway. */

@@ -9,6 +9,7 @@ import type { Exchange, PoolRoute } from './exchange.ts'
 import type { InFlightPrompt } from './regions/estimator.ts'
 import type { StageTimer } from './timers.ts'
 import { DeadlineError, withDeadline } from '../timeout.ts'
+import { waitForRoom } from './waiting-requests.ts'
 
 /** Digests of clusters, read without a call. */
 export interface Digests {
@@ -84,12 +85,18 @@ export async function acquirePlacement(
   const isChosen = routes.length > 1
   const pass = { routes, isChosen, isLastResort: !isChosen, notes: [] }
   const placed = await placeOn(pass, exchange, { ports, digests, past })
-  if (!('refused' in placed) || pass.isLastResort) return placed
+  if (!('refused' in placed)) return placed
   // If no cluster has an engine with a closed circuit, engines with open circuits are allowed.
-  const mayPanic = placed.mayPanic
-  if (mayPanic.length === 0) return placed
-  const last = { routes: mayPanic, isChosen, isLastResort: true, notes: placed.notes }
-  return placeOn(last, exchange, { ports, digests, past })
+  const { mayPanic, notes } = placed
+  const last =
+    pass.isLastResort || mayPanic.length === 0
+      ? placed
+      : await placeOn({ routes: mayPanic, isChosen, isLastResort: true, notes }, exchange, { ports, digests, past })
+  if (!('refused' in last)) return last
+  const [room] = [...placed.mayWait, ...last.mayWait]
+  if (room === undefined) return last
+  const wait = { routes: [room], isChosen, isLastResort: true, waits: true, notes: last.notes }
+  return placeOn(wait, exchange, { ports, digests, past })
 }
 
 interface Pass {
@@ -98,6 +105,8 @@ interface Pass {
   readonly isChosen: boolean
   /** Open circuits are ignored where too few engines are left. */
   readonly isLastResort: boolean
+  /** The request waits for room. Absent: it does not. */
+  readonly waits?: boolean
   readonly notes: readonly string[]
 }
 
@@ -105,7 +114,26 @@ interface Refused {
   readonly refused: Refusal
   /** Pools that would serve it in panic mode. */
   readonly mayPanic: readonly PoolRoute[]
+  /** Pools in which it may wait for room. */
+  readonly mayWait: readonly PoolRoute[]
   readonly notes: readonly string[]
+}
+
+interface Refusals {
+  readonly notes: string[]
+  readonly mayPanic: PoolRoute[]
+  readonly mayWait: PoolRoute[]
+}
+
+function addRefusal(
+  { notes, mayPanic, mayWait }: Refusals,
+  exchange: Exchange,
+  route: PoolRoute,
+  refusal: Refusal,
+): void {
+  if (refusal.mayPanic === true) mayPanic.push(route)
+  if (canWait(exchange, route, refusal)) mayWait.push(route)
+  notes.push(`failover=${route.cluster.id}:${refusal.reason}`)
 }
 
 interface Means {
@@ -118,7 +146,7 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
   const { ports, digests, past } = means
   const { routes, isLastResort, isChosen } = pass
   const notes: string[] = [...pass.notes]
-  const mayPanic: PoolRoute[] = []
+  const refusals: Refusals = { notes, mayPanic: [], mayWait: [] }
   let worst: Refusal | null = null
   for (const route of routes) {
     // The caches do not matter to a request that is bound to one engine.
@@ -129,12 +157,14 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
       const startedAt = ports.now()
       const base = admissionFor({ exchange, route, past, elapsedMs: startedAt - exchange.receivedAt }, unknown)
       const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
-      const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
-      past.stages.add('admit', ports.now() - startedAt)
+      const found =
+        pass.waits === true
+          ? await waitOn(exchange, ports, route, parts)
+          : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
+      past.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
       if ('refusal' in found) {
         worst = preferRetryable(worst, found.refusal)
-        if (found.refusal.mayPanic === true) mayPanic.push(route)
-        notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
+        addRefusal(refusals, exchange, route, found.refusal)
         break
       }
       const engine = targetOf(route, found.placement)
@@ -162,7 +192,7 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
     if (unknown.length >= MAX_UNKNOWN) notes.push(`failover=${route.cluster.id}:unknown_engine`)
   }
   const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
-  return { refused, mayPanic, notes }
+  return { refused, ...refusals }
 }
 
 function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): Asking {
@@ -179,6 +209,21 @@ function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admiss
 type Found = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
 type Asking = Omit<BookingParts, 'lease' | 'placement'>
+
+const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
+  mayWait && waits !== undefined && pool.queue !== null
+
+async function waitOn(
+  { signal, scope, waits }: Exchange,
+  ports: Ports,
+  { pool }: PoolRoute,
+  parts: Asking,
+): Promise<Found | { readonly refusal: Refusal }> {
+  const { cluster, admission, alarms: timers } = parts
+  const { maxWaitMs } = pool.queue!
+  const now = (): number => ports.now()
+  return foundIn(await waitForRoom({ cluster, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }), parts)
+}
 
 /** Admits synchronously. null: the ledger is not in this process. */
 function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {

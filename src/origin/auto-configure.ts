@@ -32,10 +32,19 @@ function admittedNow(cluster: Cluster, admission: Admission): Admitted | null {
   return admitted !== null && isUnconfigured(admitted) ? null : admitted
 }
 
-const immediate = (cluster: Cluster, configurer: Configurer): Pick<Cluster, 'admitNow' | 'applyNow'> => ({
+const optional = (cluster: Cluster, configurer: Configurer): Partial<Cluster> => ({
+  ...waiting(cluster, configurer),
   ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
   ...(cluster.applyNow === undefined ? {} : { applyNow: (event) => appliedNow(cluster, event, configurer) }),
 })
+
+const waiting = (cluster: Cluster, configurer: Configurer): Pick<Cluster, 'wait' | 'leave'> =>
+  cluster.wait === undefined
+    ? {}
+    : {
+        wait: (admission, waitedMs, scope) => configurer.configured(() => cluster.wait!(admission, waitedMs, scope)),
+        leave: (key) => cluster.leave!(key),
+      }
 
 /** Repeats a booking after configuring. Pool state in this process is configured before the promise resolves. */
 function appliedNow(
@@ -102,7 +111,7 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
     configure: (version, pool) => cluster.configure(version, pool),
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
-    ...immediate(cluster, configurer),
+    ...optional(cluster, configurer),
     ...(cluster.admitLimitMs === undefined ? {} : { admitLimitMs: () => cluster.admitLimitMs!() }),
     admit: (admission, scope) => configurer.configured(() => cluster.admit(admission, scope)),
     rank: (admission) => configurer.configured(() => cluster.rank(admission)),

@@ -16,7 +16,7 @@ import type { EarlyLegRole, BookingEvent } from '../core/contract/legs.ts'
 import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
 
 /** Methods of a pool that a transport calls by name, with plain data. */
-export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume' | 'applyNow'>
+export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'wait' | 'resume' | 'applyNow'>
 
 /** Admission result in transport form: without the lease, which both sides create themselves. */
 export type AdmitAnswer =
@@ -29,6 +29,8 @@ type Scope = Pick<RequestScope, 'background'>
 export interface ClusterTransport {
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown>
   admit(admission: Admission): Promise<AdmitAnswer>
+  /** As `Cluster.wait`. */
+  wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer>
   /** As `Cluster.admitLimitMs`. Absent: no limit. */
   admitLimitMs?(): number | null
   /** Rejects if the pool refuses. */
@@ -47,8 +49,15 @@ export class ClusterClient implements Cluster {
   }
 
   async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
-    const answer = await this.#transport.admit(compact(admission))
-    return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
+    return this.#leased(admission, await this.#transport.admit(compact(admission)), scope)
+  }
+
+  async wait(admission: Admission, waitedMs: number, scope?: Scope): Promise<Admitted> {
+    return this.#leased(admission, await this.#transport.wait(compact(admission), waitedMs), scope)
+  }
+
+  async leave(key: string): Promise<void> {
+    await this.#transport.call('leave', [key])
   }
 
   admitLimitMs(): number | null {
@@ -94,6 +103,10 @@ export class ClusterClient implements Cluster {
 
   summary(decisions: number, historySince = 0) {
     return this.#transport.call('summary', [decisions, historySince]) as ReturnType<NonNullable<Cluster['summary']>>
+  }
+
+  #leased(admission: Admission, answer: AdmitAnswer, scope: Scope | undefined): Admitted {
+    return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
   }
 
   #lease(admission: Admission, scope: Scope | undefined): Lease {

@@ -2,6 +2,7 @@ import type { Admission, StageTimes } from '../core/contract/contract.ts'
 import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { Continuable, NotContinued } from '../core/continuation/features.ts'
+import type { WaitingRequests } from './waiting-requests.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
 /**
@@ -77,6 +78,8 @@ export interface Exchange {
   /** Further headers for the client, flat: the limits of its key. Absent: none. */
   readonly limitHeaders?: readonly string[]
   readonly scope: RequestScope
+  /** Where requests that wait for room are known. Absent: requests do not wait. */
+  readonly waits?: WaitingRequests
   /** Aborted when the client disconnects, as far as the runtime reports it. */
   readonly signal: AbortSignalLike
   /**

@@ -1,6 +1,7 @@
 /** Cluster port for pool state in this process: each call takes effect before it returns. */
 import { applyEvent, type BookingEvent, type EarlyLegRole } from '../core/contract/legs.ts'
 import type { ClusterState, BookingHandle } from '../core/pool/pool-state.ts'
+import { type Answer, WAKE_MS } from '../core/pool/waiting-room.ts'
 import type {
   Admission,
   EngineSignal,
@@ -13,11 +14,13 @@ import type {
 import type { KvEventDelta } from '../core/kv-events/delta-log.ts'
 import type { RegistryCall } from '../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../ports.ts'
+import { defaultTimers } from './timers.ts'
 
 /** Calls a ClusterState directly. */
 export class LocalCluster implements Cluster {
   readonly #state: ClusterState
   readonly #now: () => number
+  #isTicking = false
 
   constructor(state: ClusterState, now: () => number) {
     this.#state = state
@@ -33,7 +36,32 @@ export class LocalCluster implements Cluster {
   }
 
   admitNow(admission: Admission): Admitted {
-    const admitted = this.#state.admit(admission, this.#now())
+    return this.#leased(this.#state.admit(admission, this.#now()))
+  }
+
+  wait(admission: Admission, waitedMs: number): Promise<Admitted> {
+    return new Promise((resolve) => {
+      const done = (answer: Answer): void => resolve(this.#leased(answer))
+      this.#state.wait(admission, { now: this.#now(), waitedMs, done })
+      if (!this.#isTicking) this.#tick()
+    })
+  }
+
+  async leave(key: string): Promise<void> {
+    this.#state.leave(key, this.#now())
+  }
+
+  /** Wakes waiting requests until there are none. */
+  #tick(): void {
+    this.#isTicking = this.#state.waiting > 0
+    if (!this.#isTicking) return
+    defaultTimers.set(WAKE_MS, () => {
+      this.#state.wake(this.#now())
+      this.#tick()
+    })
+  }
+
+  #leased(admitted: Answer): Admitted {
     if ('refusal' in admitted) return admitted
     const { placement, policy, predictedTtftMs, events } = admitted
     const lease = new LocalLease(this.#state, this.#now, admitted)

@@ -81,6 +81,15 @@ export class ShardedCluster implements Cluster {
     }
   }
 
+  /** Waits in the cell that has the prompt's cache. */
+  wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<Admitted> {
+    return this.#order(admission)[0]!.cluster.wait!(admission, waitedMs, scope)
+  }
+
+  async leave(key: string): Promise<void> {
+    await this.#all((cluster) => cluster.leave!(key))
+  }
+
   admitLimitMs(): number | null {
     const known = this.#cells.flatMap(({ cluster }) => cluster.admitLimitMs?.() ?? [])
     return known.length < this.#cells.length ? null : Math.max(...known)
@@ -189,9 +198,16 @@ function joined(all: readonly ClusterDigest[]): ClusterDigest {
     epoch: all.map(({ epoch }) => epoch).join('+'),
     at: Math.max(...all.map(({ at }) => at)),
     bookings: sum(all.map(({ bookings }) => bookings)),
+    ...joinedQueue(all.flatMap(({ queue }) => queue ?? [])),
     engines: all.flatMap(({ engines }) => engines),
     decisions: mergeDecisions(all.flatMap(({ decisions = [] }) => decisions)),
   }
+}
+
+function joinedQueue(queues: readonly NonNullable<ClusterDigest['queue']>[]): Pick<ClusterDigest, 'queue'> {
+  if (queues.length === 0) return {}
+  const oldestMs = Math.max(...queues.map((queue) => queue.oldestMs))
+  return { queue: { requests: sum(queues.map(({ requests }) => requests)), oldestMs } }
 }
 
 function joinedRegion(all: readonly RegionDigest[]): RegionDigest {

@@ -10,6 +10,7 @@ const ORDER: readonly Stage[] = [
   'route',
   'lookup',
   'admit',
+  'gateway_queue',
   'connect',
   'encode',
   'prefill_leg',

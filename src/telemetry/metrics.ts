@@ -4,7 +4,7 @@
  * or client input.
  */
 import type { KeyCounts, UsageByKey } from '../core/limits/key-usage.ts'
-import type { EngineDigest, ReplicaDigest } from '../core/contract/contract.ts'
+import type { ClusterDigest, EngineDigest, ReplicaDigest } from '../core/contract/contract.ts'
 import type { DecisionCount } from '../core/pool/decisions.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
 
@@ -40,6 +40,13 @@ export interface DecisionMetric extends Common {
   readonly counts: (count: DecisionCount) => boolean
   /** Value to sum; absent: the number of decisions. */
   readonly sum?: (count: DecisionCount) => number
+}
+
+/** One value per pool, from the digest; undefined: no sample. */
+export interface PoolMetric extends Common {
+  readonly from: 'pool'
+  readonly type: 'gauge'
+  readonly value: (digest: ClusterDigest) => number | undefined
 }
 
 /** Counts of completed requests, from the rollups. `label`: the part after the count's name. */
@@ -114,6 +121,7 @@ export type Metric =
   | EngineMetric
   | StateMetric
   | DecisionMetric
+  | PoolMetric
   | CountMetric
   | DurationMetric
   | GatewayMetric
@@ -375,7 +383,7 @@ export const METRICS: readonly Metric[] = [
     'step_limit_seconds',
     'Limit of the predicted time between tokens under overload. Absent: the pool has no `slo.itl_ms`.',
     (e) => (e.learned?.stepLimitMs === undefined ? null : e.learned.stepLimitMs / 1000),
-    'Load',
+    'Overload',
   ),
   gauge(
     'places',
@@ -463,7 +471,23 @@ export const METRICS: readonly Metric[] = [
     help: 'Refused admissions, by reason.',
     labels: ['refused'],
     counts: (d) => d.refused !== '',
-    panel: 'Decisions',
+    panel: 'Overload',
+  },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_waiting_requests',
+    help: 'Requests that wait for room in the queue of the pool. No sample: the pool has no queue.',
+    value: ({ queue }) => queue?.requests,
+    panel: 'Overload',
+  },
+  {
+    from: 'pool',
+    type: 'gauge',
+    name: 'firstlight_pool_oldest_wait_seconds',
+    help: 'Time that the oldest request in the queue of the pool has waited; 0: none waits.',
+    value: ({ queue }) => (queue === undefined ? undefined : queue.oldestMs / 1000),
+    panel: 'Overload',
   },
   {
     from: 'decision',

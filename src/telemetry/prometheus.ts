@@ -89,6 +89,12 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
     case 'decision':
       for (const digest of digests) yield linesOfDecisions(metric, digest)
       return
+    case 'pool':
+      for (const digest of digests) {
+        const labels = labelled({ model: digest.pool, cluster: digest.cluster })
+        yield lineOf(metric.name, labels, metric.value(digest))
+      }
+      return
     case 'count':
       for (const group of rollups) yield linesOfCounts(metric, group)
       return

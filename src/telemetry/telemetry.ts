@@ -46,7 +46,7 @@ function spansOf(traced: Traced): unknown[] {
   const { receivedAt, durationMs, stages, engine } = record
   const endedAt = receivedAt + durationMs
   const askedAt = receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0)
-  const chosenAt = askedAt + (stages.lookup ?? 0) + (stages.admit ?? 0)
+  const chosenAt = askedAt + (stages.lookup ?? 0) + (stages.admit ?? 0) + (stages.gateway_queue ?? 0)
   const request = {
     ...spanOf(traced, [spanId, parentId], {
       name: `${operationOf(record.path)} ${record.model}`,

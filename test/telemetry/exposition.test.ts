@@ -56,7 +56,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
 }) // prettier-ignore
 
 const digest = (changes: Partial<ClusterDigest> = {}): ClusterDigest => ({
-  version: 1, cluster: 'paris', pool: 'qwen', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, engines: [engine()],
+  version: 1, cluster: 'paris', pool: 'qwen', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, queue: { requests: 3, oldestMs: 1500 }, engines: [engine()],
   decisions: [
     { policy: 'predicted', fallback: '', retry: false, placement: 'whole', refused: '', count: 7, shadow: 'agrees', shadowGainS: 0.5 },
     { policy: 'predicted', fallback: '', retry: true, placement: 'whole', refused: '', count: 2, panic: true },

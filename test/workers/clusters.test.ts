@@ -5,11 +5,13 @@ import { circuitContract } from '../contracts/circuits.ts'
 import { clusterContract } from '../contracts/cluster.ts'
 import { admission, pool } from '../contracts/cluster-fixtures.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
+import { queueContract } from '../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
 
 clusterContract('durableClusters', openCluster)
 circuitContract('durableClusters', openCluster)
 kvFeedContract('durableClusters', openCluster)
+queueContract('durableClusters', openCluster)
 
 it('a pool with a jurisdiction has its object there', async () => {
   const asked: string[] = []

@@ -27,6 +27,7 @@ export type Stage =
   | 'route'
   | 'lookup'
   | 'admit'
+  | 'gateway_queue'
   | 'connect'
   | 'encode'
   | 'prefill_leg'
@@ -182,6 +183,8 @@ export interface PoolConfig {
   readonly slo?: SloConfig | null
   /** Most requests without a first token per engine. Absent from older edges: no limit. */
   readonly maxWaiting?: number
+  /** Requests that wait for room instead of being refused. Absent, null: none. */
+  readonly queue?: { readonly maxRequests: number; readonly maxWaitMs: number } | null
   readonly engines: readonly EngineSpec[]
 }
 
@@ -227,6 +230,8 @@ export interface Admission {
   readonly tenant: string
   /** Class under overload. Absent: `standard`. */
   readonly requestClass?: RequestClass
+  /** Share of the key relative to others under overload. Absent: 1. */
+  readonly keyWeight?: number
   /** Time that the client leaves for the first token, ms. Absent: no limit of its own. */
   readonly ttftDeadlineMs?: number
   readonly overrides: Overrides | null
@@ -317,6 +322,8 @@ export interface Decision {
   readonly panic?: boolean
   /** Engine of the policy's choice, which had no room for the request. Absent: the choice was kept. */
   readonly movedFrom?: string
+  /** Time in the queue of the pool, ms. Absent: it did not wait. */
+  readonly waitedMs?: number
   readonly predictedTtftMs: number | null
   readonly predictedCachedTokens: number | null
   /** Choice of the shadow policy; null: none. */
@@ -338,13 +345,15 @@ export interface Decision {
 export interface Refusal {
   readonly reason: RefusalReason
   /** Limit that an overloaded request exceeds. Absent for other reasons. */
-  readonly limit?: 'ttft' | 'itl' | 'memory' | 'deadline' | 'waiting'
+  readonly limit?: 'ttft' | 'itl' | 'memory' | 'deadline' | 'waiting' | 'queue'
   /** Detail for operators, without addresses. */
   readonly detail: string
   /** The role without an engine, with its engines' labels: `role "prefill" (app=prefill)`. */
   readonly emptyRole?: string
   /** A request with `isLastResort` would be tried. Absent: it would not. */
   readonly mayPanic?: boolean
+  /** The request may wait for room in the queue of the pool (`Cluster.wait`). Absent: it may not. */
+  readonly mayWait?: boolean
   readonly retryAfterMs: number
 }
 
@@ -511,6 +520,8 @@ export interface ClusterDigest {
   readonly epoch: string
   readonly at: number
   readonly bookings: number
+  /** Requests that wait for room, and the longest time that one has waited. Absent: the pool has no queue. */
+  readonly queue?: { readonly requests: number; readonly oldestMs: number }
   readonly engines: readonly EngineDigest[]
   /** Absent from older objects. */
   readonly decisions?: readonly DecisionCount[]

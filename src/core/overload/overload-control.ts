@@ -67,6 +67,8 @@ export interface OverloadInput {
   /** Called for an engine whose step limit refused or moved the request. */
   readonly limited: (engine: string) => void
   readonly now: number
+  /** Time that the request has waited for room, ms. Absent: this is its first check. */
+  readonly waitedMs?: number | undefined
 }
 
 type Limit = NonNullable<Refusal['limit']>
@@ -110,7 +112,7 @@ export class OverloadControl {
     const decode = prefiller === decoder ? prefill : input.pressure(decoder)
     if (prefill === null || decode === null) return ADMIT
     const verdict = this.#verdict(input, prefill, decode)
-    if (slo !== null && admission.attempt === 0) {
+    if (slo !== null && admission.attempt === 0 && input.waitedMs === undefined) {
       const isAdmitted = verdict.kind !== 'refuse'
       this.#admitted.add(isAdmitted)
       if (isLong(prefill, slo, admission)) this.#longAdmitted.add(isAdmitted)
@@ -128,9 +130,14 @@ export class OverloadControl {
   }
 
   /** Charges the work of an admitted request to its key. */
-  charge({ tenant, expectedOutputTokens }: Admission, { prefillMs, stepMs }: Pressure, now: number): void {
+  charge(
+    { tenant, expectedOutputTokens, keyWeight = 1 }: Admission,
+    { prefillMs, stepMs }: Pressure,
+    now: number,
+  ): void {
     const output = expectedOutputTokens ?? DEFAULT_OUTPUT_TOKENS
-    this.#keys.charge(tenant, (prefillMs + DECODE_WEIGHT * output * stepMs) / 1000, now)
+    const workS = (prefillMs + DECODE_WEIGHT * output * stepMs) / 1000
+    this.#keys.charge(tenant, workS, now, keyWeight)
   }
 
   /** Records the duration of a complete response. */
@@ -139,7 +146,11 @@ export class OverloadControl {
   }
 
   /** The first limit that the request exceeds. null: none. */
-  #limitOf({ admission, slo, maxWaiting, now }: OverloadInput, prefill: Pressure, decode: Pressure): Limit | null {
+  #limitOf(
+    { admission, slo, maxWaiting, now, waitedMs = 0 }: OverloadInput,
+    prefill: Pressure,
+    decode: Pressure,
+  ): Limit | null {
     const { ttftDeadlineMs, requestClass = 'standard', tenant } = admission
     const ttftMs = ttftOf(prefill)
     if (ttftDeadlineMs !== undefined && (ttftDeadlineMs <= 0 || ttftMs > ttftDeadlineMs)) return 'deadline'
@@ -158,7 +169,8 @@ export class OverloadControl {
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
     const waitMs = prefill.overdueMs + (prefill.confidence >= LEAST_CONFIDENCE ? prefill.waitMs : 0)
-    return waitMs > IDLE_WAIT_MS && waitMs / ceiling + prefill.prefillMs > budgetOf(slo, admission) ? 'ttft' : null
+    const lateMs = (waitedMs + waitMs) / ceiling + prefill.prefillMs
+    return waitMs > IDLE_WAIT_MS && lateMs > budgetOf(slo, admission) ? 'ttft' : null
   }
 
   /** Long prompts have got less than their share, although most requests are admitted. */
@@ -198,14 +210,14 @@ export class OverloadControl {
   }
 
   #refuse(input: OverloadInput, limit: Limit, chosen: Pressure): Verdict {
-    const { admission, slo, engines, now } = input
+    const { admission, slo, engines, now, waitedMs } = input
     const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? 0 : budgetOf(slo, admission))
     const soonestMs =
       limit === 'ttft' || limit === 'deadline'
         ? ttftOf(chosen) - budgetMs
         : this.#answerMs / Math.max(1, chosen.requests)
     const workS = this.#refused.workS * Math.exp(-Math.max(0, now - this.#refused.at) / REFUSED_MS)
-    this.#refused = { workS: workS + chosen.prefillMs / 1000, at: now }
+    if (waitedMs === undefined) this.#refused = { workS: workS + chosen.prefillMs / 1000, at: now }
     // Earlier refusals come back too: their work is spread over the time that the engines need for it.
     const backlogMs = (1000 * workS) / Math.max(1, engines)
     const retryMs = Math.min(MOST_RETRY_MS, Math.max(LEAST_RETRY_MS, soonestMs + backlogMs))
@@ -227,6 +239,7 @@ const DETAILS: Readonly<Record<Limit, string>> = {
   itl: 'the request would slow down running streams beyond the objective of the pool',
   memory: 'the KV cache has no room for the request',
   waiting: 'too many requests wait for their first token',
+  queue: 'the queue of the pool is full',
 }
 
 /** Exponential mean of admitted requests. */

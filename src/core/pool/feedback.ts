@@ -113,8 +113,10 @@ export interface LearningContext {
 }
 
 /** Compares the predicted TTFT with the measured one; no effect if either is missing. */
-export function judgeForecast({ isResumed, estimate, estimators }: LegEntry, { ttft }: StageTimes): void {
-  if (!isResumed && estimate.ttftMs !== null && ttft !== undefined) estimators.judgeTtft(estimate.ttftMs, ttft)
+export function judgeForecast({ isResumed, estimate, estimators }: LegEntry, stages: StageTimes): void {
+  const { ttft, gateway_queue: heldMs = 0 } = stages
+  // The prediction was made at the end of the wait for room.
+  if (!isResumed && estimate.ttftMs !== null && ttft !== undefined) estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */

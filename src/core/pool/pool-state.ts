@@ -7,7 +7,9 @@ import { PoolLedger } from './ledger.ts'
 import { type Booking, bookingKey, Bookings, legsOf, BoundedSet } from './bookings.ts'
 import { BookingLifecycle } from './booking-lifecycle.ts'
 import type { LegDone } from './ledger-entry.ts'
-import { type DecisionResult, decide, movedTo, PolicyChains, servingEngine } from './decide.ts'
+import { type Choice, PolicyChains, servingEngine } from './decide.ts'
+import { Placer, type PlacingInput } from './placer.ts'
+import { type Answer, behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
 import {
   type Admission,
   type ClusterDigest,
@@ -22,7 +24,6 @@ import {
   type Refusal,
   type Resume,
   type StageTimes,
-  isOpaque,
 } from '../contract/contract.ts'
 import type { Circuit } from './circuit.ts'
 import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
@@ -32,8 +33,8 @@ import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
 import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { HistoryRecorder } from '../reports/history.ts'
-import { retryBudgetSpent, unconfigured } from './refusals.ts'
-import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
+import { unconfigured } from './refusals.ts'
+import { isRetry, repeats, RetryBudget } from './retry-budget.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION, emptyDigest } from './snapshot.ts'
 
@@ -84,7 +85,6 @@ export interface ClusterStateParts {
 export class ClusterState {
   /** LMCache registry, for pools that use the gateway as one. */
   readonly registry = new CacheRegistry()
-  readonly #random: Random
   readonly #epoch: string
   readonly #load = new LoadStats()
   readonly #ledger = new PoolLedger(this.#load)
@@ -99,17 +99,28 @@ export class ClusterState {
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   readonly #overload: OverloadControl
+  readonly #placer: Placer
+  readonly #waiting = new WaitingRoom({
+    place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
+    refused: (admission, refusal) => this.#counted({ refusal }, admission),
+  })
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
   #prefixes = { at: NaN, text: '' }
-  #rotation = 0
   #seq = 0
 
   constructor({ random, epoch }: ClusterStateParts) {
-    this.#random = random
     this.#epoch = epoch
     this.#overload = new OverloadControl(random)
     const accounts = { load: this.#load, ledger: this.#ledger }
     this.#fleet = new Fleet(accounts, this.#events)
+    this.#placer = new Placer({
+      random,
+      fleet: this.#fleet,
+      ledger: this.#ledger,
+      overload: this.#overload,
+      budget: this.#budget,
+      spare: this.#spare,
+    })
     this.#lifecycle = new BookingLifecycle({
       ...accounts,
       fleet: this.#fleet,
@@ -145,6 +156,7 @@ export class ClusterState {
     this.#lifecycle.configure(pool)
     this.#history.configure(pool.slo ?? null)
     this.registry.configure(pool)
+    this.#waiting.configure(pool.queue ?? null, now)
     return true
   }
 
@@ -155,24 +167,75 @@ export class ClusterState {
     if (held !== undefined) return this.#again(held, now)
     const admission = this.registry.hinted(asked, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
-    const { leaseMs } = this.#configured!.pool
     if (!isRetry(admission)) this.#budget.request(now)
+    if (this.#waiting.holdsBack(admission)) return { refusal: { ...behindOthers, mayWait: true } }
+    return this.#placed({ admission, now })
+  }
+
+  /**
+   * Admits a request as soon as there is room, within the limits of the pool's queue, and calls `done` once, at once or
+   * later. A repeated call (lost connection) replaces the earlier one. `leave` ends the wait.
+   */
+  wait(asked: Admission, terms: WaitTerms): void {
+    const { now, done } = terms
+    const key = bookingKey(asked)
+    const held = this.#bookings.get(key)
+    if (held !== undefined) return done(this.#again(held, now))
+    const admission = this.registry.hinted(asked, now)
+    if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
+    if (this.#ended.has(key)) return done({ refusal: leftQueue })
+    if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
+    this.#waiting.join(admission, this.#placer.workOf(admission, this.#read(admission, now)), terms)
+  }
+
+  /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
+  leave(key: string, now: number): void {
+    if (this.#waiting.leave(key) || this.release(key, endedAs('client_gone'), now)) return
+    // The request to wait comes later.
+    this.#ended.add(key)
+  }
+
+  /** Places waiting requests that have room now. Hosts call it every `WAKE_MS` while requests wait. */
+  wake(now: number): void {
+    this.#waiting.wake(now)
+  }
+
+  /** Number of requests that wait for room. */
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Decides and books. */
+  #placed({ admission, now, waitedMs }: Omit<PlacingInput, 'reading'>): Answer {
     const reading = this.#read(admission, now)
-    const within = this.#withinLimits(this.#chooseWithinBudget(admission, reading, now), { admission, reading, now })
-    const chosen = this.#orReserve(within, { admission, reading, now })
-    this.#counts.add(chosen, admission)
+    const chosen = this.#placer.place({ admission, reading, now, waitedMs }, this.#configured!)
     if ('refusal' in chosen) {
+      // The request is counted when its wait ends.
+      if (this.#waiting.takes(admission, chosen.refusal))
+        return waitedMs === undefined ? { refusal: { ...chosen.refusal, mayWait: true } } : chosen
       if (admission.attempt > 0 && admission.hedge !== true)
         this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
-      return chosen
+      return this.#counted(chosen, admission)
     }
+    const waited = waitedMs === undefined ? chosen : { ...chosen, decision: { ...chosen.decision, waitedMs } }
+    return this.#booked(waited, { admission, now, reading })
+  }
+
+  #counted(refused: { readonly refusal: Refusal }, admission: Admission): { readonly refusal: Refusal } {
+    this.#counts.add(refused, admission)
+    return refused
+  }
+
+  #booked(chosen: Choice, { admission, now, reading }: PlacingInput): Admitted {
+    this.#counts.add(chosen, admission)
     if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)
-    this.#rotation += 1
+    this.#placer.booked()
     const { decision } = chosen
     this.#decisions.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
-    const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
+    const booking = this.#book(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
+    const { key } = booking
     // An edge that did not receive the first placement asks again with the same key.
     this.#ended.delete(key)
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
@@ -186,7 +249,7 @@ export class ClusterState {
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     const hinted = this.registry.hinted(admission, now)
-    const chosen = this.#choose(hinted, this.#read(hinted, now), now)
+    const chosen = this.#placer.choose({ admission: hinted, reading: this.#read(hinted, now), now }, this.#configured!)
     if ('refusal' in chosen) return chosen
     const decision = toDecision(chosen)
     this.#spare.give(chosen.ranked)
@@ -219,6 +282,7 @@ export class ClusterState {
     this.#ended.add(key)
     this.#lifecycle.end(booking, outcome, now)
     if (outcome.result === 'complete') this.#overload.answered(now - booking.bookedAt)
+    this.#waiting.wake(now)
     return true
   }
 
@@ -243,6 +307,7 @@ export class ClusterState {
   observe(signals: readonly EngineSignal[], now: number): void {
     for (const signal of signals) this.#fleet.observe(signal, now)
     this.#gauge(now)
+    this.#waiting.wake(now)
   }
 
   /** Applies KV events of engines; returns one result each. */
@@ -322,6 +387,7 @@ export class ClusterState {
       this.#bookings.take(booking.key)
       this.#lifecycle.end(booking, endedAs('lapsed'), now)
     }
+    this.#waiting.wake(now)
     return lapsed.length
   }
 
@@ -364,6 +430,7 @@ export class ClusterState {
       pool: pool.pool,
       configVersion: version,
       bookings: this.#bookings.size,
+      ...(pool.queue ? { queue: { requests: this.waiting, oldestMs: this.#waiting.oldestMs(now) } } : {}),
       engines: engines(),
       decisions: this.#counts.list(),
     }
@@ -376,72 +443,6 @@ export class ClusterState {
 
   #read(admission: Admission, now: number): SignalReader {
     return this.#ledger.read(admission, now, this.#fleet.engines.all())
-  }
-
-  /** Decides. If the retry budget is spent, legs that failed are skipped where the pool allows it. */
-  #chooseWithinBudget(admission: Admission, reading: SignalReader, now: number): DecisionResult {
-    const { retry, split } = this.#configured!.pool
-    const isGranted = !isRetry(admission) || this.#budget.allows(now, retry)
-    const granted = isGranted ? admission : withoutFailedLegs(admission, split)
-    return granted === null ? { refusal: retryBudgetSpent } : this.#choose(granted, reading, now)
-  }
-
-  /** Refuses or moves a request that its engine has no room for. */
-  #withinLimits(chosen: DecisionResult, { admission, reading, now }: OverloadCheck): DecisionResult {
-    if ('refusal' in chosen) return chosen
-    const { slo = null, maxWaiting = Infinity } = this.#configured!.pool
-    const { engines } = this.#fleet
-    const pressure = (id: string) => {
-      const engine = engines.get(id)
-      return engine === undefined || isOpaque(engine.spec) ? null : reading.pressure(engine)
-    }
-    const { decision } = chosen
-    const own = servingEngine(decision.placement)
-    const verdict = this.#overload.judge({
-      admission,
-      decision,
-      alternatives: chosen.ranked[0]?.engines().filter((id) => id !== own) ?? [],
-      slo,
-      maxWaiting,
-      engines: engines.all().length,
-      pressure,
-      limited: (id) => this.#ledger.stepLimited(engines.get(id)!, now),
-      now,
-    })
-    if (verdict.kind === 'refuse') {
-      this.#spare.give(chosen.ranked)
-      return verdict
-    }
-    const found = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
-    if (found !== null) this.#overload.charge(admission, found, now)
-    return verdict.kind === 'admit'
-      ? chosen
-      : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
-  }
-
-  /** Asks a provider if the pool's own engines are too slow for the request. */
-  #orReserve(chosen: DecisionResult, { admission, reading, now }: OverloadCheck): DecisionResult {
-    const { engines } = this.#configured!.pool
-    const isTooSlow = 'refusal' in chosen && chosen.refusal.reason === 'overloaded'
-    if (!isTooSlow || !engines.some(({ isExternal }) => isExternal === true)) return chosen
-    if (admission.isLastResort !== true) return { refusal: { ...chosen.refusal, mayPanic: true } }
-    const own = engines.flatMap(({ id, isExternal }) => (isExternal === true ? [] : [id]))
-    const reserve = this.#choose({ ...admission, avoid: [...admission.avoid, ...own] }, reading, now)
-    return 'refusal' in reserve ? chosen : reserve
-  }
-
-  #choose(admission: Admission, reading: SignalReader, now: number): DecisionResult {
-    const { pool, chains } = this.#configured!
-    return decide(admission, {
-      pool,
-      chains,
-      reading,
-      engines: this.#fleet.engines,
-      random: this.#random,
-      rotation: this.#rotation,
-      spare: this.#spare,
-      now,
-    })
   }
 
   #again(booking: Booking, now: number): Admitted {
@@ -478,8 +479,10 @@ export class ClusterState {
 
   #withBooking(key: string, now: number, mark: (booking: Booking) => void): boolean {
     const booking = this.#alive(key, now)
-    if (booking !== undefined) mark(booking)
-    return booking !== undefined
+    if (booking === undefined) return false
+    mark(booking)
+    this.#waiting.wake(now)
+    return true
   }
 
   #alive(key: string, now: number): Booking | undefined {
@@ -487,10 +490,4 @@ export class ClusterState {
     if (booking !== undefined) this.#bookings.touch(booking, now, this.#leaseMs)
     return booking
   }
-}
-
-interface OverloadCheck {
-  readonly admission: Admission
-  readonly reading: SignalReader
-  readonly now: number
 }

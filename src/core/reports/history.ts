@@ -102,7 +102,8 @@ export class HistoryRecorder {
     const slice = this.#slice(now)
     const times: Readonly<Record<string, number>> = stages
     for (const stage in times) sketchOf(slice, stage).add(times[stage]!)
-    if (predictedTtftMs !== null && ttftMs > 0) slice.errors[binOf(predictedTtftMs / ttftMs)]! += 1
+    const sentMs = ttftMs - (stages.gateway_queue ?? 0)
+    if (predictedTtftMs !== null && sentMs > 0) slice.errors[binOf(predictedTtftMs / sentMs)]! += 1
   }
 
   /** Whether a second has passed since the last gauges: reading them takes a pass over all engines. */

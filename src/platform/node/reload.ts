@@ -74,7 +74,7 @@ export async function configurePools({ version, clusters }: Config, ports: Pick<
 }
 
 /** A sequence of gateways behind the same listeners. A request stays with the gateway that accepted it. */
-export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view'> {
+export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view' | 'config'> {
   #current: Gateway
   #draining = false
 
@@ -85,7 +85,7 @@ export class ReloadableGateway implements Omit<Gateway, 'supersede' | 'view'> {
   change(next: Gateway): void {
     const before = this.#current
     this.#current = next
-    before.supersede()
+    before.supersede(next)
     if (this.#draining) next.drain()
   }
 

@@ -55,7 +55,10 @@ const BACKLOG = 4096
 const probeTickMs = 250
 
 /** Resolves when the port is open; rejects with the system's error if it cannot be opened. */
-export async function listen(gateway: Omit<Gateway, 'supersede' | 'view'>, options: ListenOptions): Promise<Listening> {
+export async function listen(
+  gateway: Omit<Gateway, 'supersede' | 'view' | 'config'>,
+  options: ListenOptions,
+): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   let cut = false

@@ -172,6 +172,11 @@ export class ObjectTransport implements ClusterTransport {
     }
   }
 
+  /** No event waits for its answer, which may come late. */
+  wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer> {
+    return this.#ask(async (stub) => stub.wait(admission, waitedMs))
+  }
+
   async resume(booking: Resume): Promise<void> {
     const answer = await this.#ask(async (stub) => stub.resume(booking))
     if (answer !== null) throw new Error(answer.refusal.detail)

@@ -296,6 +296,8 @@ export class IsolateGateway {
       ...(edge === null ? {} : { shared: edge }),
     })
     edge?.count(async () => (await gateway.answer({ about: 'counts' })) as Totals)
+    // A promise of another request may not be resolved here, so waiting requests are answered when they get a place.
+    this.#built?.gateway.supersede(gateway, false)
     this.#built = { config, gateway, edge }
     return this.#built
   }

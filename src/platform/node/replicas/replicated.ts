@@ -37,6 +37,14 @@ export class ReplicatedCluster implements Cluster {
     return admitted === null ? null : this.#published(admission, admitted)
   }
 
+  async wait(admission: Admission, waitedMs: number): Promise<Admitted> {
+    return this.#published(admission, await this.#ledger.wait!(admission, waitedMs))
+  }
+
+  leave(key: string): Promise<void> {
+    return this.#ledger.leave!(key)
+  }
+
   async resume(booking: Resume): Promise<Lease> {
     const lease = await this.#ledger.resume(booking)
     // A booking that has ended is not booked again, and not published.

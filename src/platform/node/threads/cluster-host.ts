@@ -37,6 +37,11 @@ export class ThreadClusterHost {
     switch (message[0]) {
       case 'admit':
         return this.#admit(message[1], message[2])
+      case 'wait': {
+        const [, pool, admission, waitedMs] = message
+        const name = nameOf(pool, bookingKey(admission))
+        return this.#cluster(pool).wait!(admission, waitedMs).then((admitted) => this.#admitted(name, admitted))
+      }
       case 'resume': {
         const [, pool, booking] = message
         return this.#cluster(pool)

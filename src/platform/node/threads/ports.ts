@@ -51,6 +51,10 @@ class ThreadTransport implements ClusterTransport {
     return this.#channel.call(['admit', this.#pool, admission]) as Promise<AdmitAnswer>
   }
 
+  wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer> {
+    return this.#channel.call(['wait', this.#pool, admission, waitedMs]) as Promise<AdmitAnswer>
+  }
+
   async resume(booking: Resume): Promise<void> {
     await this.#channel.call(['resume', this.#pool, booking])
   }

@@ -13,6 +13,7 @@ export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
 /** Messages about pools. A pool is its number in the configuration, a booking its key (`bookingKey`). */
 export type PoolMessage =
   | readonly [type: 'admit', pool: number, admission: Admission]
+  | readonly [type: 'wait', pool: number, admission: Admission, waitedMs: number]
   | readonly [type: 'resume', pool: number, booking: Resume]
   | readonly [type: 'renew', pool: number, key: string]
   | readonly [type: 'event', pool: number, event: BookingEvent]

@@ -56,7 +56,14 @@ interface Life {
 }
 
 /** Messages about pools; the rest is about the gateway. */
-const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>(['admit', 'resume', 'renew', 'event', 'pool'])
+const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>([
+  'admit',
+  'wait',
+  'resume',
+  'renew',
+  'event',
+  'pool',
+])
 
 const isAboutBooks = (word: ToMain): word is PoolMessage => ABOUT_BOOKS.has(word[0])
 

@@ -1,0 +1,133 @@
+import { type Admission, isOpaque, type PoolConfig } from '../contract/contract.ts'
+import type { OverloadControl } from '../overload/overload-control.ts'
+import type { Random } from '../routing/policy.ts'
+import type { RankingPool } from '../routing/ranking.ts'
+import { decide, type DecisionResult, movedTo, type PolicyChains, servingEngine } from './decide.ts'
+import type { Fleet } from './fleet.ts'
+import type { PoolLedger } from './ledger.ts'
+import { retryBudgetSpent } from './refusals.ts'
+import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
+import type { SignalReader } from './signal-reader.ts'
+
+/** Assumed output of a waiting request without an expected length. */
+const USUAL_OUTPUT_TOKENS = 256
+
+export interface PlacerParts {
+  readonly random: Random
+  readonly fleet: Fleet
+  readonly ledger: PoolLedger
+  readonly overload: OverloadControl
+  readonly budget: RetryBudget
+  readonly spare: RankingPool
+}
+
+/** Configuration of the pool. */
+export interface Configured {
+  readonly pool: PoolConfig
+  readonly chains: PolicyChains
+}
+
+export interface PlacingInput {
+  readonly admission: Admission
+  readonly reading: SignalReader
+  readonly now: number
+  /** Time that the request has waited for room, ms. Absent: it is asked for the first time. */
+  readonly waitedMs?: number | undefined
+}
+
+/** Chooses engines within the limits of the pool: retry budget, admission control, providers as the last resort. */
+export class Placer {
+  readonly #parts: PlacerParts
+  /** Decision counter. */
+  #rotation = 0
+
+  constructor(parts: PlacerParts) {
+    this.#parts = parts
+  }
+
+  /** A decision was booked. */
+  booked(): void {
+    this.#rotation += 1
+  }
+
+  /** Decides what is booked, or why nothing is. */
+  place(asked: PlacingInput, configured: Configured): DecisionResult {
+    return this.#orReserve(
+      this.#withinLimits(this.#withinBudget(asked, configured), asked, configured),
+      asked,
+      configured,
+    )
+  }
+
+  /** Decides by the policy alone. */
+  choose({ admission, reading, now }: PlacingInput, configured: Configured): DecisionResult {
+    const { fleet, random, spare } = this.#parts
+    const { pool, chains } = configured
+    const { engines } = fleet
+    return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
+  }
+
+  /** Tokens to compute for the request, for the order of waiting requests. An output token counts twice. */
+  workOf({ promptTokens, expectedOutputTokens }: Admission, reading: SignalReader): number {
+    const cached = this.#parts.fleet.engines.all().map((engine) => reading.forecast(engine).cachedTokens ?? 0)
+    return Math.max(0, promptTokens - Math.max(0, ...cached)) + 2 * (expectedOutputTokens ?? USUAL_OUTPUT_TOKENS)
+  }
+
+  /** If the retry budget is spent, legs that failed are skipped where the pool allows it. */
+  #withinBudget(asked: PlacingInput, configured: Configured): DecisionResult {
+    const { admission, now } = asked
+    const { retry, split } = configured.pool
+    const isGranted = !isRetry(admission) || this.#parts.budget.allows(now, retry)
+    const granted = isGranted ? admission : withoutFailedLegs(admission, split)
+    return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...asked, admission: granted }, configured)
+  }
+
+  /** Refuses or moves a request that its engine has no room for. */
+  #withinLimits(chosen: DecisionResult, asked: PlacingInput, { pool }: Configured): DecisionResult {
+    if ('refusal' in chosen) return chosen
+    const { admission, reading, now, waitedMs } = asked
+    const { slo = null, maxWaiting = Infinity } = pool
+    const { fleet, overload, ledger, spare } = this.#parts
+    const { engines } = fleet
+    const pressure = (id: string) => {
+      const engine = engines.get(id)
+      return engine === undefined || isOpaque(engine.spec) ? null : reading.pressure(engine)
+    }
+    const { decision } = chosen
+    const own = servingEngine(decision.placement)
+    const verdict = overload.judge({
+      admission,
+      decision,
+      slo,
+      maxWaiting,
+      pressure,
+      now,
+      waitedMs,
+      alternatives: chosen.ranked[0]?.engines().filter((id) => id !== own) ?? [],
+      engines: engines.all().length,
+      limited: (id) => ledger.stepLimited(engines.get(id)!, now),
+    })
+    if (verdict.kind === 'refuse') {
+      spare.give(chosen.ranked)
+      return verdict
+    }
+    const found = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
+    if (found !== null) overload.charge(admission, found, now)
+    return verdict.kind === 'admit'
+      ? chosen
+      : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
+  }
+
+  /** Asks a provider if the pool's own engines are too slow for the request. */
+  #orReserve(chosen: DecisionResult, asked: PlacingInput, configured: Configured): DecisionResult {
+    const { admission } = asked
+    const { engines } = configured.pool
+    const isTooSlow = 'refusal' in chosen && chosen.refusal.reason === 'overloaded'
+    if (!isTooSlow || !engines.some(({ isExternal }) => isExternal === true)) return chosen
+    if (admission.isLastResort !== true) return { refusal: { ...chosen.refusal, mayPanic: true } }
+    const own = engines.flatMap(({ id, isExternal }) => (isExternal === true ? [] : [id]))
+    const avoid = [...admission.avoid, ...own]
+    const reserve = this.choose({ ...asked, admission: { ...admission, avoid } }, configured)
+    return 'refusal' in reserve ? chosen : reserve
+  }
+}

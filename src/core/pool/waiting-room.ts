@@ -1,0 +1,163 @@
+import type { Admission, PoolConfig, Refusal } from '../contract/contract.ts'
+import { type Tried, type Waiting, WaitingQueue } from '../overload/waiting-queue.ts'
+import { bookingKey } from './bookings.ts'
+import type { Admitted } from './pool-state.ts'
+
+/** Requests placed in one wake-up; the next one continues. */
+const MOST_PLACED = 16
+/** Requests that fail to get a place in one wake-up, because each costs a ranking. */
+const MOST_TRIES = 4
+const FULL_RETRY_MS = 1_000
+/** Interval at which hosts call `wake` while requests wait, ms: predictions change without events, and waits end. */
+export const WAKE_MS = 50
+
+export type Answer = Admitted | { readonly refusal: Refusal }
+
+/** How a request waits. */
+export interface WaitTerms {
+  readonly now: number
+  /** Time that it has waited elsewhere before, ms. */
+  readonly waitedMs: number
+  /** Called once. */
+  readonly done: (answer: Answer) => void
+}
+
+interface Waiter extends Waiting {
+  readonly admission: Admission
+  readonly since: number
+  readonly expiresAt: number
+  readonly done: (answer: Answer) => void
+  /** Of its last attempt. */
+  refusal: Refusal
+}
+
+export interface WaitingRoomParts {
+  /** Places a request that has waited for `waitedMs`. */
+  readonly place: (admission: Admission, now: number, waitedMs: number) => Answer
+  /** Counts a request that has waited in vain, and returns its answer. */
+  readonly refused: (admission: Admission, refusal: Refusal) => Answer
+}
+
+/** Someone else waits, so a new request may not take the room. */
+export const behindOthers: Refusal = {
+  reason: 'overloaded',
+  limit: 'queue',
+  detail: 'other requests wait for room',
+  retryAfterMs: FULL_RETRY_MS,
+}
+
+/** Why a request that left, or whose connection was replaced, is not placed. */
+export const leftQueue: Refusal = { ...behindOthers, detail: 'the request does not wait any more' }
+
+const queueFull: Refusal = { ...behindOthers, detail: 'the queue of the pool is full' }
+
+/** Why waiting requests are answered when the configuration changes. */
+const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue any more' }
+
+/** Whether waiting may help a refused request. */
+const mayWait = ({ attempt, hedge = false }: Admission, { reason, limit }: Refusal): boolean =>
+  attempt === 0 && !hedge && (reason === 'engines_full' || (reason === 'overloaded' && limit !== 'deadline'))
+
+/** Requests of a pool that wait for room: each is answered once. */
+export class WaitingRoom {
+  readonly #queue = new WaitingQueue<Waiter>()
+  readonly #parts: WaitingRoomParts
+  #limits: PoolConfig['queue'] = null
+  #isAwake = false
+
+  constructor(parts: WaitingRoomParts) {
+    this.#parts = parts
+  }
+
+  get size(): number {
+    return this.#queue.size
+  }
+
+  /** The pool has a queue. */
+  get isOpen(): boolean {
+    return (this.#limits ?? null) !== null
+  }
+
+  /** Whether the refused request may wait. */
+  takes(admission: Admission, refusal: Refusal): boolean {
+    return this.isOpen && mayWait(admission, refusal)
+  }
+
+  /** Waiting requests keep their limits. Without a queue they are answered. */
+  configure(limits: PoolConfig['queue'], now: number): void {
+    this.#limits = limits
+    if (this.isOpen) this.wake(now)
+    else for (const waiter of this.#queue.all()) this.#refuse(waiter, queueClosed)
+  }
+
+  /** Time that the oldest request has waited, ms; 0: none waits. */
+  oldestMs(now: number): number {
+    return this.#queue.all().reduce((most, { since }) => Math.max(most, now - since), 0)
+  }
+
+  /** Whether a new request has to wait behind others. */
+  holdsBack({ requestClass = 'standard', attempt, hedge = false }: Admission): boolean {
+    return attempt === 0 && !hedge && this.#queue.waits(requestClass)
+  }
+
+  /** @param work work of the request, for the order */
+  join(admission: Admission, work: number, { now, waitedMs, done }: WaitTerms): void {
+    const id = bookingKey(admission)
+    // Its caller lost the connection and asks again.
+    this.leave(id)
+    const { maxRequests, maxWaitMs } = this.#limits!
+    if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
+    const { tenant, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
+    const since = now - waitedMs
+    const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs)
+    const order = { id, tenant, requestClass, weight, work }
+    this.#queue.add({ ...order, admission, since, expiresAt, done, refusal: behindOthers })
+    this.wake(now)
+  }
+
+  /** Ends the wait of a request whose client has left. false: it does not wait. */
+  leave(id: string): boolean {
+    const waiter = this.#queue.remove(id)
+    waiter?.done({ refusal: leftQueue })
+    return waiter !== undefined
+  }
+
+  /** Places what has room now, and answers what has waited too long. */
+  wake(now: number): void {
+    // A request that is placed changes the pool, which wakes the others.
+    if (this.#isAwake || this.size === 0) return
+    this.#isAwake = true
+    try {
+      this.#expire(now)
+      for (let placed = 0; placed < MOST_PLACED; placed++)
+        if (!this.#queue.next((waiter) => this.#try(waiter, now), MOST_TRIES)) return
+    } finally {
+      this.#isAwake = false
+    }
+  }
+
+  #expire(now: number): void {
+    for (const waiter of this.#queue.all()) if (now >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal)
+  }
+
+  #refuse({ id, admission, done }: Waiter, refusal: Refusal): void {
+    this.#queue.remove(id)
+    done(this.#parts.refused(admission, refusal))
+  }
+
+  #try(waiter: Waiter, now: number): Tried {
+    const waitedMs = Math.max(0, now - waiter.since)
+    const { ttftDeadlineMs: deadlineMs } = waiter.admission
+    const admission =
+      deadlineMs === undefined
+        ? waiter.admission
+        : { ...waiter.admission, ttftDeadlineMs: Math.max(0, deadlineMs - waitedMs) }
+    const answer = this.#parts.place(admission, now, waitedMs)
+    if ('refusal' in answer && mayWait(admission, answer.refusal)) {
+      waiter.refusal = answer.refusal
+      return 'waits'
+    }
+    waiter.done(answer)
+    return 'refusal' in answer ? 'ended' : 'placed'
+  }
+}

@@ -1,0 +1,221 @@
+/** Requests that wait for room in a pool, on any runtime. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Admission, PoolConfig, Refusal } from '../../src/core/contract/contract.ts'
+import { bookingKey } from '../../src/core/pool/bookings.ts'
+import type { Admitted, Lease } from '../../src/ports.ts'
+import { until } from '../wait.ts'
+import { admitted, type OpenCluster, type Source } from './cluster.ts'
+import { admission, engine, outcome, pool } from './cluster-fixtures.ts'
+
+const QUEUE = { maxRequests: 8, maxWaitMs: 5_000 }
+
+export function queueContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
+  let opened: OpenCluster
+  let source: Source
+
+  const start = async (changes: Partial<PoolConfig> = {}): Promise<void> => {
+    source = { version: 1, pool: pool({ engines: [engine('a', { maxInFlight: 1 })], queue: QUEUE, ...changes }) }
+    opened = await open(source)
+  }
+  const queued = async (): Promise<number | undefined> => (await opened.cluster.digest()).queue?.requests
+  /** Takes the only place. */
+  const occupy = async (): Promise<Lease> => (await admitted(opened.cluster.admit(admission()))).lease
+  /** A request that waits. */
+  async function waiting(changes: Partial<Admission> = {}): Promise<Wait> {
+    const before = (await queued()) ?? 0
+    const wait = new Wait(opened, admission(changes))
+    await until(async () => wait.answer !== null || ((await queued()) ?? 0) > before)
+    return wait
+  }
+  /** Ends the bookings of those who wait, one after the other, and returns their order. */
+  async function served(lease: Lease, waits: readonly Wait[]): Promise<Wait[]> {
+    const order: Wait[] = []
+    let held = lease
+    while (order.length < waits.length) {
+      await held.release(outcome())
+      const next = await until(() => waits.find((wait) => wait.answer !== null && !order.includes(wait)))
+      order.push(next)
+      held = next.lease
+    }
+    await held.release(outcome())
+    return order
+  }
+
+  beforeEach(() => start())
+  afterEach(() => opened.close())
+
+  describe(`${name}: queue`, () => {
+    it('a refused request may wait, and gets the place that a booking leaves', async () => {
+      const lease = await occupy()
+      const asked = admission()
+      const refused = refusalOf(await opened.cluster.admit(asked))
+      expect([refused.reason, refused.mayWait]).toEqual(['engines_full', true])
+      const wait = new Wait(opened, asked)
+      await until(async () => (await queued()) === 1)
+      await opened.advance(1_000)
+      expect((await opened.cluster.digest()).queue!.oldestMs).toBe(1_000)
+      await lease.release(outcome())
+      const { placement } = await wait.admitted()
+      expect(placement).toMatchObject({ kind: 'whole', engine: 'a' })
+      expect(await opened.cluster.explain(asked.id)).toMatchObject({ waitedMs: 1_000 })
+      expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([1, 0])
+      await wait.lease.release(outcome())
+      expect((await opened.cluster.digest()).bookings).toBe(0)
+    })
+
+    it('without a queue, nobody waits, and a call to wait is answered at once', async () => {
+      await opened.close()
+      await start({ queue: null })
+      await occupy()
+      expect(refusalOf(await opened.cluster.admit(admission())).mayWait).toBeUndefined()
+      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).reason).toBe('engines_full')
+      expect(await queued()).toBeUndefined()
+    })
+
+    it('a retry and a hedge do not wait', async () => {
+      await occupy()
+      for (const changes of [{ attempt: 1 }, { hedge: true }])
+        expect(refusalOf(await opened.cluster.admit(admission(changes))).mayWait).toBeUndefined()
+    })
+
+    it('a request that has waited too long is refused, with the reason of its last check', async () => {
+      await occupy()
+      const wait = await waiting()
+      await opened.advance(QUEUE.maxWaitMs)
+      expect((await wait.refused()).reason).toBe('engines_full')
+      expect(await queued()).toBe(0)
+      expect((await opened.cluster.digest()).decisions).toContainEqual(
+        expect.objectContaining({ refused: 'engines_full', count: 1 }),
+      )
+    })
+
+    it('time that was waited before counts, and a deadline of the client ends the wait earlier', async () => {
+      await occupy()
+      const wait = new Wait(opened, admission(), 4_000)
+      const hasty = await waiting({ ttftDeadlineMs: 500 })
+      await until(async () => (await queued()) === 2)
+      await opened.advance(500)
+      await hasty.refused()
+      await opened.advance(500)
+      await wait.refused()
+    })
+
+    it('a full queue refuses', async () => {
+      await occupy()
+      for (let at = 0; at < QUEUE.maxRequests; at++) await waiting()
+      expect(refusalOf(await opened.cluster.wait!(admission(), 0)).limit).toBe('queue')
+      expect(await queued()).toBe(QUEUE.maxRequests)
+    })
+
+    it('a new request does not overtake those who wait, unless its class is more urgent', async () => {
+      await opened.close()
+      await start({ engines: [engine('a', { maxInFlight: 1 }), engine('b')] })
+      const avoid = ['b']
+      await admitted(opened.cluster.admit(admission({ avoid })))
+      await waiting({ avoid })
+      expect(refusalOf(await opened.cluster.admit(admission())).limit).toBe('queue')
+      expect('refusal' in (await opened.cluster.admit(admission({ requestClass: 'critical' })))).toBe(false)
+      // There is room for it, and none for those who wait.
+      expect('refusal' in (await opened.cluster.wait!(admission({ tenant: 'b' }), 0))).toBe(false)
+    })
+
+    it('keys share the places by their weights, and short requests go first', async () => {
+      const lease = await occupy()
+      const waits: Wait[] = []
+      for (const promptTokens of [30_000, 10_000, 20_000]) waits.push(await waiting({ tenant: 'a', promptTokens }))
+      for (let at = 0; at < 3; at++) waits.push(await waiting({ tenant: 'b', keyWeight: 3, promptTokens: 20_000 }))
+      const order = await served(lease, waits)
+      expect(order.map((wait) => `${wait.asked.tenant} ${wait.asked.promptTokens / 1000}`)).toEqual([
+        'a 10',
+        'b 20',
+        'b 20',
+        'a 20',
+        'b 20',
+        'a 30',
+      ])
+    })
+
+    it('a client that leaves costs nothing, before and after it has a place', async () => {
+      const lease = await occupy()
+      const [gone, next] = [await waiting({ promptTokens: 1 }), await waiting()]
+      await opened.cluster.leave!(bookingKey(gone.asked))
+      await gone.refused()
+      expect(await queued()).toBe(1)
+      await lease.release(outcome())
+      await next.admitted()
+      await opened.cluster.leave!(bookingKey(next.asked))
+      expect([(await opened.cluster.digest()).bookings, await queued()]).toEqual([0, 0])
+      await next.lease.release(outcome())
+      await admitted(opened.cluster.admit(admission()))
+      expect((await opened.cluster.digest()).bookings).toBe(1)
+    })
+
+    it('a departure that overtakes its request to wait ends it', async () => {
+      await occupy()
+      const asked = admission()
+      await opened.cluster.leave!(bookingKey(asked))
+      expect(refusalOf(await opened.cluster.wait!(asked, 0)).limit).toBe('queue')
+      expect(await queued()).toBe(0)
+    })
+
+    it('a request that asks again has one place in the queue, and one booking', async () => {
+      const lease = await occupy()
+      const first = await waiting()
+      const again = new Wait(opened, first.asked)
+      await first.refused()
+      expect(await queued()).toBe(1)
+      await lease.release(outcome())
+      await again.admitted()
+      await new Wait(opened, first.asked).admitted()
+      expect((await opened.cluster.digest()).bookings).toBe(1)
+    })
+
+    it('a configuration without a queue answers all at once; another one lets them wait on', async () => {
+      await occupy()
+      const waits = [await waiting(), await waiting()]
+      await opened.cluster.configure(2, { ...source.pool, queue: { maxRequests: 1, maxWaitMs: 1 } })
+      expect(await queued()).toBe(2)
+      await opened.cluster.configure(3, { ...source.pool, queue: null })
+      for (const wait of waits) expect((await wait.refused()).limit).toBe('queue')
+    })
+
+    it('a configuration with more engines places those who wait', async () => {
+      await occupy()
+      const wait = await waiting()
+      source.version = 2
+      await opened.cluster.configure(2, { ...source.pool, engines: [engine('a', { maxInFlight: 1 }), engine('b')] })
+      expect((await wait.admitted()).placement).toMatchObject({ engine: 'b' })
+    })
+  })
+}
+
+const refusalOf = (answer: Admitted): Refusal => {
+  if ('refusal' in answer) return answer.refusal
+  throw new Error('it was admitted')
+}
+
+class Wait {
+  readonly asked: Admission
+  readonly #asking: Promise<Admitted>
+  answer: Admitted | null = null
+
+  constructor({ cluster }: OpenCluster, asked: Admission, waitedMs = 0) {
+    this.asked = asked
+    this.#asking = cluster.wait!(asked, waitedMs).then((answer) => (this.answer = answer))
+  }
+
+  get lease(): Lease {
+    if (this.answer === null || 'refusal' in this.answer) throw new Error('it was not admitted')
+    return this.answer.lease
+  }
+
+  async admitted(): Promise<Exclude<Admitted, { readonly refusal: Refusal }>> {
+    const answer = await this.#asking
+    if ('refusal' in answer) throw new Error(answer.refusal.detail)
+    return answer
+  }
+
+  async refused(): Promise<Refusal> {
+    return refusalOf(await this.#asking)
+  }
+}
