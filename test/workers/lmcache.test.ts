@@ -5,6 +5,7 @@ import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { createFleet } from '../../src/simulator/fleet.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
 import { overridesContract } from '../contracts/overrides.ts'
+import { waitingRequestsContract } from '../contracts/waiting-requests.ts'
 import {
   lmcacheContract,
   lmcacheDocument,
@@ -16,18 +17,17 @@ import {
 lmcacheContract('workerd', open)
 lmcacheRegistryContract('workerd', open)
 overridesContract('workerd', open)
+waitingRequestsContract('workerd', open)
 
 let generation = 1000
 
 /** Bindings lead to engines and the service, as for private networks. */
 async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = createFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
-  const wish = pool('http://lmcache.internal') as { readonly lmcache: object }
+  const wish = pool('http://lmcache.internal') as { readonly lmcache?: object }
+  const lmcache = wish.lmcache === undefined ? {} : { lmcache: { ...wish.lmcache, binding: 'BESIDE' } }
   const engines = fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]!, binding: 'FLEET' }))
-  const document = lmcacheDocument(
-    { ...wish, lmcache: { ...wish.lmcache, binding: 'BESIDE' }, observe_share: 1 },
-    engines,
-  )
+  const document = lmcacheDocument({ ...wish, ...lmcache, observe_share: 1 }, engines)
   generation += 1
   for (const cluster of document['clusters'] as Record<string, unknown>[]) cluster['generation'] = generation
   const bindings = {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { startFleet } from '../../../src/platform/node/simulator-host.ts'
 import { lmcacheRegistryContract } from '../../contracts/lmcache-registry.ts'
 import { overridesContract } from '../../contracts/overrides.ts'
+import { waitingRequestsContract } from '../../contracts/waiting-requests.ts'
 import {
   lmcacheContract,
   lmcacheDocument,
@@ -17,6 +18,7 @@ const open = openOn(startNode)
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
 overridesContract('Node', open)
+waitingRequestsContract('Node', open)
 
 async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
   const { url, stop } = await startSilent(document)

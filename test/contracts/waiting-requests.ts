@@ -1,0 +1,88 @@
+/** Requests that wait for room, from the client's side, on any runtime. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { until } from '../wait.ts'
+import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
+
+const BUSY_MS = 400
+const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
+
+export function waitingRequestsContract(runtime: string, open: OpenLmcache): void {
+  let world: LmcacheWorld | null = null
+  let busy: Promise<unknown>[] = []
+  afterEach(async () => {
+    await Promise.all(busy)
+    await world?.close()
+    world = null
+  })
+
+  const ask = (init: RequestInit = {}): Promise<Response> =>
+    world!.send('/v1/completions', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${lmcacheKeys.free}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim', prompt: [1, 2, 3], max_tokens: 1, stream: true }),
+      ...init,
+    })
+  const inference = (): number => world!.fleet.engines.reduce((sum, { log }) => sum + log.inference, 0)
+  const pool = async () => {
+    const response = await world!.send('/v1/firstlight/fleet', { headers: admin })
+    if (response.status !== 200) throw new Error(await response.text())
+    return ((await response.json()) as { pools: { bookings: number; queue?: { requests: number } }[] }).pools[0]!
+  }
+  const waiting = async (): Promise<number | undefined> => (await pool()).queue?.requests
+
+  /** A pool whose three engines are busy with one request each, for `BUSY_MS`. */
+  async function start(settings: PoolWish): Promise<void> {
+    world = await open({
+      service: async () => new Response(null, { status: 404 }),
+      pool: () => ({ policy: 'least_loaded', max_waiting: 1, ...settings }),
+    })
+    for (const { settings } of world.fleet.engines)
+      world.fleet.engine(settings.id).setFault({ kind: 'slow', delayMs: BUSY_MS, count: 1 })
+    busy = world.fleet.engines.map(async () => (await ask()).text())
+    await until(async () => (await pool()).bookings === 3)
+  }
+
+  describe(`waiting for room, on ${runtime}`, () => {
+    it('a request is served when there is room, and its answer tells how long it waited', async () => {
+      await start({ queue: {} })
+      const response = await ask()
+      expect(response.status).toBe(200)
+      expect(response.headers.get('server-timing')).toMatch(/gateway_queue;dur=\d/)
+      await response.text()
+      const id = response.headers.get('x-firstlight-decision')!.split(';')[0]!
+      const told = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: admin })
+      expect(((await told.json()) as { waited_ms?: number }).waited_ms).toBeGreaterThanOrEqual(0)
+      const metrics = await (await world!.send('/metrics', { headers: admin })).text()
+      expect(metrics).toMatch(/firstlight_pool_waiting_requests\{[^}]*\} 0\n/)
+      expect(inference()).toBe(4)
+    })
+
+    it('without a queue it is refused at once', async () => {
+      await start({})
+      const response = await ask()
+      expect([response.status, await response.json()]).toMatchObject([429, { error: { code: 'overloaded' } }])
+      expect(await waiting()).toBeUndefined()
+    })
+
+    it('after the longest wait it is refused, with a time for the next try', async () => {
+      await start({ queue: { max_wait_ms: 1 } })
+      const response = await ask()
+      expect([response.status, await response.json()]).toMatchObject([429, { error: { code: 'overloaded' } }])
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(response.headers.get('server-timing')).not.toMatch(/first_byte/)
+      await until(async () => (await waiting()) === 0)
+    })
+
+    it('a client that leaves while it waits reaches no engine', async () => {
+      await start({ queue: { max_wait_ms: 10_000 } })
+      const leaving = new AbortController()
+      const asked = ask({ signal: leaving.signal }).catch(() => null)
+      await until(async () => (await waiting()) === 1)
+      leaving.abort()
+      await asked
+      await until(async () => (await waiting()) === 0)
+      await Promise.all(busy)
+      expect(inference()).toBe(3)
+    })
+  })
+}
