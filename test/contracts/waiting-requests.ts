@@ -31,10 +31,10 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
   const waiting = async (): Promise<number | undefined> => (await pool()).queue?.requests
 
   /** A pool whose three engines are busy with one request each, for `BUSY_MS`. */
-  async function start(settings: PoolWish): Promise<void> {
+  async function start(wish: PoolWish): Promise<void> {
     world = await open({
       service: async () => new Response(null, { status: 404 }),
-      pool: () => ({ policy: 'least_loaded', max_waiting: 1, ...settings }),
+      pool: () => ({ policy: 'least_loaded', max_waiting: 1, ...wish }),
     })
     for (const { settings } of world.fleet.engines)
       world.fleet.engine(settings.id).setFault({ kind: 'slow', delayMs: BUSY_MS, count: 1 })
