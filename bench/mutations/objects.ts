@@ -64,8 +64,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object ignores the booking events of an admit call',
     file: 'durable/cluster.ts',
-    find: 'this.#receive(bookingEvents)\n    const admitted',
-    replace: 'const admitted',
+    find: 'this.#receive(bookingEvents)\n    return this.#answered(',
+    replace: 'return this.#answered(',
     impact: 'busy isolates never release',
     tests: CLUSTER,
   },
