@@ -14,6 +14,7 @@ import type {
 import { applyEvent, type BookingEvent } from '../src/core/contract/legs.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
+import { SHARED_PROBE_MS } from '../src/core/pool/foreign-load.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
 import { type Answer, WAKE_MS } from '../src/core/pool/waiting-room.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta-log.ts'
@@ -47,6 +48,8 @@ export class ClusterObject<Env = Cloudflare.Env>
   #askedAt = 0
   #probedAt = 0
   #isTicking = false
+  /** Whether engines also serve other sources. */
+  #isShared = false
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
@@ -107,13 +110,15 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.rank(readAdmission(admission), this.now())
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    this.#state.observe(signals, this.now())
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
+    const shared = this.#state.observe(signals, this.now())
     this.#touched()
     // An operator's action is stored before the response.
-    if (!signals.some(({ kind }) => kind === 'drain')) return
-    await this.#flush()
-    await this.ctx.storage.sync()
+    if (signals.some(({ kind }) => kind === 'drain')) {
+      await this.#flush()
+      await this.ctx.storage.sync()
+    }
+    return shared
   }
 
   async registry(call: RegistryCall): Promise<RegistryAnswer> {
@@ -192,12 +197,12 @@ export class ClusterObject<Env = Cloudflare.Env>
   async #probeIfDue(): Promise<void> {
     const { pool } = this.#state
     const now = this.now()
-    if (pool === null || !this.#hasTraffic(pool, now) || now - this.#probedAt < pool.statsIntervalMs) return
+    if (pool === null || !this.#hasTraffic(pool, now) || now < this.#probeAt()) return
     this.#probedAt = now
     try {
       const signals = await this.probe(pool)
       if (signals.length === 0) return
-      this.#state.observe(signals, this.now())
+      this.#isShared = this.#state.observe(signals, this.now()).length > 0
       this.#touched()
     } catch (error) {
       complain('probe_failed', error)
@@ -256,7 +261,8 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   #probeAt(): number {
-    return this.#probedAt + (this.#state.pool?.statsIntervalMs ?? Infinity)
+    const intervalMs = this.#state.pool?.statsIntervalMs ?? Infinity
+    return this.#probedAt + (this.#isShared ? Math.min(SHARED_PROBE_MS, intervalMs) : intervalMs)
   }
 
   #touched(): void {

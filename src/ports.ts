@@ -60,7 +60,8 @@ export interface Cluster {
   applyNow?(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean
   /** Ranks without booking. */
   rank(admission: Admission): Promise<Ranked>
-  observe(signals: readonly EngineSignal[]): Promise<void>
+  /** Applies signals. Returns the probed engines that also serve other sources. */
+  observe(signals: readonly EngineSignal[]): Promise<readonly string[]>
   /** Passes a call of an LMCache server to the pool's registry. Absent: the pool has no registry. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
   /** Applies KV events of engines; one result each. Absent: KV events are not supported. */

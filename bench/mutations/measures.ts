@@ -105,11 +105,19 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'load from other sources counts own requests',
-    file: 'src/core/pool/load-stats.ts',
-    find: 'Math.max(0, reported - this.#own - this.#ended.count(now))',
+    file: 'src/core/pool/foreign-load.ts',
+    find: 'Math.max(0, beyond - this.#ended.count(at))',
     replace: 'reported',
     impact: 'every engine looks twice as busy as it is',
-    tests: { node: ['test/core/pool/load-stats.test.ts'] },
+    tests: { node: ['test/core/pool/foreign-load.test.ts'] },
+  },
+  {
+    name: 'a prefill of another source ends while the engine computes own prompts',
+    file: 'src/core/pool/foreign-load.ts',
+    find: 'Math.max(0, prefilledS - this.#prefilledS)',
+    replace: '0',
+    impact: 'the queue of a shared engine looks shorter than it is',
+    tests: { node: ['test/core/pool/foreign-load.test.ts'] },
   },
   {
     name: 'recent work counts cached tokens',

@@ -100,8 +100,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'an old scrape never becomes stale',
     file: 'src/core/pool/load-stats.ts',
-    find: 'return now - foreign.at <= this.#staleAfterMs ? foreign : NO_FOREIGN_LOAD',
-    replace: 'return foreign',
+    find: 'return now - foreign.at <= this.#staleAfterMs',
+    replace: 'return foreign.at <= now',
     impact: 'a policy goes by what an engine reported an hour ago',
     tests: POOL,
   },

@@ -128,7 +128,7 @@ export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | n
       // An object would drop signals of engines it does not know, and an operator sends a drain only once.
       const isDrain = signals.some(({ kind }) => kind === 'drain')
       if (isDrain || configurer.sentVersion !== source()?.version) await configurer.configure()
-      await cluster.observe(signals)
+      return cluster.observe(signals)
     },
     ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, () => configurer.configure()) }),
     regionDigest: () =>

@@ -73,8 +73,9 @@ export class ClusterClient implements Cluster {
     await this.#transport.call('configure', [version, pool])
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    await this.#transport.call('observe', [signals])
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
+    // An object of an earlier version returns nothing.
+    return ((await this.#transport.call('observe', [signals])) as readonly string[] | undefined) ?? []
   }
 
   rank(admission: Admission) {

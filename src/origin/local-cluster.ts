@@ -83,8 +83,8 @@ export class LocalCluster implements Cluster {
     return this.#state.rank(admission, this.#now())
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    this.#state.observe(signals, this.#now())
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
+    return this.#state.observe(signals, this.#now())
   }
 
   async registry(call: RegistryCall) {

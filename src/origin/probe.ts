@@ -9,6 +9,7 @@ import {
   type Probe,
   type ProbeSignal,
 } from '../ports.ts'
+import { SHARED_PROBE_MS } from '../core/pool/foreign-load.ts'
 import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
 import { SECOND_METRICS_PATH } from './engine-metrics.ts'
@@ -129,7 +130,7 @@ export class FleetProbe {
     for (const key of dueAt.keys()) if (!keys.has(key)) dueAt.delete(key)
   }
 
-  /** Probes the engines that are due: each once per `statsIntervalMs`, failed ones sooner. Never rejects. */
+  /** Probes the engines that are due: each once per `statsIntervalMs`, failed and shared ones sooner. Never rejects. */
   async round(): Promise<void> {
     const asked: Promise<void>[] = []
     for (const engine of this.#takeDue()) {
@@ -186,15 +187,19 @@ export class FleetProbe {
     const startedAt = this.#ports.now()
     const signals = await this.#signalsOf(engine)
     const sick = signals.at(-1)?.healthy !== true
-    // The engine may have been removed.
-    if (this.dueAt.has(key))
-      this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
+    this.#probeAgain(key, startedAt + Math.min(sick ? SICK_EVERY_MS : Infinity, pool.statsIntervalMs))
     if (signals.length === 0) return
     try {
-      await this.#ports.cluster(cluster.id, pool.model).observe(signals)
+      const shared = await this.#ports.cluster(cluster.id, pool.model).observe(signals)
+      if (shared.length > 0) this.#probeAgain(key, startedAt + Math.min(SHARED_PROBE_MS, pool.statsIntervalMs))
     } catch (error) {
       this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
     }
+  }
+
+  #probeAgain(key: string, at: number): void {
+    // The engine may have been removed, or be due because a request failed on it.
+    if (this.dueAt.has(key)) this.dueAt.set(key, at)
   }
 }
 

@@ -107,13 +107,14 @@ export class ShardedCluster implements Cluster {
     return this.#order(admission)[0]!.cluster.rank(admission)
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    await Promise.all(
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
+    const shared = await Promise.all(
       this.#cells.map(async ({ cluster }) => {
         const own = signals.filter(({ engine }) => this.#cellOf(engine) === cluster)
-        if (own.length > 0) await cluster.observe(own)
+        return own.length > 0 ? cluster.observe(own) : []
       }),
     )
+    return shared.flat()
   }
 
   async feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {

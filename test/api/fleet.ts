@@ -116,7 +116,10 @@ export function openWorld(): World {
     resume: async () => lease,
     rank: async (admission) =>
       world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
-    observe: async (signals) => void world.signals.push(...signals),
+    observe: async (signals) => {
+      world.signals.push(...signals)
+      return []
+    },
     digest: async () => digest,
     regionDigest: async () => ({
       version: 1,

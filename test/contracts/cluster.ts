@@ -807,6 +807,15 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
     })
 
+    it('names the engines that report requests of other sources', async () => {
+      const reports = { a: stats({ running: 3, waiting: 2 }), b: stats({ running: 0, waiting: 0 }) }
+      const observed = await opened.cluster.observe([
+        probe('a', opened.now(), { stats: reports.a }),
+        probe('b', opened.now(), { stats: reports.b }),
+      ])
+      expect(observed).toEqual(['a'])
+    })
+
     it('reads the cache size from the engine’s metrics, in blocks of the pool, unless it is configured', async () => {
       await restart({ engines: [engine('a'), engine('b', { cacheBlocks: 77 }), engine('c')] })
       const reported = { stats: stats({ blockTokens: 16, cacheBlocks: 2000 }) }

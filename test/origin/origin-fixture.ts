@@ -145,8 +145,10 @@ export class World {
     return {
       admit: (admission: Admission) => this.#admit(clusterId, admission),
       resume: (booking: Resume) => this.#resume(booking),
-      observe: async (signals: readonly EngineSignal[]) =>
-        void this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId }))),
+      observe: async (signals: readonly EngineSignal[]) => {
+        this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId })))
+        return []
+      },
     } as Partial<Cluster> as Cluster
   }
 

@@ -20,7 +20,7 @@ function open() {
       ({
         observe: async (signals: readonly EngineSignal[]) => {
           world.told.push(...signals)
-          state.observe(signals, world.now)
+          return state.observe(signals, world.now)
         },
       }) as Partial<Cluster> as Cluster,
     now: () => world.now,

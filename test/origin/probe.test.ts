@@ -18,6 +18,8 @@ class Bench {
   answers: Answers = {}
   readonly asked: string[] = []
   readonly told: EngineSignal[] = []
+  /** Engines that also serve other sources. */
+  shared: readonly string[] = []
   fleet: FleetProbe
   route: PoolRoute
   readonly #ports: Ports
@@ -30,7 +32,10 @@ class Bench {
     this.#ports = {
       cluster: () =>
         ({
-          observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals),
+          observe: async (signals: readonly EngineSignal[]) => {
+            this.told.push(...signals)
+            return this.shared.filter((id) => signals.some(({ engine }) => engine === id))
+          },
         }) as Partial<Cluster> as Cluster,
       origin: { send: (request) => this.#send(request) },
       now: () => this.now,
@@ -121,6 +126,17 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).told).toEqual({ a: true, b: true })
     bench.now = 2_000
     expect((await bench.round()).asked).toEqual([])
+  })
+
+  it('request the metrics of an engine that also serves other sources every second', async () => {
+    const bench = new Bench()
+    bench.shared = ['a']
+    await bench.round()
+    bench.now = 1_000
+    bench.shared = []
+    expect((await bench.round()).told).toEqual({ a: true })
+    bench.now = 10_000
+    expect((await bench.round()).told).toEqual({ b: true })
   })
 
   it('report why an engine is unhealthy, and its version once it is not', async () => {

@@ -8,7 +8,7 @@ import type { BookingEvent } from '../../src/core/contract/legs.ts'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
-import { admission, engine, engines, outcome, pool, probe } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
 import { clock } from './cluster-clock.ts'
 
 let generation = 1_000
@@ -285,6 +285,21 @@ it('probes its engines during traffic, and then stops', async () => {
   const [a] = (await cluster.digest()).engines
   expect(a).toMatchObject({ id: 'a', healthy: false, available: false })
   expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
+})
+
+it('probes engines that also serve other sources every second', async () => {
+  let probes = 0
+  lent.probe = async () => {
+    probes += 1
+    return [probe('a', clock.now(), { stats: stats({ running: 9, waiting: 0 }) })]
+  }
+  const { cluster, stub } = open()
+  await admitted(cluster.admit(admission()))
+  for (let index = 0; index < 5; index++) {
+    await runDurableObjectAlarm(stub)
+    clock.advance(1_000)
+  }
+  expect(probes).toBe(5)
 })
 
 it('sets a lost alarm again at the next call', async () => {

@@ -109,6 +109,12 @@ export class Fleet {
     this.#accounts.ledger.observed(engine, signal.stats, at)
   }
 
+  /** Whether the engine has also served other sources lately. */
+  isShared(id: string): boolean {
+    const engine = this.engines.get(id)
+    return engine !== undefined && this.#accounts.load.isShared(engine)
+  }
+
   feed(feeds: readonly KvEventDelta[], now: number): KvEventDeltaState[] {
     return feeds.map((feed) => {
       const engine = this.engines.get(feed.engine)

@@ -128,7 +128,13 @@ export class PoolLedger {
     const capacity = book.capacity.declared
     const usedBlocks = kvUsage === null || capacity === null ? null : kvUsage * capacity
     const activeBlocks = this.#active.active(book.number)
-    this.#load.observed(engine, { running, waiting, usedBlocks }, { activeBlocks, at: now })
+    book.queue.settle(now)
+    const { queue, usualPrefillS } = book
+    this.#load.observed(
+      engine,
+      { running, waiting, usedBlocks },
+      { activeBlocks, queued: queue.length, usualPrefillS, prefilledS: book.prefilledS(now), at: now },
+    )
     if (engine.spec.role === 'any' || engine.spec.role === 'decode')
       book.places.reported(running, waiting, { hasMemory: kvUsage !== null && kvUsage < MEMORY_SHARE, now })
   }
@@ -338,7 +344,7 @@ export class PoolLedger {
     const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1
     const sequences = admission.sequences ?? 1
-    const needsPlace = book.places.excess(sequences + this.#load.foreign(engine, now).requests) > 0
+    const needsPlace = book.places.excess(sequences + this.#load.foreignRequests(engine, now)) > 0
     if (!endsAtFirstToken(part)) book.places.booked(sequences, admission.streams === true)
     if (prefills) book.usualPrefillS += USUAL_SHARE * (prefill.seconds - book.usualPrefillS)
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)

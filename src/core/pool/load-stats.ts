@@ -2,94 +2,8 @@ import type { Signal } from '../routing/policy.ts'
 import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './ledger-entry.ts'
 import type { Admission, EngineDigest, EngineSpec, PoolConfig, Role } from '../contract/contract.ts'
+import { type EngineReport, type Foreign, ForeignLoad, NO_FOREIGN_LOAD, type OwnLoad } from './foreign-load.ts'
 import { SlidingCount } from './retry-budget.ts'
-
-/** Report of an engine about all its requests, whoever sent them. */
-export interface EngineReport {
-  readonly running: number
-  readonly waiting: number
-  /** KV blocks of running requests; null: not reported. */
-  readonly usedBlocks: number | null
-}
-
-/**
- * Time by which an engine's report may be older than the bookings, milliseconds: a request that ended within it may
- * still be in the report.
- */
-const REPORT_LAG_MS = 500
-/** Maximum of ended sequences counted for one request. */
-const MOST_ENDED = 64
-/** Weight of the latest report: other sources' queues change between reports. */
-const LATEST_SHARE = 0.5
-/** Share of the capacity below which a difference in blocks is rounding: engines and gateway count partial blocks. */
-const LEAST_BLOCK_SHARE = 0.02
-
-/** Load of an engine from other sources. */
-export interface Foreign {
-  /** Running and waiting requests. */
-  readonly requests: number
-  /** Requests that wait for their prefill. */
-  readonly waiting: number
-  /** KV blocks. */
-  readonly blocks: number
-}
-
-export const NO_FOREIGN_LOAD: Foreign = { requests: 0, waiting: 0, blocks: 0 }
-
-/**
- * Estimate of an engine's load from other sources: what the engine reports beyond the gateway's own bookings. Without
- * other
- * sources it is exactly zero.
- */
-export class ForeignLoad implements Foreign {
-  readonly #ended = new SlidingCount(REPORT_LAG_MS)
-  #own = 0
-  #requests = 0
-  #waiting = 0
-  #blocks = 0
-  #at = -Infinity
-
-  /** Records own requests that the engine has from now on; parallel answers count each. */
-  began(sequences: number): void {
-    this.#own += sequences
-  }
-
-  ended(sequences: number, now: number): void {
-    this.#own -= sequences
-    for (let at = 0; at < Math.min(sequences, MOST_ENDED); at++) this.#ended.add(now)
-  }
-
-  /** @param activeBlocks the gateway's own part of the used blocks */
-  observed({ running, waiting, usedBlocks }: EngineReport, activeBlocks: number, now: number): void {
-    const reported = running + waiting
-    const requests = Math.max(0, reported - this.#own - this.#ended.count(now))
-    const foreignShare = reported === 0 ? 0 : requests / reported
-    const share = this.#at === -Infinity ? 1 : LATEST_SHARE
-    this.#requests += share * (requests - this.#requests)
-    this.#waiting += share * (waiting * foreignShare - this.#waiting)
-    const blocks = requests === 0 || usedBlocks === null ? 0 : usedBlocks - activeBlocks
-    const isRounding = usedBlocks === null || blocks < LEAST_BLOCK_SHARE * usedBlocks
-    this.#blocks += share * ((isRounding ? 0 : blocks) - this.#blocks)
-    this.#at = now
-  }
-
-  /** Time of the last report, milliseconds; -Infinity: none. */
-  get at(): number {
-    return this.#at
-  }
-
-  get requests(): number {
-    return this.#requests
-  }
-
-  get waiting(): number {
-    return this.#waiting
-  }
-
-  get blocks(): number {
-    return this.#blocks
-  }
-}
 
 const ARRIVALS_WINDOW_MS = 60_000
 /** Half-life of recent work, milliseconds: requests minutes apart still rotate, and old bursts do not matter. */
@@ -100,12 +14,6 @@ const STALE_AFTER_INTERVALS = 3
 /** Source of the cached tokens of the prompt that is booked. */
 export interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
-}
-
-interface OwnBlocks {
-  readonly activeBlocks: number
-  /** Time of the report, milliseconds. */
-  readonly at: number
 }
 
 interface EngineLoad {
@@ -140,8 +48,8 @@ export const LOAD_SIGNALS: readonly Signal[] = [
  */
 export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
-  /** Keys of bookings whose first token has not come. */
-  readonly #unprefilled = new Set<string>()
+  /** Bookings whose first token has not come, with the time of booking. */
+  readonly #unprefilled = new Map<string, number>()
   /** Roles of them that ended early. */
   readonly #doneParts = new Map<string, ReadonlySet<EarlyLegRole>>()
   #staleAfterMs = 0
@@ -179,23 +87,37 @@ export class LoadStats {
   }
 
   /** Records what the engine reports about all its requests. */
-  observed(engine: EngineRef, report: EngineReport, { activeBlocks, at }: OwnBlocks): void {
-    this.#load(engine).foreign.observed(report, activeBlocks, at)
+  observed(engine: EngineRef, report: EngineReport, own: OwnLoad): void {
+    this.#load(engine).foreign.observed(report, own)
   }
 
-  /** Returns the engine's load from other sources; zero without a recent report. */
-  foreign(engine: EngineRef, now: number): Foreign {
+  /**
+   * Returns the engine's load from other sources; zero without a recent report.
+   * @param prefilledS seconds of own prefill work done so far
+   */
+  foreign(engine: EngineRef, now: number, prefilledS: number): Foreign {
     const { foreign } = this.#load(engine)
-    return now - foreign.at <= this.#staleAfterMs ? foreign : NO_FOREIGN_LOAD
+    return this.#isRecent(foreign, now) ? foreign.estimate(now, prefilledS) : NO_FOREIGN_LOAD
+  }
+
+  /** Whether the engine has also served other sources lately. */
+  isShared(engine: EngineRef): boolean {
+    return this.#load(engine).foreign.isPresent
+  }
+
+  /** Running and waiting requests of other sources. */
+  foreignRequests(engine: EngineRef, now: number): number {
+    const { foreign } = this.#load(engine)
+    return this.#isRecent(foreign, now) ? foreign.requests(now) : 0
   }
 
   /** @param reading reader of the decision that is booked; absent: nothing is known to be cached */
   book(booking: BookingRef, now: number, reading?: CachedReader): void {
-    this.#unprefilled.add(booking.key)
+    this.#unprefilled.set(booking.key, now)
     for (const leg of booking.legs) {
       const load = this.#load(leg.engine)
       load.requests += 1
-      load.foreign.began(booking.admission.sequences ?? 1)
+      load.foreign.began(booking.admission.sequences ?? 1, now)
       load.arrivals.add(now)
       load.recentWork = decayed(load.recentWork, load, now) + workOf(booking.admission, 0)
       load.recentNewTokens =
@@ -216,8 +138,13 @@ export class LoadStats {
   }
 
   firstToken(booking: BookingRef, now: number): void {
-    if (!this.#unprefilled.delete(booking.key)) return
-    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#endLeg(booking, leg, now)
+    const bookedAt = this.#unprefilled.get(booking.key)
+    if (bookedAt === undefined) return
+    this.#unprefilled.delete(booking.key)
+    for (const leg of booking.legs) {
+      if (leg.part === 'whole') this.#load(leg.engine).foreign.firstToken(bookedAt)
+      if (endsAtFirstToken(leg.part)) this.#endLeg(booking, leg, now)
+    }
     this.#doneParts.delete(booking.key)
   }
 
@@ -244,7 +171,7 @@ export class LoadStats {
       signals.recentWork = decayed(load.recentWork, load, now)
       signals.recentNewTokens = decayed(load.recentNewTokens, load, now)
       signals.turn = load.turn
-      signals.foreignRequests = this.foreign(engines[at]!, now).requests
+      signals.foreignRequests = this.foreignRequests(engines[at]!, now)
       signals.rttS = spec.rttMs / 1000
     }
   }
@@ -263,6 +190,10 @@ export class LoadStats {
     const load = this.#load(engine)
     load.requests -= 1
     load.foreign.ended(admission.sequences ?? 1, now)
+  }
+
+  #isRecent(foreign: ForeignLoad, now: number): boolean {
+    return now - foreign.at <= this.#staleAfterMs
   }
 
   #load(engine: EngineRef): EngineLoad {

@@ -304,10 +304,14 @@ export class ClusterState {
     return { key }
   }
 
-  observe(signals: readonly EngineSignal[], now: number): void {
+  /** Returns the probed engines that also serve other sources, whose load changes within seconds. */
+  observe(signals: readonly EngineSignal[], now: number): readonly string[] {
     for (const signal of signals) this.#fleet.observe(signal, now)
     this.#gauge(now)
     this.#waiting.wake(now)
+    return signals
+      .filter((signal) => signal.kind === 'probe' && this.#fleet.isShared(signal.engine))
+      .map((signal) => signal.engine)
   }
 
   /** Applies KV events of engines; returns one result each. */

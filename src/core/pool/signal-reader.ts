@@ -7,7 +7,8 @@ import type { Pressure } from '../overload/overload-control.ts'
 import type { EngineRef, Forecast } from './ledger-entry.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
-import { type Foreign, LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
+import type { Foreign } from './foreign-load.ts'
+import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
@@ -187,14 +188,17 @@ export class SignalReader {
   /** Seconds of queued prefills, with those of other sources. */
   #queueS(engine: EngineRef): number {
     const book = this.#sources.book(engine)
-    const foreign = this.#sources.load.foreign(engine, this.#now)
+    const foreign = this.#sources.load.foreign(engine, this.#now, book.prefilledS(this.#now))
     return this.#waitOf(book, foreign)
   }
 
-  #waitOf(book: EngineEstimators, { requests, waiting }: Foreign): number {
+  #waitOf(book: EngineEstimators, { requests, queuedS }: Foreign): number {
     const sequences = this.#admission.sequences ?? 1
+    const { queue, usualPrefillS } = book
+    // Beside other sources, a late first token shows a prefill of theirs before it: half of one remains on average.
+    const leastS = queue.isEmpty ? 0 : Math.min(1, requests) * (usualPrefillS / 2)
     return Math.max(
-      book.queue.seconds(this.#now) + waiting * book.usualPrefillS,
+      Math.max(leastS, queue.seconds(this.#now)) + queuedS,
       book.places.waitS(sequences + requests, this.#now),
     )
   }
@@ -270,7 +274,7 @@ export class SignalReader {
       const book = of(engines[at]!)
       const { queue } = book
       queue.settle(now)
-      const foreign = load.foreign(engines[at]!, now)
+      const foreign = load.foreign(engines[at]!, now, book.prefilledS(now))
       signals.queuedPrefills = Math.max(0, queue.length + foreign.waiting - book.places.excess(foreign.requests))
       signals.queuedPrefillTokens = queue.newTokens
       signals.queuedWork = queue.work

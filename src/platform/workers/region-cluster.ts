@@ -87,15 +87,16 @@ export class RegionCluster implements Cluster {
     return this.#lease(await this.#local.resume(booking), bookingKey(booking.admission), scope)
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     const { edge, cluster, pool } = this.#parts
     for (const signal of signals) {
       if (signal.kind !== 'drain') continue
       if (edge === null) throw undrainable(signal.engine)
       await edge.drain(cluster, pool, signal.draining)
     }
-    await this.#local.observe(signals)
+    const shared = await this.#local.observe(signals)
     this.#touched(null, undefined)
+    return shared
   }
 
   async explain(id: string): Promise<Decision | null> {

@@ -11,6 +11,7 @@ import {
   type PoolConfig,
   type SloConfig,
 } from '../../core/contract/contract.ts'
+import { SHARED_PROBE_MS } from '../../core/pool/foreign-load.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
 import type { ReplayEngine } from './serial-engine.ts'
 import type { Job } from './trace.ts'
@@ -46,7 +47,7 @@ const POOL = 'replay'
 /** The gateway's own state machine (the shipped code), with the replay's clock and random source. */
 export class GatewayRouter implements ReplayRouter {
   readonly name: string
-  readonly scrapeMs = STATS_INTERVAL_MS
+  scrapeMs = STATS_INTERVAL_MS
   readonly state: ClusterState
   readonly #context: RouterContext
   readonly #options: GatewayOptions
@@ -140,10 +141,11 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   scrape(now: number): void {
-    this.state.observe(
+    const shared = this.state.observe(
       this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })),
       now,
     )
+    this.scrapeMs = shared.length > 0 ? SHARED_PROBE_MS : STATS_INTERVAL_MS
   }
 
   /** Chooses now and books later, as routers with remote state do. */

@@ -250,9 +250,9 @@ class Run implements JobListener {
   }
 
   #scrape(now: number): void {
-    const { scrapeMs } = this.#router
-    if (scrapeMs === undefined) return
-    this.#router.scrape!(now)
+    if (this.#router.scrape === undefined) return
+    this.#router.scrape(now)
+    const scrapeMs = this.#router.scrapeMs!
     this.#events.add(now + scrapeMs, (at) => this.#scrape(at))
   }
 

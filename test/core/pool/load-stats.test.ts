@@ -45,17 +45,18 @@ it('frees a prefill engine at the first token and keeps the decode engine until 
 })
 
 describe('load from other sources', () => {
+  const OWN = { activeBlocks: 0, queued: 0, usualPrefillS: 0.5, prefilledS: 0 }
   const report = (running: number, waiting: number) => ({ running, waiting, usedBlocks: null })
 
   it('is what an engine reports beyond the bookings, for three intervals', () => {
     const load = open()
     expect(seen(load, 'foreignRequests', 0).a).toBe(0)
     load.book(booking('w', 99, 'whole'), 0)
-    load.observed(a, report(4, 2), { activeBlocks: 0, at: 1_000 })
+    load.observed(a, report(4, 2), { ...OWN, at: 1_000 })
     expect(seen(load, 'foreignRequests', 4_000).a).toBe(5)
-    expect(load.foreign(a, 4_000).waiting).toBeCloseTo((2 * 5) / 6)
+    expect(load.foreign(a, 1_000, 0).waiting).toBe(2)
     expect(seen(load, 'foreignRequests', 4_001).a).toBe(0)
-    expect(load.foreign(a, 4_001)).toEqual({ requests: 0, waiting: 0, blocks: 0 })
+    expect(load.foreign(a, 4_001, 0)).toEqual({ requests: 0, waiting: 0, queuedS: 0, blocks: 0 })
   })
 
   it('is zero when the engine still reports requests that have just ended, or counts parallel answers', () => {
@@ -65,22 +66,22 @@ describe('load from other sources', () => {
     load.book(first, 0)
     load.book(parallel, 0)
     load.release(first, 1_000)
-    load.observed(a, report(4, 0), { activeBlocks: 0, at: 1_100 })
+    load.observed(a, report(4, 0), { ...OWN, at: 1_100 })
     expect(seen(load, 'foreignRequests', 1_100).a).toBe(0)
     load.release(parallel, 1_200)
-    load.observed(a, report(0, 0), { activeBlocks: 0, at: 3_000 })
-    load.observed(a, report(1, 0), { activeBlocks: 0, at: 4_000 })
+    load.observed(a, report(0, 0), { ...OWN, at: 3_000 })
+    load.observed(a, report(1, 0), { ...OWN, at: 4_000 })
     expect(seen(load, 'foreignRequests', 4_000).a).toBeGreaterThan(0)
   })
 
   it('has the KV blocks that bookings do not explain', () => {
     const load = open()
-    load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { activeBlocks: 0, at: 0 })
-    expect(load.foreign(a, 0).blocks).toBe(500)
+    load.observed(a, { running: 2, waiting: 0, usedBlocks: 500 }, { ...OWN, at: 0 })
+    expect(load.foreign(a, 0, 0).blocks).toBe(500)
     const own = open()
     own.book(booking('w', 99, 'whole'), 0)
-    own.observed(a, { running: 1, waiting: 0, usedBlocks: 505 }, { activeBlocks: 500, at: 0 })
-    expect(own.foreign(a, 0).blocks).toBe(0)
+    own.observed(a, { running: 1, waiting: 0, usedBlocks: 505 }, { ...OWN, activeBlocks: 500, at: 0 })
+    expect(own.foreign(a, 0, 0).blocks).toBe(0)
   })
 })
 

@@ -59,9 +59,9 @@ export class ReplicatedCluster implements Cluster {
     return this.#ledger.rank(admission)
   }
 
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     for (const signal of signals) this.#shared.feed.open.signalled(signal)
-    await this.#ledger.observe(signals)
+    return this.#ledger.observe(signals)
   }
 
   registry(call: RegistryCall) {
