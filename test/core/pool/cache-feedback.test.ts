@@ -164,7 +164,7 @@ function watch() {
   }
   const learned = () => cluster.digest(now).engines[0]!.learned!
   const probe = (healthy: boolean): void =>
-    cluster.observe([{ kind: 'probe', engine: 'a', at: (now += 500), healthy, asleep: false, stats: null }], now)
+    void cluster.observe([{ kind: 'probe', engine: 'a', at: (now += 500), healthy, asleep: false, stats: null }], now)
   const believed = () => cluster.digest(now).engines[0]!.cachedBlocks
   return { serve, learned, believed, authenticator, random, probe }
 }

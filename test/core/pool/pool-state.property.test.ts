@@ -202,12 +202,12 @@ class World {
         for (const [key, { lapsesAt }] of this.live) if (this.now > lapsesAt) this.live.delete(key)
         return
       case 'probe':
-        return this.state.observe(
+        return void this.state.observe(
           [probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.said) })],
           this.now,
         )
       case 'drain':
-        return this.state.observe([{ kind: 'drain', engine: step.engine, draining: step.draining }], this.now)
+        return void this.state.observe([{ kind: 'drain', engine: step.engine, draining: step.draining }], this.now)
       case 'excuse':
         return this.excuse(step)
       case 'configure':
