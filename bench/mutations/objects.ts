@@ -16,8 +16,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object does not wait for an operator’s drain to be kept',
     file: 'durable/cluster.ts',
-    find: "if (!signals.some(({ kind }) => kind === 'drain')) return\n    await this.#flush()",
-    replace: "if (!signals.some(({ kind }) => kind === 'drain')) return",
+    find: "if (signals.some(({ kind }) => kind === 'drain')) {\n      await this.#flush()\n",
+    replace: "if (signals.some(({ kind }) => kind === 'drain')) {\n",
     impact: 'an eviction takes a drained engine back into service',
     tests: CLUSTER,
   },
@@ -40,8 +40,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object probes without traffic',
     file: 'durable/cluster.ts',
-    find: 'if (pool === null || !this.#hasTraffic(pool, now) || now - this.#probedAt < pool.statsIntervalMs) return',
-    replace: 'if (pool === null || now - this.#probedAt < pool.statsIntervalMs) return',
+    find: 'if (pool === null || !this.#hasTraffic(pool, now) || now < this.#probeAt()) return',
+    replace: 'if (pool === null || now < this.#probeAt()) return',
     impact: 'an idle deployment is billed for probes',
     tests: CLUSTER,
   },

@@ -198,7 +198,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'unhealthy engines are probed as rarely as healthy ones',
     file: 'src/origin/probe.ts',
-    find: '(sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs)',
+    find: 'Math.min(sick ? SICK_EVERY_MS : Infinity, pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
     impact: 'an engine that is back waits for a whole interval',
     tests: { node: ['test/origin/probe.test.ts'] },
