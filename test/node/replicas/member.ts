@@ -12,9 +12,10 @@ import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
 import { until } from '../../wait.ts'
 
 const LEASE_MS = 60_000
-const POOLS: readonly PoolConfig[] = ['m', 'n'].map((name) =>
-  pool({ cluster: 'one', pool: name, leaseMs: LEASE_MS, engines: engines('a', 'b', 'c') }),
-)
+const poolsWith = (changes: Partial<PoolConfig>): readonly PoolConfig[] =>
+  ['m', 'n'].map((name) =>
+    pool({ cluster: 'one', pool: name, leaseMs: LEASE_MS, engines: engines('a', 'b', 'c'), ...changes }),
+  )
 
 interface Stream {
   readonly lease: Lease
@@ -31,11 +32,13 @@ export class Member {
   #isCutOff = false
   #ids = 0
 
-  constructor(config: Partial<ReplicasConfig> & Pick<ReplicasConfig, 'url'>) {
+  /** @param changes of its own configuration of both pools */
+  constructor(config: Partial<ReplicasConfig> & Pick<ReplicasConfig, 'url'>, changes: Partial<PoolConfig> = {}) {
+    const pools = poolsWith(changes)
     const write = (event: string, fields = {}): void => void this.lines.push({ event, fields })
     const log: Log = { debug: write, info: write, warn: write, error: write }
     const source = (_cluster: string, name: string) => {
-      const found = POOLS.find((one) => one.pool === name)
+      const found = pools.find((one) => one.pool === name)
       return found === undefined ? null : { version: 1, pool: found }
     }
     this.#ledgers = memoryClusters({ source })
@@ -56,7 +59,7 @@ export class Member {
       held: new ResponseAffinity(100),
     })
     this.clusters = new Map(
-      POOLS.map(({ pool: name }) => [name, this.replicas.cluster(this.#ledgers.cluster('one', name), ['one', name])]),
+      pools.map(({ pool: name }) => [name, this.replicas.cluster(this.#ledgers.cluster('one', name), ['one', name])]),
     )
   }
 

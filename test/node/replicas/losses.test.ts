@@ -1,0 +1,150 @@
+/** Writes that the server loses, time without it, and replicas that differ: further rows of the table in docs/replicas.md. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { OpenBooking, OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
+import type { Client } from '../../../src/platform/node/replicas/connection.ts'
+import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
+import type { Lease } from '../../../src/ports.ts'
+import { admission } from '../../contracts/cluster-fixtures.ts'
+import { turns, until } from '../../wait.ts'
+import { administrator, converged, Member } from './member.ts'
+
+const binary = await findServer()
+
+describe.skipIf(binary === null)('replicas', () => {
+  let server: ValkeyServer
+  let members: Member[] = []
+  let prefix = ''
+  let started = 0
+  const join = (...changes: ConstructorParameters<typeof Member>[1][]): void => {
+    for (const change of changes) members.push(new Member({ url: server.url, prefix }, change))
+  }
+  const together = () => until(() => members.every(({ following }) => following === members.length - 1))
+
+  beforeAll(async () => {
+    server = await ValkeyServer.start(binary!)
+  })
+  afterAll(() => server.stop())
+  beforeEach(() => void (prefix = `l${++started}`))
+  afterEach(() => Promise.all(members.splice(0).map((member) => member.close())))
+
+  it('converge after a failover that lost the last writes', async () => {
+    join({}, {})
+    await together()
+    const [one] = members as [Member]
+    const client = await administrator(server.url)
+    const tag = `${prefix}:1:{one/m}`
+    const keys = [`${tag}:number`, `${tag}:open:${one.replicas.id}`]
+    await one.admit()
+    await converged(members)
+    const numberOf = async () => Number(await client.get(keys[0]!))
+    const before = await Promise.all(
+      keys.map((key) => client.sendCommand(['DUMP', key], { typeMapping: { 36: Buffer } })),
+    )
+    const known = await numberOf()
+    await one.admit()
+    await one.finish()
+    await one.admit()
+    await converged(members)
+    expect(await numberOf()).toBeGreaterThan(known)
+    for (const [at, key] of keys.entries())
+      await client.sendCommand(['RESTORE', key, '0', before[at] as unknown as string, 'REPLACE'])
+    expect(await numberOf()).toBe(known)
+    await one.admit()
+    await converged(members)
+    join({})
+    await converged(members)
+    client.destroy()
+  })
+
+  it('keep the bookings of others until the lease of the pool without the server, and not longer', async () => {
+    join({ leaseMs: 3_000 }, { leaseMs: 3_000 })
+    await together()
+    const [one, other] = members as [Member, Member]
+    await other.admit()
+    await converged(members)
+    const cutAt = performance.now()
+    one.cutOff()
+    expect(await one.bookings()).toBe(1)
+    await until(async () => (await one.bookings()) === 0)
+    expect(performance.now() - cutAt).toBeGreaterThan(2_000)
+    one.reconnect()
+    await other.streams[0]!.lease.renew()
+    await converged(members)
+  })
+
+  it('count bookings of another block size as load, not as cache', async () => {
+    join({ blockTokens: 32 }, { blockTokens: 64 })
+    await together()
+    const [one, other] = members as [Member, Member]
+    const blocks = Uint32Array.from({ length: 16 }, (_, at) => at + 1)
+    const { engine } = (await one.admit('m', blocks).then(() => one.load())).match(/"(?<engine>[abc])",1/)!.groups!
+    await until(async () => (await other.load()).includes(`["${engine}",1`))
+    const rank = (member: Member) => member.clusters.get('m')!.rank(admission({ id: 'q', promptTokens: 512, blocks }))
+    const cachedAt = async (member: Member) => JSON.stringify(await rank(member))
+    expect(await cachedAt(one)).not.toBe(await cachedAt(other))
+  })
+
+  it('name the missing right and serve alone', async () => {
+    const guarded = await ValkeyServer.start(binary!)
+    const client = await administrator(guarded.url)
+    const rights = ['~*', '&*', '+@all']
+    await client.sendCommand(['ACL', 'SETUSER', 'none', 'on', '>pass', ...rights, '-eval', '-evalsha'])
+    await client.sendCommand(['ACL', 'SETUSER', 'half', 'on', '>pass', ...rights, '-spublish'])
+    client.destroy()
+    const lacking = ['none', 'half'].map((user) => new Member({ url: guarded.url.replace('//', `//${user}:pass@`) }))
+    try {
+      for (const member of lacking) {
+        await until(() => member.logged('replicas_rejected').length > 0)
+        expect(member.logged('replicas_rejected')).toMatchObject([
+          { next: 'Grant the rights that docs/replicas.md lists.' },
+        ])
+        await member.admit()
+        expect(await member.bookings()).toBe(1)
+      }
+    } finally {
+      await Promise.all(lacking.map((member) => member.close()))
+      await guarded.stop()
+    }
+  })
+})
+
+it('bookings beyond 8 MB without an answer are not sent, and all are written again after the answers', async () => {
+  let answer: () => void = () => undefined
+  const answered = new Promise<void>((resolve) => (answer = resolve))
+  const sent: { readonly sha: string; readonly chars: number }[] = []
+  const open = new OpenBookings({
+    replica: 'r',
+    keys: { tag: 't', number: 'n', present: 'p', channel: 'c', open: () => 'o' },
+    publish: {
+      client: {} as Client,
+      run: async ({ sha }, _slot, _keys, given) => {
+        sent.push({ sha, chars: given.join('').length })
+        return answered.then(() => 1)
+      },
+    },
+    leaseMs: 60_000,
+    now: Date.now,
+    rejected: () => undefined,
+  })
+  open.connected(true)
+  const placement = { kind: 'whole', engine: 'a' } as const
+  for (let id = 0; id < 300; id++) {
+    const made = {
+      admission: admission({ id: String(id), blocks: new Uint32Array(12_000) }),
+      placement,
+      blockTokens: 32,
+      leaseMs: 60_000,
+    }
+    open.add(new OpenBooking({} as Lease, open, made))
+  }
+  await turns()
+  const total = () => sent.reduce((sum, { chars }) => sum + chars, 0)
+  expect(total()).toBeGreaterThan(8e6)
+  expect(total()).toBeLessThan(9e6)
+  const begun = () => sent.filter(({ sha }) => sha === SCRIPTS.begin.sha).length
+  expect(begun()).toBe(1)
+  answer()
+  await until(() => begun() === 2)
+  await until(() => total() > 8e6 + 300 * 64_000)
+})
