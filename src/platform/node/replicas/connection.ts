@@ -143,10 +143,14 @@ export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<
 
 const tlsOf = (url: string): object => (url.startsWith('rediss:') ? { tls: true } : {})
 
+const GRANT = 'Grant the rights that docs/replicas.md lists.'
 const ADVICE: readonly (readonly [start: string, next: string])[] = [
   ['WRONGPASS', 'Correct the user and password in `replicas.url`.'],
   ['NOAUTH', 'Add the user and password to `replicas.url`.'],
-  ['NOPERM', 'Grant the rights that docs/replicas.md lists.'],
+  ['NOPERM', GRANT],
+  // A right that a script lacks; Redis 7.0 and 7.2 have the second text.
+  ['ERR ACL failure in script', GRANT],
+  ['ERR The user executing the script', GRANT],
   ['MOVED', 'The server is a node of a cluster: set `replicas.cluster: true`.'],
   ['OOM', 'Raise `maxmemory` of the server.'],
 ]
