@@ -128,7 +128,7 @@ it('bookings beyond 8 MB without an answer are not sent, and all are written aga
     rejected: () => undefined,
   })
   open.connected(true)
-  const placement = { kind: 'whole', engine: 'a' } as const
+  const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
   for (let id = 0; id < 300; id++) {
     const made = {
       admission: admission({ id: String(id), blocks: new Uint32Array(12_000) }),
