@@ -121,7 +121,7 @@ export const fleets = {
     engines: ['left', 'right'],
     pool: async () => ({ policy: 'kv_aware', lmcache: { registry: true, chunk_tokens: 256, token: registryToken } }),
   },
-  // All streams of a session run on one engine, and may move to the other at once.
+  // Most streams of a session run on one engine, and may move to the other at once.
   continued: {
     engines: ['wide-a', 'wide-b'],
     pool: async () => ({ policy: 'session', retry: { mid_stream: 'ids', share: 1, min_per_s: 100 } }),
