@@ -42,10 +42,20 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
       env: { VLLM_CPU_KVCACHE_SPACE: '3' },
     }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
-  if (name === 'wide-a' || name === 'wide-b') return { args: ['--max-num-seqs', '32', '--max-num-queued-reqs', '64'] }
+  if (name === 'wide-a' || name === 'wide-b') return { args: wideFlags }
   if (name === 'ear') return { model: 'whisper', args: earFlags }
   return {}
 }
+
+/** On a CPU, a request with a seed ends the server if its prefill takes more than one step (vLLM 0.32). */
+const wideFlags: readonly string[] = [
+  '--max-num-seqs',
+  '32',
+  '--max-num-queued-reqs',
+  '64',
+  '--max-num-batched-tokens',
+  '32768',
+]
 
 /**
  * Whisper's texts have at most 448 tokens, and with prefix caching it exits at the first request. Pages may call it.

@@ -143,6 +143,7 @@ function receivedOf(received: string, at: number, engine: string): Received {
 async function sessionOfVictim(gateway: RunningGateway): Promise<string> {
   await until(
     async () => {
+      await askBriefly(gateway, 'any')
       const { pools } = await asAdmin<{ pools: { engines: { available: boolean }[] }[] }>(
         gateway,
         '/v1/firstlight/fleet',
@@ -154,16 +155,21 @@ async function sessionOfVictim(gateway: RunningGateway): Promise<string> {
   )
   for (let at = 0; at < 64; at++) {
     const session = `session-${at}`
-    const { headers } = await send({
-      url: gateway.url,
-      method: 'POST',
-      path: '/v1/completions',
-      headers: withKey({ 'x-session-id': session }),
-      body: { model: servedModel, prompt: 'hello', max_tokens: 1 },
-    })
-    if (headers['x-firstlight-engine'] === VICTIM) return session
+    if ((await askBriefly(gateway, session)) === VICTIM) return session
   }
   throw new Error(`none of 64 sessions went to ${VICTIM}`)
+}
+
+/** Returns the engine of a short request. On Workers, checks of engines and counts of isolates follow requests. */
+async function askBriefly(gateway: RunningGateway, session: string): Promise<string | undefined> {
+  const { headers } = await send({
+    url: gateway.url,
+    method: 'POST',
+    path: '/v1/completions',
+    headers: withKey({ 'x-session-id': session }),
+    body: { model: servedModel, prompt: 'hello', max_tokens: 1 },
+  })
+  return headers['x-firstlight-engine']
 }
 
 /** By gateway: texts that were equal in two runs without a failure; null where they differed. */
@@ -193,8 +199,10 @@ async function failed(lab: Lab, kind: GatewayKind, fault: Fault): Promise<string
     check(wrong.length === 0, wrong.slice(0, 3).join('; '))
     const begunThere = all.filter(({ engine }) => engine === VICTIM).length
     check(begunThere >= STREAMS / 4, `only ${begunThere} of ${STREAMS} streams began on the engine that failed`)
-    // On Workers the counts of isolates come with their next sync.
-    await until(async () => (await continued(gateway)) === before + begunThere, `${begunThere} continued streams`)
+    await until(async () => {
+      await askBriefly(gateway, 'any')
+      return (await continued(gateway)) === before + begunThere
+    }, `${begunThere} continued streams`)
     return `${begunThere} of ${STREAMS} streams continued; ${await comparedWith(lab, texts, all)}`
   } finally {
     // The next row starts it again, at the same address.
