@@ -2,11 +2,12 @@
  * What the gateway costs on Workers: the built Worker under workerd beside a Worker that only passes on, interleaved in
  * one run over the same stub engines. Needs `npm run build:worker`.
  *
- * Flags: --part cpu,cold,paths,admit,tokens (absent: all) · --quick · --path-requests 30
+ * Flags: --part cpu,cold,paths,admit,cells,tokens (absent: all) · --quick · --path-requests 30
  * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 3000 (per Worker and scenario) · --subjects native,front
  * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
  */
 import { admitRate } from './edge/admit-rate.ts'
+import { cellRows } from './edge/cells.ts'
 import { coldStart } from './edge/cold-start.ts'
 import { workerCpu } from './edge/cpu.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
@@ -55,6 +56,8 @@ const PARTS: Readonly<Record<string, Part>> = {
     }
   },
   admit: ({ options: { flags, note } }) => admitRate({ repeats: flags['quick'] ? 1 : 3, ms: 3_000 }, note),
+  cells: ({ options: { flags, note } }) =>
+    cellRows(flags['quick'] ? { requests: 1500, seeds: 1 } : { requests: 4000, seeds: 3 }, note),
   tokens: async ({ start, urls }) => ({ rows: [], headline: await longPrompts(start, urls) }),
 }
 

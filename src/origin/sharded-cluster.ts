@@ -12,33 +12,13 @@ import type { RegionDigest } from '../core/contract/region-digest.ts'
 import { mergeDecisions } from '../core/edge/totals.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
 import { mergeHistories } from '../core/reports/history.ts'
-import { SlidingCount } from '../core/pool/retry-budget.ts'
-import { AffinityKeys } from '../core/routing/clusters.ts'
-import { hashText, rendezvous, withinBound } from '../core/routing/rendezvous.ts'
+import { CellChooser, cellOf } from '../core/routing/cells.ts'
 import type { Admitted, Cluster, Lease, Ranked, RequestScope } from '../ports.ts'
-
-/** Load of a cell relative to the mean from which its prompts go to their next cell. */
-const BOUND = 1.25
-/** Window, ms, of the load. */
-const WINDOW_MS = 2_000
-
-/** Cell of an engine: its position in the sorted list modulo the number of cells. */
-export function cellOf(engine: string, engines: readonly string[], shards: number): number {
-  const sorted = [...engines].sort()
-  return Math.max(0, sorted.indexOf(engine)) % shards
-}
 
 /** Returns the part of the pool that a cell has. */
 export function poolOfCell(pool: PoolConfig, cell: number, shards: number): PoolConfig {
   const ids = pool.engines.map(({ id }) => id)
   return { ...pool, engines: pool.engines.filter(({ id }) => cellOf(id, ids, shards) === cell) }
-}
-
-interface Cell {
-  readonly id: string
-  readonly weight: number
-  readonly cluster: Cluster
-  readonly recent: SlidingCount
 }
 
 export interface ShardedParts {
@@ -49,23 +29,16 @@ export interface ShardedParts {
   readonly now: () => number
 }
 
-/**
- * Chooses a cell by session or first blocks, so that a prompt finds its cache, and by load, so that a popular prefix
- * does not fill one cell. A cell that refuses or is unreachable is replaced once by the next.
- */
+/** Asks the cell of a prompt. A cell that refuses or is unreachable is replaced once by the next. */
 export class ShardedCluster implements Cluster {
-  readonly #cells: readonly Cell[]
+  readonly #cells: readonly Cluster[]
   readonly #parts: ShardedParts
-  readonly #keys = new AffinityKeys()
+  readonly #chooser: CellChooser
 
   constructor(parts: ShardedParts) {
     this.#parts = parts
-    this.#cells = parts.cells.map((cluster, at) => ({
-      id: String(at),
-      weight: 1,
-      cluster,
-      recent: new SlidingCount(WINDOW_MS),
-    }))
+    this.#cells = parts.cells
+    this.#chooser = new CellChooser(parts.cells.length)
   }
 
   async admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<Admitted> {
@@ -83,7 +56,7 @@ export class ShardedCluster implements Cluster {
 
   /** Waits in the cell that has the prompt's cache. */
   wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<Admitted> {
-    return this.#order(admission)[0]!.cluster.wait!(admission, waitedMs, scope)
+    return this.#cells[this.#order(admission)[0]!]!.wait!(admission, waitedMs, scope)
   }
 
   async leave(key: string): Promise<void> {
@@ -91,7 +64,7 @@ export class ShardedCluster implements Cluster {
   }
 
   admitLimitMs(): number | null {
-    const known = this.#cells.flatMap(({ cluster }) => cluster.admitLimitMs?.() ?? [])
+    const known = this.#cells.flatMap((cluster) => cluster.admitLimitMs?.() ?? [])
     return known.length < this.#cells.length ? null : Math.max(...known)
   }
 
@@ -104,12 +77,12 @@ export class ShardedCluster implements Cluster {
   }
 
   rank(admission: Admission): Promise<Ranked> {
-    return this.#order(admission)[0]!.cluster.rank(admission)
+    return this.#cells[this.#order(admission)[0]!]!.rank(admission)
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     const shared = await Promise.all(
-      this.#cells.map(async ({ cluster }) => {
+      this.#cells.map(async (cluster) => {
         const own = signals.filter(({ engine }) => this.#cellOf(engine) === cluster)
         return own.length > 0 ? cluster.observe(own) : []
       }),
@@ -120,7 +93,7 @@ export class ShardedCluster implements Cluster {
   async feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
     const states: KvEventDeltaState[] = feeds.map(() => 'unknown')
     await Promise.all(
-      this.#cells.map(async ({ cluster }) => {
+      this.#cells.map(async (cluster) => {
         const own = [...feeds.keys()].filter((at) => this.#cellOf(feeds[at]!.engine) === cluster)
         if (own.length === 0) return
         const answers = (await cluster.feed?.(own.map((at) => feeds[at]!))) ?? []
@@ -139,7 +112,7 @@ export class ShardedCluster implements Cluster {
   }
 
   async explain(id: string): Promise<Decision | null> {
-    const found = await Promise.allSettled(this.#cells.map(({ cluster }) => cluster.explain(id)))
+    const found = await Promise.allSettled(this.#cells.map((cluster) => cluster.explain(id)))
     for (const one of found) if (one.status === 'fulfilled' && one.value !== null) return one.value
     return null
   }
@@ -159,35 +132,27 @@ export class ShardedCluster implements Cluster {
   }
 
   /** Cells with an engine for the request, in the order in which they are asked. */
-  #order(admission: Admission): Cell[] {
-    const now = this.#parts.now()
+  #order(admission: Admission): number[] {
+    const engines = this.#parts.engines()
     const avoided = new Set(admission.avoid)
     const usable = new Set(
-      this.#parts
-        .engines()
-        .filter((engine) => !avoided.has(engine))
-        .map((engine) => this.#cellOf(engine)),
+      engines.flatMap((engine) => (avoided.has(engine) ? [] : [cellOf(engine, engines, this.#cells.length)])),
     )
-    const key = this.#keys.keyOf(admission) ?? hashText(admission.id)
-    const able = this.#cells.filter(({ cluster }) => usable.has(cluster))
-    const order = rendezvous(key, able.length === 0 ? this.#cells : able)
-    return withinBound(
-      order.map((cell) => ({ ...cell, requests: cell.recent.count(now) })),
-      BOUND,
-    )
+    const able = usable.size === 0 ? [...this.#cells.keys()] : [...usable]
+    return this.#chooser.order(admission, able, this.#parts.now())
   }
 
-  #admitAt({ cluster, recent }: Cell, admission: Admission, scope: Pick<RequestScope, 'background'> | undefined) {
-    recent.add(this.#parts.now())
-    return cluster.admit(admission, scope)
+  #admitAt(at: number, admission: Admission, scope: Pick<RequestScope, 'background'> | undefined) {
+    this.#chooser.sent(at, this.#parts.now())
+    return this.#cells[at]!.admit(admission, scope)
   }
 
   #cellOf(engine: string): Cluster {
-    return this.#cells[cellOf(engine, this.#parts.engines(), this.#cells.length)]!.cluster
+    return this.#cells[cellOf(engine, this.#parts.engines(), this.#cells.length)]!
   }
 
   #all<Answer>(call: (cluster: Cluster) => Promise<Answer>): Promise<Answer[]> {
-    return Promise.all(this.#cells.map(({ cluster }) => call(cluster)))
+    return Promise.all(this.#cells.map((cluster) => call(cluster)))
   }
 }
 

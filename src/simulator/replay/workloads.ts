@@ -26,6 +26,8 @@ export interface PrefixWorkload {
   readonly outputTokens: number
   /** Number of shared prefixes. */
   readonly prefixes: number
+  /** Share of the requests with the first prefix. Absent: all prefixes are alike. */
+  readonly hotShare?: number
   /** Share of the prefix in a prompt of usual length. */
   readonly prefixShare: number
   /** 0.5: lengths are uniform between half and one and a half of the nominal length. */
@@ -39,7 +41,7 @@ export interface PrefixWorkload {
 export function sharedPrefixes(workload: PrefixWorkload): Trace {
   const random = chance(workload.seed)
   const ids = new Ids()
-  const { blockTokens } = workload
+  const { blockTokens, hotShare } = workload
   const prefixes = Array.from({ length: workload.prefixes }, () =>
     ids.take(Math.floor((workload.promptTokens * workload.prefixShare) / blockTokens)),
   )
@@ -47,7 +49,8 @@ export function sharedPrefixes(workload: PrefixWorkload): Trace {
   const requests = Array.from({ length: workload.requests }, (): TraceRequest => {
     const promptTokens = varied(workload.promptTokens, workload.varyPrompt)
     const blocks = Math.floor(promptTokens / blockTokens)
-    const prefix = prefixes[Math.floor(random() * prefixes.length)]!.slice(0, blocks)
+    const isHot = hotShare !== undefined && random() < hotShare
+    const prefix = prefixes[isHot ? 0 : Math.floor(random() * prefixes.length)]!.slice(0, blocks)
     const outputTokens = varied(workload.outputTokens, workload.varyOutput)
     return {
       atMs: 0,
