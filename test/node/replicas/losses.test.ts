@@ -74,15 +74,20 @@ describe.skipIf(binary === null)('replicas', () => {
   })
 
   it('count bookings of another block size as load, not as cache', async () => {
-    join({ blockTokens: 32 }, { blockTokens: 64 })
+    const policy = { name: 'predicted', options: {} }
+    join({ blockTokens: 32, policy }, { blockTokens: 64, policy })
     await together()
     const [one, other] = members as [Member, Member]
     const blocks = Uint32Array.from({ length: 16 }, (_, at) => at + 1)
     const { engine } = (await one.admit('m', blocks).then(() => one.load())).match(/"(?<engine>[abc])",1/)!.groups!
     await until(async () => (await other.load()).includes(`["${engine}",1`))
-    const rank = (member: Member) => member.clusters.get('m')!.rank(admission({ id: 'q', promptTokens: 512, blocks }))
-    const cachedAt = async (member: Member) => JSON.stringify(await rank(member))
-    expect(await cachedAt(one)).not.toBe(await cachedAt(other))
+    const cachedTokensAt = async (member: Member) => {
+      const ranked = await member.clusters.get('m')!.rank(admission({ id: 'q', promptTokens: 512, blocks }))
+      if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
+      return ranked.decision.candidates.find((one) => one.engine === engine)!.terms['cached_tokens']
+    }
+    expect(await cachedTokensAt(one)).toBe(256)
+    expect(await cachedTokensAt(other)).toBe(0)
   })
 
   it('name the missing right and serve alone', async () => {
