@@ -84,7 +84,7 @@ describe.skipIf(binary === null)('replicas', () => {
     const cachedTokensAt = async (member: Member) => {
       const ranked = await member.clusters.get('m')!.rank(admission({ id: 'q', promptTokens: 512, blocks }))
       if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
-      return ranked.decision.candidates.find((one) => one.engine === engine)!.terms['cached_tokens']
+      return ranked.decision.candidates.find((candidate) => candidate.engine === engine)!.terms['cached_tokens']
     }
     expect(await cachedTokensAt(one)).toBe(256)
     expect(await cachedTokensAt(other)).toBe(0)
