@@ -93,7 +93,7 @@ export class ByteEngine {
     const fails = fault !== undefined && fault !== 'lost_done' && script.bytes === undefined
     const end = !fails ? tokens.length : Math.min(after, tokens.length)
     for (let at = 0; at < end && !writer.stopped; at += merge) {
-      const last = at + merge >= tokens.length
+      const last = Math.min(at + merge, end) === tokens.length
       const reason = from + tokens.length < this.#output.length ? 'length' : 'stop'
       writer.tokens(tokens.slice(at, Math.min(at + merge, end)), last ? reason : null)
     }

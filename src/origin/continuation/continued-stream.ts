@@ -57,6 +57,9 @@ export function relayContinued(parts: ContinuedParts): Response {
   return new Response(stream, { status: options.status, headers: headersInit(options.headers) })
 }
 
+/** null: the stream is complete. */
+type PartFailure = AttemptFailure | 'drained' | null
+
 class ContinuedStream {
   readonly stream: ReadableStream<Uint8Array>
   readonly #parts: ContinuedParts
@@ -64,6 +67,8 @@ class ContinuedStream {
   readonly #state: StreamState
   readonly #failed: AttemptFailed[]
   #part: Part
+  /** Runs from the end of one part to the next. */
+  #between: AsyncGenerator<Uint8Array, boolean> | null = null
   /** Continuations after a failure. Moves off engines that drain are not limited. */
   #continued = 0
   /** Time between the last byte of the engine that failed and the failure, ms. */
@@ -92,14 +97,13 @@ class ContinuedStream {
     this.#booked = parts.attempt.race?.booked ?? parts.attempt.earlier.length + 1
     const { attempt, answer, relay } = parts
     this.#part = openPart({ attempt, answer, relay, segment: new FirstSegment(this.#state) }, options)
-    const pieces = this.#pieces()
     this.stream = new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
           try {
-            const { done, value } = await pieces.next()
-            if (done === true) controller.close()
-            else controller.enqueue(value)
+            const piece = await this.#next()
+            if (piece === null) controller.close()
+            else controller.enqueue(piece)
           } catch {
             if (parts.attempt.exchange.signal.aborted) this.#clientGone()
             this.#end('engine_failed')
@@ -112,35 +116,47 @@ class ContinuedStream {
     )
   }
 
-  /** The bytes for the client. Throws if the stream ends early. */
-  async *#pieces(): AsyncGenerator<Uint8Array, void> {
+  /** The next bytes for the client; null: the end. Throws if the stream ends early. */
+  async #next(): Promise<Uint8Array | null> {
     for (;;) {
-      const failure = yield* this.#relayPart()
-      if (this.#isGone) throw cutError()
-      if (failure === null) return this.#complete()
-      if (this.#state.finished) {
-        yield encoder.encode(closingRecords(this.#state))
-        if (this.#part.segment.failure !== null) this.#release(failure === 'drained' ? 'reset' : failure)
-        return this.#complete()
+      if (this.#between === null) {
+        const next = await this.#nextOfPart()
+        if (next instanceof Uint8Array) return next
+        this.#between = this.#afterPart(next)
       }
-      const moved = yield* failure === 'drained' ? this.#left() : this.#moved(failure)
-      if (!moved) return
+      const { done, value } = await this.#between.next()
+      if (done !== true) return value
+      if (!value) return null
+      this.#between = null
     }
   }
 
-  /** Passes one engine's events. Returns its failure; null: the stream is complete. */
-  async *#relayPart(): AsyncGenerator<Uint8Array, AttemptFailure | 'drained' | null> {
+  /** What the client gets between two parts. Returns whether another part follows. */
+  async *#afterPart(failure: PartFailure): AsyncGenerator<Uint8Array, boolean> {
+    if (this.#isGone) throw cutError()
+    if (failure !== null && !this.#state.finished)
+      return yield* failure === 'drained' ? this.#left() : this.#moved(failure)
+    if (failure !== null) {
+      yield encoder.encode(closingRecords(this.#state))
+      if (this.#part.segment.failure !== null) this.#release(failure === 'drained' ? 'reset' : failure)
+    }
+    this.#complete()
+    return false
+  }
+
+  /** The next bytes that one engine's events give, or the failure that ended them. */
+  async #nextOfPart(): Promise<Uint8Array | PartFailure> {
     const part = this.#part
-    for (;;) {
+    while (part.segment.failure === null) {
+      if (this.#mustLeave(part)) return 'drained'
       const chunk = await this.#read(part)
       if (chunk === null) break
-      const out = await passEvents(part, chunk)
-      if (out !== null) yield out
-      else if (this.#mustBeat()) yield HEARTBEAT
-      if (out !== null) this.#sentAt = part.attempt.ports.now()
+      const passed = passEvents(part, chunk)
+      const out = passed instanceof Promise ? await passed : passed
       this.#dropLateRequest()
-      if (part.segment.failure !== null) break
-      if (this.#mustLeave(part)) return 'drained'
+      if (out === null && !this.#mustBeat()) continue
+      this.#sentAt = part.attempt.ports.now()
+      return out ?? HEARTBEAT
     }
     const { failure } = part.segment
     if (failure !== null) void part.reader.cancel().catch(() => {})

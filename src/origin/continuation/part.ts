@@ -44,7 +44,8 @@ class SseEvents {
     }
     const bytes = before === 0 ? chunk : concatBytes([this.#rest, chunk], before + chunk.length)
     // A copy: the reader of the events may change them.
-    this.#rest = bytes.slice(ends.at(-1) ?? 0)
+    const whole = ends.at(-1) ?? 0
+    this.#rest = whole === bytes.length ? NOTHING : bytes.slice(whole)
     return { bytes, ends }
   }
 }
@@ -79,9 +80,23 @@ export function openPart({ answer, ...part }: PartInput, options: RelayOptions):
 const encoder = new TextEncoder()
 const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
 
-/** Returns what the client gets for these bytes of the engine; null: nothing. */
-export async function passEvents({ events, segment }: Part, chunk: Uint8Array): Promise<Uint8Array | null> {
-  const { bytes, ends } = events.take(chunk)
+/** Returns what the client gets for these bytes of the engine; null: nothing. No promise if nothing has to be asked. */
+export function passEvents(part: Part, chunk: Uint8Array): Uint8Array | null | Promise<Uint8Array | null> {
+  const { bytes, ends } = part.events.take(chunk)
+  if (ends.length === 0) return null
+  const first = part.segment.pass?.(bytes, 0, ends[0]!) ?? -1
+  if (first >= 0 && ends.length === 1) return bytes.subarray(0, first)
+  return passAll(part.segment, { bytes, ends, first })
+}
+
+interface Events {
+  readonly bytes: Uint8Array
+  readonly ends: readonly number[]
+  /** Result of `pass` for the first one. */
+  readonly first: number
+}
+
+async function passAll(segment: Segment, { bytes, ends, first }: Events): Promise<Uint8Array | null> {
   const pieces: Uint8Array[] = []
   let size = 0
   const add = (piece: Uint8Array): void => {
@@ -93,7 +108,7 @@ export async function passEvents({ events, segment }: Part, chunk: Uint8Array): 
   let kept = 0
   let from = 0
   for (const to of ends) {
-    const end = segment.pass?.(bytes, from, to) ?? -1
+    const end = from === 0 ? first : (segment.pass?.(bytes, from, to) ?? -1)
     if (end >= 0) {
       if (kept < from) bytes.copyWithin(kept, from, end)
       kept += end - from
