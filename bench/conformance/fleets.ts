@@ -1,16 +1,20 @@
 /** Servers that rows request, the servers of each gateway, and which servers can run at the same time. */
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { freePorts } from './http.ts'
 import type { LmcacheServers } from './lmcache-servers.ts'
 
 /**
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
- * a model with slow prefills; `left` and `right` keep their blocks in an LMCache server each; `ear` serves speech;
- * `wide-a` and `wide-b` run many requests at once.
+ * a model with slow prefills; `file-prefill` and `file-decode` exchange their blocks as files; `left` and `right` keep
+ * their blocks in an LMCache server each; `ear` serves speech; `wide-a` and `wide-b` run many requests at once.
  */
 export type EngineName =
   | 'a'
   | 'b'
   | 'nixl'
+  | 'file-prefill'
+  | 'file-decode'
   | 'prefill'
   | 'decode'
   | 'little'
@@ -34,11 +38,16 @@ export interface EngineSpec {
 /** Created for each start, except for a restart. */
 export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheServers>): Promise<EngineSpec> {
   if (name === 'nixl' || name === 'prefill' || name === 'decode') return nixl()
+  if (name === 'file-prefill' || name === 'file-decode') return files
   if (name === 'little') return { args: ['--num-gpu-blocks-override', '200'] }
   if (name === 'slow-a' || name === 'slow-b')
     return {
       model: 'small',
-      args: ['--max-model-len', '8192', '--num-gpu-blocks-override', '4000'],
+      // Room for 32 conversations on two engines.
+      args: [
+        ...['--max-model-len', '8192', '--num-gpu-blocks-override', '4000'],
+        ...['--max-num-seqs', '16', '--max-num-queued-reqs', '64'],
+      ],
       env: { VLLM_CPU_KVCACHE_SPACE: '3' },
     }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
@@ -82,6 +91,21 @@ async function nixl(): Promise<EngineSpec> {
   }
 }
 
+/** Blocks of `file-prefill` and `file-decode`. */
+export const sharedFiles = join(tmpdir(), `firstlight-kv-${process.pid}`)
+
+/** vLLM's example connector: blocks as files, found by a hash of the prompt's tokens. */
+const files: EngineSpec = {
+  args: [
+    '--kv-transfer-config',
+    JSON.stringify({
+      kv_connector: 'ExampleConnector',
+      kv_role: 'kv_both',
+      kv_connector_extra_config: { shared_storage_path: sharedFiles },
+    }),
+  ],
+}
+
 export interface Fleet {
   readonly engines: readonly EngineName[]
   /** Added to the configuration of each engine. */
@@ -109,6 +133,10 @@ export const fleets = {
   bounded: { engines: ['a', 'b'], pool: async () => ({ limits: { answer_ms: boundedAnswerMs } }) },
   nixl: { engines: ['a', 'nixl'] },
   split: { engines: ['prefill', 'decode'] },
+  files: {
+    engines: ['file-prefill', 'file-decode'],
+    pool: async () => ({ split: { connector: 'response' } }),
+  },
   // The relay can delay responses of the prefill engine.
   held: { engines: ['prefill', 'decode'], relayed: 'prefill' },
   threshold: {

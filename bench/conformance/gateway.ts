@@ -61,7 +61,7 @@ function configFor({ engines, kind, each, pool: more, document }: GatewayOptions
       id: name,
       url,
       key: engineKey,
-      role: name === 'prefill' || name === 'decode' ? name : 'any',
+      role: /(?:prefill|decode)$/.exec(name)?.[0] ?? 'any',
       ...each,
     })),
     ...more,

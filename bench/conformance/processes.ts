@@ -15,6 +15,8 @@ export interface Command {
 
 export interface Running {
   readonly what: string
+  /** Also the id of its process group. undefined: it did not start. */
+  readonly pid: number | undefined
   readonly logFile: string
   /** null while it runs. */
   exitCode(): number | null
@@ -57,6 +59,7 @@ export class Processes {
     })
     const running: Running = {
       what,
+      pid: child.pid,
       logFile,
       exitCode: () => (child.pid === undefined ? -1 : (child.exitCode ?? (child.signalCode === null ? null : -1))),
       tail: (lines = 15) => readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-lines).join('\n'),

@@ -3,8 +3,9 @@ import type { Row } from './row.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
 import { continuationRows } from './rows/continuation.ts'
+import { controllerRows } from './rows/controller.ts'
 import { corsRow } from './rows/cors.ts'
-import { nixlRecording, splitRows } from './rows/disaggregation.ts'
+import { nixlRecording, responseRow, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
 import { splitEndpointRow } from './rows/split-endpoints.ts'
 import { eventRows } from './rows/events.ts'
@@ -18,7 +19,9 @@ import { llamaRows } from './rows/llama.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
+import { reportRow } from './rows/reports.ts'
 import { regionAnswers, regionRows } from './rows/regions.ts'
+import { predictionRows } from './rows/predictions.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
@@ -37,6 +40,8 @@ export const rows: readonly Row[] = [
   regionAnswers('worker'),
   hostileRow('node'),
   hostileRow('worker'),
+  reportRow,
+  ...controllerRows,
   engineDies('node'),
   // Rows that kill engines come last, because the gateway does not use a recovered engine at once.
   nixlRecording,
@@ -46,6 +51,8 @@ export const rows: readonly Row[] = [
   splitEndpointRow('worker'),
   ...splitRows('worker'),
   ...splitFaultRows('worker'),
+  responseRow('node'),
+  responseRow('worker'),
   lmcacheRecording,
   ...lmcacheRows('node'),
   ...lmcacheRows('worker'),
@@ -59,6 +66,7 @@ export const rows: readonly Row[] = [
   eventsFeedback('node'),
   eventsFeedback('worker'),
   ...ttftRows,
+  ...predictionRows,
   ...regionRows('node'),
   ...regionRows('worker'),
   ...continuationRows('node'),

@@ -1,6 +1,8 @@
 /** Prefill on one real engine, decode on another: NIXL moves the KV cache over CPU memory. */
+import { rmSync } from 'node:fs'
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
+import { sharedFiles } from '../fleets.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { freePorts, send } from '../http.ts'
 import { record, vectorFile } from '../recorder.ts'
@@ -88,6 +90,16 @@ export const nixlRecording: Row = {
   },
 }
 
+export function responseRow(kind: GatewayKind): Row {
+  return {
+    name: `${kind}-split-response`,
+    says:
+      `With connector \`response\` (${kind}) and vLLM's ExampleConnector, which moves blocks through files, a split ` +
+      'request returns the text of a single engine, and the decode engine loads the prompt.',
+    run: async (lab) => splitByFiles(lab, kind),
+  }
+}
+
 export function splitRows(kind: GatewayKind): Row[] {
   return [
     {
@@ -134,6 +146,40 @@ async function split(lab: Lab, kind: GatewayKind): Promise<string> {
   const count = (await moved(decode)) - before
   check(count >= 0.9 * tokens, `of ${tokens} prompt tokens ${count} came from the prefill engine`)
   return `6 of 6 texts equal; ${count} of ${tokens} prompt tokens came from the prefill engine`
+}
+
+/** `cached_tokens` of this connector includes blocks from its files. */
+async function splitByFiles(lab: Lab, kind: GatewayKind): Promise<string> {
+  const [prefill, decode] = [await lab.engine('file-prefill'), await lab.engine('file-decode')]
+  const cached: number[] = []
+  for (let round = 1; round <= 4; round++) {
+    const body = {
+      model: servedModel,
+      prompt: prompt(kind === 'node' ? round + 900 : round + 950),
+      max_tokens: 8,
+      temperature: 0,
+      ignore_eos: true,
+    }
+    const before = await prefill.metric('vllm:prompt_tokens_total')
+    const answer = await send(await through(lab, kind, body, { fleet: 'files' }))
+    const said = JSON.parse(answer.body.toString('utf8')) as SaidWithUsage
+    const computed = (await prefill.metric('vllm:prompt_tokens_total')) - before
+    check(answer.headers['x-firstlight-prefill'] !== undefined && computed >= 300, `round ${round}: not split`)
+    // The connector ignores salts, so that only without its files the engine computes the prompt itself.
+    rmSync(sharedFiles, { recursive: true, force: true })
+    const whole = await send(direct(decode, { ...body, cache_salt: 'whole' }))
+    check(textOf(said) === textOf(JSON.parse(whole.body.toString('utf8'))), `round ${round}: ${textOf(said)}`)
+    cached.push(said.usage.prompt_tokens_details?.cached_tokens ?? 0)
+  }
+  check(
+    cached.every((tokens) => tokens >= 256),
+    `of 300 prompt tokens each, the decode engine loaded ${cached.join(', ')}`,
+  )
+  return `4 of 4 texts equal; of 300 prompt tokens each, the decode engine loaded ${cached.join(', ')}`
+}
+
+interface SaidWithUsage {
+  readonly usage: { readonly prompt_tokens_details?: { readonly cached_tokens?: number } }
 }
 
 async function prefillDies(lab: Lab, kind: GatewayKind): Promise<string> {

@@ -1,0 +1,123 @@
+/** Predicted time to first token while many conversations run at the same time on two real servers. */
+import { loadavg } from 'node:os'
+import { CpuWaits } from '../cpu-waits.ts'
+import { servedModel } from '../engine.ts'
+import { generator } from '../fuzz.ts'
+import type { RunningGateway } from '../gateway.ts'
+import { check, Refuted } from '../row.ts'
+import type { Finding, Lab, Row } from '../row.ts'
+import { askStream, quantile } from './ask-stream.ts'
+import type { Told } from './ask-stream.ts'
+import { words } from './routing.ts'
+
+/** Requests that teach the gateway, by their order of sending. */
+const learning = 60
+const judged = 160
+const mostMedian = 0.2
+const mostP90 = 0.5
+
+export const predictionRows: readonly Row[] = [8, 32].map((abreast) => ({
+  name: `node-ttft-of-${abreast}`,
+  says:
+    `With ${abreast} conversations at the same time on two engines, after ${learning} requests, the time to first ` +
+    `token of ${judged} turns is predicted with a median error of ${100 * mostMedian} % at most, and ` +
+    `${100 * mostP90} % at the 90th percentile.`,
+  run: async (lab: Lab) => predictions(lab, abreast),
+}))
+
+type History = { role: string; content: string }[]
+
+async function predictions(lab: Lab, abreast: number): Promise<Finding> {
+  const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
+  const gateway = await lab.gateway('node', 'slow-pair', `-of-${abreast}`)
+  // Engines of an earlier run have no process here.
+  const waits = new Map(engines.flatMap(({ name, process: own }) => (own === null ? [] : [[name, new CpuWaits(own)]])))
+  const loads: number[] = []
+  const told = await talk(gateway, abreast, () => {
+    loads.push(loadavg()[0]!)
+    if (loads.length % 50 === 0) lab.note(`  … ${loads.length} of ${learning + judged} requests`)
+  }).finally(() => {
+    for (const one of waits.values()) one.stop()
+  })
+  const seen = told.slice(learning)
+  const errors = seen.map(errorOf)
+  const [median, p90] = [quantile(errors, 0.5), quantile(errors, 0.9)]
+  const load = `load average ${quantile(loads, 0).toFixed(1)} to ${quantile(loads, 0.999).toFixed(1)}`
+  const found = {
+    seen: `median ${percent(median)}, p90 ${percent(p90)}; ${load}`,
+    detail: detailOf(seen, load, slownessOf(seen, waits)),
+  }
+  if (median > mostMedian || p90 > mostP90) throw new Refuted(found)
+  return found
+}
+
+/** By how much waiting for a CPU stretched each time to first token. */
+function slownessOf(seen: readonly Told[], waits: ReadonlyMap<string, CpuWaits>): number[] {
+  return seen.flatMap((one) => {
+    const waitedMs = waits.get(one.engine)?.between(one.sentAt, one.firstAt)
+    return waitedMs === undefined ? [] : [actualOf(one) / Math.max(0.05 * actualOf(one), actualOf(one) - waitedMs)]
+  })
+}
+
+/** Each conversation sends its next turn when it has the answer, until all turns are sent. In order of sending. */
+async function talk(gateway: RunningGateway, abreast: number, done: () => void): Promise<Told[]> {
+  const salt = `of-${abreast}-${Date.now()}`
+  const random = generator(100 + abreast)
+  const shared = words(random, 15)
+  const told: Told[] = []
+  let sent = 0
+  const converse = async (): Promise<void> => {
+    let history: History = []
+    for (let turn = 0; sent < learning + judged; turn++) {
+      sent++
+      // After five turns another user begins.
+      if (turn % 5 === 0) history = [{ role: 'system', content: `${shared} ${words(random, 100)}` }]
+      history.push({ role: 'user', content: words(random, 10 + Math.floor(random() * 40)) })
+      const body = { model: servedModel, messages: history, max_tokens: 16, temperature: 0, ignore_eos: true }
+      const one = await askStream(gateway, { path: '/v1/chat/completions', body: { ...body, cache_salt: salt } })
+      check(one.decision.predicted_ttft_ms !== null, 'a decision has no prediction')
+      history.push({ role: 'assistant', content: one.text })
+      told.push(one)
+      done()
+    }
+  }
+  await Promise.all(Array.from({ length: abreast }, converse))
+  return told.sort((one, other) => one.sentAt - other.sentAt)
+}
+
+const actualOf = ({ sentAt, firstAt }: Told): number => firstAt - sentAt
+const errorOf = (one: Told): number => Math.abs(one.decision.predicted_ttft_ms! - actualOf(one)) / actualOf(one)
+
+function detailOf(seen: readonly Told[], load: string, slowness: readonly number[]): string {
+  const sorted = [...seen].sort((one, other) => one.decision.predicted_ttft_ms! - other.decision.predicted_ttft_ms!)
+  const quarters = Array.from({ length: 4 }, (_, at) =>
+    sorted.slice((at * sorted.length) / 4, ((at + 1) * sorted.length) / 4),
+  )
+  const times = seen.map(actualOf)
+  const usual = quantile(slowness, 0.5)
+  const floor = slowness.map((own) => Math.abs(usual / own - 1))
+  return [
+    `Model of 8 layers, one thread each; 16 output tokens. ${load} on this machine, engines included. Times to first ` +
+      `token ${ms(quantile(times, 0.1))} (p10), ${ms(quantile(times, 0.5))} (p50), ${ms(quantile(times, 0.9))} (p90).`,
+    '',
+    '| quarter by prediction | predicted, median ms | measured, median ms | median error | p90 |',
+    '| --- | ---: | ---: | ---: | ---: |',
+    ...quarters.map((quarter, at) => {
+      const errors = quarter.map(errorOf)
+      const predicted = quarter.map((one) => one.decision.predicted_ttft_ms!)
+      return (
+        `| ${at + 1} | ${Math.round(quantile(predicted, 0.5))} | ${Math.round(quantile(quarter.map(actualOf), 0.5))} | ` +
+        `${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} |`
+      )
+    }),
+    '',
+    slowness.length === 0
+      ? 'The engines were started elsewhere, so that it is unknown how long they waited for a CPU.'
+      : `Waiting for a CPU stretched these times by ${quantile(slowness, 0.1).toFixed(1)} (p10), ${usual.toFixed(1)} ` +
+        `(p50), ${quantile(slowness, 0.9).toFixed(1)} (p90). A prediction that is exact but for this has a median ` +
+        `error of ${percent(quantile(floor, 0.5))}, p90 ${percent(quantile(floor, 0.9))}.`,
+  ].join('\n')
+}
+
+const ms = (time: number): string => `${Math.round(time)} ms`
+const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`
