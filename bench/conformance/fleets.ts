@@ -45,8 +45,14 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
       model: 'small',
       // Room for 32 conversations on two engines.
       args: [
-        ...['--max-model-len', '8192', '--num-gpu-blocks-override', '4000'],
-        ...['--max-num-seqs', '16', '--max-num-queued-reqs', '64'],
+        '--max-model-len',
+        '8192',
+        '--num-gpu-blocks-override',
+        '4000',
+        '--max-num-seqs',
+        '16',
+        '--max-num-queued-reqs',
+        '64',
       ],
       env: { VLLM_CPU_KVCACHE_SPACE: '3' },
     }

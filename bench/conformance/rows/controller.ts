@@ -33,7 +33,12 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
     what: 'lmcache controller',
     command: [
       lab.environment.bin('lmcache_controller'),
-      ...['--host', '127.0.0.1', '--port', String(port), '--monitor-ports', JSON.stringify({ pull, reply })],
+      '--host',
+      '127.0.0.1',
+      '--port',
+      String(port),
+      '--monitor-ports',
+      JSON.stringify({ pull, reply }),
     ],
     folder: lab.environment.folder,
     env,

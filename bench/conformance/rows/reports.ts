@@ -1,4 +1,5 @@
 /** Stages of the time to first token that a stock vLLM reports, by the proxy in examples/ttft-reporter. */
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { servedModel } from '../engine.ts'
 import { adminKey, startGateway } from '../gateway.ts'
@@ -28,8 +29,12 @@ async function reports(lab: Lab): Promise<string> {
     command: [
       process.execPath,
       'examples/ttft-reporter/reporter.mjs',
-      ...['--engine', engine.url, '--listen', `127.0.0.1:${proxyPort}`],
-      ...['--report', `http://127.0.0.1:${reportPort}/ttft_report`],
+      '--engine',
+      engine.url,
+      '--listen',
+      `127.0.0.1:${proxyPort}`,
+      '--report',
+      `http://127.0.0.1:${reportPort}/ttft_report`,
     ],
     folder: root,
   })
@@ -71,7 +76,8 @@ async function one(gateway: RunningGateway, stream: boolean, round: number): Pro
     limitMs: 60_000,
   })
   let firstMs = 0
-  for await (const _piece of response) firstMs ||= performance.now() - sentAt
+  response.once('data', () => (firstMs = performance.now() - sentAt))
+  await once(response, 'end')
   check(response.statusCode === 200, `status ${response.statusCode}`)
   let combined: Stages | null = null
   await until(
