@@ -48,7 +48,7 @@ async function lookups(lab: Lab, kind: GatewayKind): Promise<string> {
   const prompts = new Map(fleet.map(({ name }) => [name, newPrompt()]))
   let gateway: RunningGateway | null = null
   try {
-    const health = { url, method: 'GET', path: '/openapi.json', limitMs: 2000 }
+    const health = { url, method: 'GET', path: '/openapi.json', limitMs: 2000 } as const
     const isUp = async (): Promise<boolean> => (await send(health).catch(() => null))?.status === 200
     await until(isUp, 'the controller', { limitMs: 180_000 })
     const instances = Object.fromEntries(prompts)
