@@ -1,11 +1,11 @@
 /**
- * Chaos run: faults of engines, client aborts, overload, and kills, restarts, reloads and evictions of the gateway under
- * open-loop load. Checks that every request ends once, streams are whole, no prompt is sent to a client, bookings are
- * released, limits of a key hold and memory does not grow.
+ * Chaos run: faults of engines, client aborts, overload, and kills, restarts, reloads and evictions of the gateway
+ * under open-loop load. Checks that every request ends once, streams are whole, no prompt is sent to a client, bookings
+ * are released, limits of a key hold and memory does not grow.
  *
  * Flags: --minutes 2 (for all deployments together) · --seed 1 · --rate 25 (requests per second) ·
- * --deployment process,threads,replicas,regions,workers,isolates (default: process,threads) · --settle-s 90 (most time for
- * ledgers to be zero). Exits with 1 if an invariant is broken.
+ * --deployment process,threads,replicas,regions,workers,isolates (default: process,threads) · --settle-s 90 (most time
+ * for ledgers to be zero). Exits with 1 if an invariant is broken.
  */
 import { ChaosRun, type Figures } from './chaos/chaos-run.ts'
 import { seeded } from './chaos/clients.ts'

@@ -3,7 +3,8 @@
  * one run over the same stub engines. Needs `npm run build:worker`.
  *
  * Flags: --part cpu,cold,paths,admit,cells,tokens (absent: all) · --quick · --path-requests 30
- * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 3000 (per Worker and scenario) · --subjects native,front
+ * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 3000 (per Worker and scenario) ·
+ *   --subjects native,front
  * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
  */
 import { admitRate } from './edge/admit-rate.ts'

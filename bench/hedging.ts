@@ -2,8 +2,8 @@
  * Time to first token with and without hedging (docs/forwarding.md#hedging): four simulated engines under open-loop
  * load, of which one stalls at random, and the same without stalls. Shows the load that hedges add.
  *
- * Flags: --requests 600 (per row) · --rate 10 (requests per second) · --stall-share 0.2 (of the requests of one engine) ·
- * --stall-ms 3000 · --seed 1
+ * Flags: --requests 600 (per row) · --rate 10 (requests per second) · --stall-share 0.2 (of the requests of one engine)
+ * · --stall-ms 3000 · --seed 1
  */
 import { parseConfig } from '../src/config/parse.ts'
 import { startGateway } from '../src/platform/node/start-gateway.ts'

@@ -100,10 +100,27 @@ function liveBytes(): { readonly measured: number; readonly counted: number } {
 }
 
 const recordOf = (at: number): RequestRecord => ({
-  id: `bench-${at.toString(36)}`, requestId: `bench-${at.toString(36)}`, receivedAt: 1.8e12, durationMs: 900, path: '/v1/chat/completions', model: 'm', cluster: 'c', engine: `e${at % 64}`,
-  prefillEngine: null, placement: 'whole', policy: 'predicted', notes: [], stream: true, status: 200, result: 'complete', failedAttempts: [],
-  stages: { edge: 0.1, tokens: 0.4, admit: 0.1, connect: 1, first_byte: 80, ttft: 82 }, predictedTtftMs: 75, usage: { promptTokens: 900, completionTokens: 80, cachedTokens: 512 }, textOnly: false,
-}) // prettier-ignore
+  id: `bench-${at.toString(36)}`,
+  requestId: `bench-${at.toString(36)}`,
+  receivedAt: 1.8e12,
+  durationMs: 900,
+  path: '/v1/chat/completions',
+  model: 'm',
+  cluster: 'c',
+  engine: `e${at % 64}`,
+  prefillEngine: null,
+  placement: 'whole',
+  policy: 'predicted',
+  notes: [],
+  stream: true,
+  status: 200,
+  result: 'complete',
+  failedAttempts: [],
+  stages: { edge: 0.1, tokens: 0.4, admit: 0.1, connect: 1, first_byte: 80, ttft: 82 },
+  predictedTtftMs: 75,
+  usage: { promptTokens: 900, completionTokens: 80, cachedTokens: 512 },
+  textOnly: false,
+})
 
 /** Flush into a state that already holds reports. */
 function flushCost(): number {

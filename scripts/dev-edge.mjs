@@ -1,5 +1,5 @@
-// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine with the demo's engines. `--regions N`
-// runs a front and N region Workers, which the front reaches by service bindings.
+// `npm run dev:edge`: builds the Worker and runs it under workerd on this machine with the demo's engines.
+// `--regions N` runs a front and N region Workers, which the front reaches by service bindings.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { demoDocument, demoGuide, startDemoFleet } from '../src/platform/node/demo.ts'

@@ -17,8 +17,8 @@ function expect(truth, message) {
 }
 
 /**
- * Lines of an installation that are no warnings of the package: npm reports `prepare` only for a tarball, and settings of
- * this machine.
+ * Lines of an installation that are no warnings of the package: npm reports `prepare` only for a tarball, and settings
+ * of this machine.
  */
 const EXPECTED = new RegExp(
   [

@@ -44,8 +44,8 @@ export interface Cluster {
   /** `admit` without a promise, for pool state in this process. null: call `admit`. Absent: always call `admit`. */
   admitNow?(admission: Admission): Admitted | null
   /**
-   * Admits a request that the pool refused with `mayWait` as soon as there is room. Safe to repeat: a request is admitted
-   * at most once. Absent: the pool has no queue.
+   * Admits a request that the pool refused with `mayWait` as soon as there is room. Safe to repeat: a request is
+   * admitted at most once. Absent: the pool has no queue.
    * @param waitedMs time that it has waited before, in a call that failed
    */
   wait?(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<Admitted>

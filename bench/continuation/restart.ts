@@ -1,4 +1,6 @@
-/** A rolling restart: engines drain with a deadline, stop and start again, one after the other, under running streams. */
+/**
+ * A rolling restart: engines drain with a deadline, stop and start again, one after the other, under running streams.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseConfig } from '../../src/config/parse.ts'
 import { startGateway } from '../../src/platform/node/start-gateway.ts'

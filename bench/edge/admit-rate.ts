@@ -1,6 +1,6 @@
 /**
- * Calls of `admit` per second that one ClusterObject answers within 10 ms at p99, under workerd. Driver and object share
- * a thread, so an object alone does more.
+ * Calls of `admit` per second that one ClusterObject answers within 10 ms at p99, under workerd. Driver and object
+ * share a thread, so an object alone does more.
  */
 import { readFileSync } from 'node:fs'
 import { startWorkers } from '../../scripts/edge-workers.ts'

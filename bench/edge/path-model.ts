@@ -31,7 +31,9 @@ const PLACES: readonly (readonly City[])[] = [
   ['New York', 'London', 'Tokyo'],
 ]
 
-/** Times in ms: work of a Worker, a hop within a place, the way from a placed Worker to its object, work of the object. */
+/**
+ * Times in ms: work of a Worker, a hop within a place, the way from a placed Worker to its object, work of the object.
+ */
 const WORK_MS = 1
 const HOP_MS = 1
 const NEAR_OBJECT_MS = 5

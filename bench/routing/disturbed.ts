@@ -48,7 +48,9 @@ export interface Recovery {
   readonly newAway: number
   /** Turns whose prefix the delayed engine has, sent to the other engine. */
   readonly turnsAway: number
-  /** |believed - true| / true prefill time of a new prompt on the delayed engine: at the end of the delay, and later. */
+  /**
+   * |believed - true| / true prefill time of a new prompt on the delayed engine: at the end of the delay, and later.
+   */
   readonly errorAtEnd: number
   readonly errorAfterTen: number
   /** Share of the less used engine in all new prompts before the disturbance. */

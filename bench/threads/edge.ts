@@ -35,9 +35,25 @@ export function admissionOf(id: string, blocks: number): Admission {
   for (let at = 0; at < lanes.length; at++)
     lanes[at] = at < lanes.length / 2 ? at * 2654435761 : Math.random() * 2 ** 32
   return {
-    version: PAYLOAD_VERSION, id, configVersion: 1, model: 'm', adapter: null, promptTokens: blocks * 64 + 10, tokenSource: 'bytes', blocks: lanes, session: null,
-    priority: 0, expectedOutputTokens: null, tenant: 'open', overrides: null, hints: null, unsplittable: null, encodeItems: 0, attempt: 0, avoid: [],
-  } // prettier-ignore
+    version: PAYLOAD_VERSION,
+    id,
+    configVersion: 1,
+    model: 'm',
+    adapter: null,
+    promptTokens: blocks * 64 + 10,
+    tokenSource: 'bytes',
+    blocks: lanes,
+    session: null,
+    priority: 0,
+    expectedOutputTokens: null,
+    tenant: 'open',
+    overrides: null,
+    hints: null,
+    unsplittable: null,
+    encodeItems: 0,
+    attempt: 0,
+    avoid: [],
+  }
 }
 
 /** All bookings of one request. */

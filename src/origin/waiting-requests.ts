@@ -59,8 +59,8 @@ const noAnswer: Refusal = {
 }
 
 /**
- * Waits until the pool admits the request or refuses it. Rejects if the client leaves, or if the request may not run any
- * more; the pool then forgets it.
+ * Waits until the pool admits the request or refuses it. Rejects if the client leaves, or if the request may not run
+ * any more; the pool then forgets it.
  */
 export async function waitForRoom(wait: RoomWait): Promise<Admitted> {
   const { admission, waits, signal, maxWaitMs, timers } = wait

@@ -43,10 +43,26 @@ const ENGINES = 200
 const STAGES = { edge: 1, admit: 2, connect: 3, first_byte: 200, ttft: 300 }
 
 const engineOf = (id: string): EngineDigest => ({
-  id, role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'closed',
-  requests: 3, activeBlocks: 40, queuedPrefillS: 1 / 3, queuedPrefillTokens: 900, cachedBlocks: 100, cacheBlocks: 1000,
-  ttftMs: 250, hitRate: 0.4, requestsTotal: 9, failuresTotal: 1, stats: null,
-}) // prettier-ignore
+  id,
+  role: 'any',
+  weight: 1,
+  available: true,
+  healthy: true,
+  draining: false,
+  asleep: false,
+  circuit: 'closed',
+  requests: 3,
+  activeBlocks: 40,
+  queuedPrefillS: 1 / 3,
+  queuedPrefillTokens: 900,
+  cachedBlocks: 100,
+  cacheBlocks: 1000,
+  ttftMs: 250,
+  hitRate: 0.4,
+  requestsTotal: 9,
+  failuresTotal: 1,
+  stats: null,
+})
 
 /** A gateway with 200 engines, each with a completed request. `onTurn` runs while it computes the response. */
 function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {

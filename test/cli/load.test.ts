@@ -582,7 +582,7 @@ describe('a trace file', () => {
     one.close()
   })
 
-  it('gives equal blocks equal names with the same salt across starts, and different names with another or no salt', async () => {
+  it('gives equal blocks equal names with the same salt after a restart, and others with another salt or none', async () => {
     const idsOf = async (name: string, salt: string | null): Promise<string> => {
       const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }

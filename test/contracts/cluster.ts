@@ -486,7 +486,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
-    it('opens a circuit after truncated streams among others with unknown ends, until one ends completely', async () => {
+    it('opens a circuit after truncated streams, others with unknown ends among them, until one is complete', async () => {
       const end = async (how: Parameters<typeof outcome>[0]) => {
         const { lease } = await admit({ avoid: ['b'] })
         await lease.firstToken({})
@@ -609,7 +609,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
     })
 
-    it('draws on the retry budget for a second engine beside a late one, without counting a retry or a refusal', async () => {
+    it('takes a second engine beside a late one from the retry budget, and counts no retry and no refusal', async () => {
       await restart({ retry: { share: 0, minPerS: 0.1 } })
       await admit({ id: 'late', avoid: ['b'] })
       const hedge = { id: 'late', attempt: 1, hedge: true, avoid: ['a'] }
@@ -720,7 +720,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(Object.keys(await requests())).toEqual(['b'])
     })
 
-    it('keeps draining an engine that returns before its requests have ended, and treats a forgotten one as new', async () => {
+    it('keeps draining an engine that returns before its requests end; a forgotten one is new', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
       for (const [version, ids] of [

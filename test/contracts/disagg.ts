@@ -139,7 +139,7 @@ function legs(name: string, runtime: SplitRuntime): void {
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
 
-    it('decode gets the client’s bytes with the gateway’s parameters in front, whatever the client sent', async () => {
+    it('decode gets the client’s bytes unchanged, with the gateway’s parameters in front', async () => {
       const sent =
         '{ "model":"bytes",  "seed":9007199254740993, "messages":[{"role":"user","content":"h\\u00e9 \\ud83d\\ude00"}],\n"max_tokens" : 4,"kv_transfer_params":{"do_remote_prefill":true} }'
       const answer = await bench.ask(chat, sent)
@@ -407,7 +407,7 @@ function walks(name: string, runtime: SplitRuntime): void {
       )
     }
 
-    it('a prefill engine that dies costs no request without any retry budget: the decode engine serves alone', async () => {
+    it('if a prefill engine dies, the decode engine serves alone, also without a retry budget', async () => {
       bench.engine('p0').setFault({ kind: 'hang', where: 'head' })
       const asked = Array.from({ length: 12 }, (_, at) =>
         bench.ask(chat, { model: 'spent', messages: [{ role: 'user', content: `one ${at}` }], max_tokens: 3 }),

@@ -286,7 +286,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       expect(await circuits('mixed')).toEqual({ r3: 'open', a3: 'closed' })
     })
 
-    it('is not seen in an engine that refuses a client’s own word of a way: no circuit opens, and others are served', async () => {
+    it('is not seen where an engine refuses a client’s own header: no circuit opens, and others are served', async () => {
       for (let i = 0; i < 12; i++)
         expect((await ask({ more: { model: 'two' }, headers: { via: SOMEBODY, 'x-meets': 'somebody' } })).status).toBe(
           508,

@@ -1,4 +1,6 @@
-/** Helm chart and compose file. Rendering needs `helm` on PATH or FIRSTLIGHT_HELM; without it these tests are skipped. */
+/**
+ * Helm chart and compose file. Rendering needs `helm` on PATH or FIRSTLIGHT_HELM; without it these tests are skipped.
+ */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

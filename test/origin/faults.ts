@@ -214,7 +214,7 @@ export function faultTable(name: string, table: FaultTable): void {
       })
     }
 
-    test('gives nothing to an engine that is paused, which only /is_paused tells, and uses it again when it is not', async () => {
+    test('sends nothing to an engine that only /is_paused shows as paused, until it is resumed', async () => {
       const asleep = async () => {
         expect((await stream()).status).toBe(200)
         return enginesOf(gateway.url, `c${pool}`, ({ asleep: isAsleep }) => isAsleep)

@@ -564,7 +564,7 @@ describe('clusters', () => {
     expect(world.books).toEqual([])
   })
 
-  it('that are slower than usual are not waited for: the request is booked afterwards, and nothing is refused', async () => {
+  it('that are slower than usual do not delay the request: it is booked afterwards, and none is refused', async () => {
     const world = new World({ 'c-a': [], 'c-b': [] })
     const late = Promise.withResolvers<void>()
     const rings: (() => void)[] = []

@@ -81,7 +81,7 @@ class Bench {
 }
 
 describe('probes of a fleet', () => {
-  it('continue with another configuration: engines that are new, back or due are probed at once, and no others', async () => {
+  it('continue after a reload: engines that are new, back or due are probed at once, and no others', async () => {
     const bench = new Bench(['a', 'b'])
     const health = async () => (await bench.round()).asked.filter((path) => path.endsWith('/health'))
     await bench.round()

@@ -1,4 +1,7 @@
-/** Runs the shell blocks of a tutorial as a reader types them, in one folder, and compares the output with its text blocks. */
+/**
+ * Runs the shell blocks of a tutorial as a reader types them, in one folder, and compares the output with its text
+ * blocks.
+ */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -28,7 +31,9 @@ export interface Ran {
   readonly output: string
 }
 
-/** Runs commands with bash in a folder; stops at the first failure. Resolves with standard output and error together. */
+/**
+ * Runs commands with bash in a folder; stops at the first failure. Resolves with standard output and error together.
+ */
 export function bash(commands: string, folder: string, path: string): Promise<Ran> {
   // A gateway that npm has started ends with its parent; here that is the shell of one step.
   const { npm_lifecycle_event: _started, ...inherited } = process.env

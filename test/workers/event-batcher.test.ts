@@ -28,7 +28,7 @@ it('selects another carrier when the first does not come', () => {
   expect(batcher.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
-it('lets a carrier wait while other calls take its events, and sends them when one has waited for the maximum time', () => {
+it('lets other calls take the events, and sends them itself when one has waited for the maximum time', () => {
   let now = 1_000
   const batcher = new EventBatcher(() => now)
   batcher.add(word(1), LINGER_MS)

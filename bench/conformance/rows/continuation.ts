@@ -140,7 +140,10 @@ function receivedOf(received: string, at: number): Received {
   return { text, ids, faults: found.map((what) => `stream ${at}: ${what}`) }
 }
 
-/** A session whose requests the victim serves, unless it is much busier than the other engine, once both engines are available. */
+/**
+ * A session whose requests the victim serves, unless it is much busier than the other engine, once both engines are
+ * available.
+ */
 async function sessionOfVictim(gateway: RunningGateway): Promise<string> {
   await until(
     async () => {

@@ -104,8 +104,8 @@ export class OutputRecord {
   }
 
   /**
-   * Adds ids of an engine that continues, perhaps after ids were dropped. Returns those that come after the dropped ones, which
-   * were sent before; null: the engine chose others in their place.
+   * Adds ids of an engine that continues, perhaps after ids were dropped. Returns those that come after the dropped
+   * ones, which were sent before; null: the engine chose others in their place.
    */
   addAgain(ids: readonly number[]): readonly number[] | null {
     this.addIds(ids)

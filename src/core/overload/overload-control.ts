@@ -86,8 +86,8 @@ const ADMIT: Verdict = { kind: 'admit' }
 /**
  * Decides whether a placed request is admitted. A request is refused if its first token would be late because of
  * waiting, if its client's own deadline cannot be met, or if it would lengthen the time between tokens of its engine
- * beyond the learned limit. It checks the engine that the policy chose, and moves a request only where little cached work is
- * lost: refusing or moving the first turns of sessions leaves later turns without cache.
+ * beyond the learned limit. It checks the engine that the policy chose, and moves a request only where little cached
+ * work is lost: refusing or moving the first turns of sessions leaves later turns without cache.
  */
 export class OverloadControl {
   readonly #random: () => number

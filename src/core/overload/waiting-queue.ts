@@ -32,8 +32,9 @@ type Lines<Item> = Map<string, Entry<Item>[]>
 
 /**
  * Order of waiting requests: more urgent classes first; between keys the one with the least work served, relative to
- * its weight (virtual token counter); within a key the least work first. A request that `MOST_SKIPS` later ones have passed
- * is the next of its key, and while it has no room, nobody behind it gets any, so that long prompts are served, too.
+ * its weight (virtual token counter); within a key the least work first. A request that `MOST_SKIPS` later ones have
+ * passed is the next of its key, and while it has no room, nobody behind it gets any, so that long prompts are served,
+ * too.
  */
 export class WaitingQueue<Item extends Waiting> {
   readonly #classes = new Map<RequestClass, Lines<Item>>(CLASSES.map((one) => [one, new Map()]))

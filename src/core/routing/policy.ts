@@ -60,7 +60,9 @@ export interface Signals {
   readonly queuedWork: number
   /** Seconds of the queued prefills by the learned cost model, less the elapsed time. */
   readonly queuedPrefillS: number
-  /** Part of it until the engine has a place for the request (`max_num_seqs`); 0: it has one, or its places are unknown. */
+  /**
+   * Part of it until the engine has a place for the request (`max_num_seqs`); 0: it has one, or its places are unknown.
+   */
   readonly placeWaitS: number
   /** Running and waiting requests from other sources, by the engine's latest report; 0: none, or no recent report. */
   readonly foreignRequests: number

@@ -92,7 +92,8 @@ export class UnigramSearch {
   }
 
   #append(bytes: Uint8Array, from: number, size: number, out: IdBuffer): void {
-    // Links lead from the end to the start: turn them round. `starts` then holds the end of the token that begins there.
+    // Links lead from the end to the start: turn them round. `starts` then holds the end of the token that begins
+    // there.
     for (let end = size, after = -1; ;) {
       const start = this.#starts[end] as number
       this.#starts[end] = after

@@ -141,7 +141,7 @@ describe('examples of Dynamo', () => {
     expect(notes).toContain('Start each worker as trtllm-serve')
   })
 
-  it('an endpoint picker is the gateway; the script of a shell is read with the variables of its container', async () => {
+  it('an endpoint picker is the gateway; a shell script is read with the variables of its container', async () => {
     const { code, pools, notes } = await converted(
       'dynamo',
       graph(

@@ -128,7 +128,7 @@ describe('BlockTranslator', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 32)))
   })
 
-  it('follows the group with full attention even if a sliding-window group with smaller blocks was reported first', () => {
+  it('follows the group with full attention, also if a sliding-window group was reported first', () => {
     const { own, held, tell } = translator(32)
     tell(
       stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }),

@@ -88,7 +88,7 @@ describe('a busy period', () => {
     expect(taught).toMatchObject([{ seconds: 0.9, at: 2400 }])
   })
 
-  it('is measured on a busy engine that is slower than predicted, though its predicted queue is empty at each arrival', () => {
+  it('is measured on a busy engine slower than predicted, whose predicted queue is empty at each arrival', () => {
     const { queue, taught, tell } = engine()
     const [one, other, third] = [
       queue.add(of(2100, 0.2), 0),

@@ -70,7 +70,7 @@ function afterSixtyAnswers(random: () => number): CostModelFitter {
 }
 
 describe('CostModelFitter', () => {
-  it('fits an engine a hundred times slower than its profile within 60 responses, 5 % of them outliers, in 198 of 200 histories', () => {
+  it('fits an engine 100 times slower than its profile in 60 responses with 5 % outliers, 198 of 200 times', () => {
     const histories = Array.from({ length: 200 }, (_, seed) => {
       const learner = afterSixtyAnswers(chance(seed * 7919))
       const errors = MEASURED.map(([promptTokens, cachedTokens]) => {

@@ -39,7 +39,7 @@ describe('a steady clock', () => {
     )
   })
 
-  it('follows the system clock a second after a forward step, and a hundred times as long after a backward step', () => {
+  it('follows the system clock 1 s after a step forward, and a hundred times as long after a step back', () => {
     const { times, now, pass } = machine()
     expect(pass(500)).toBe(times.wall)
     times.wall += 3_600_000

@@ -115,7 +115,7 @@ const knows = (gateway: Started, wanted: string): Promise<void> =>
   expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
 
 describe('two gateways that are each other’s engine', () => {
-  it('end a request after one round: each log has the address of the loop, and the client gets no address', async () => {
+  it('end a request after one round; the logs have the address of the loop, the client gets none', async () => {
     const [a, b] = [ownPorts(1), ownPorts(1)]
     const [one, two] = [await start(a, poolOf({ two: at(b) })), await start(b, poolOf({ one: at(a) }))]
     await knows(one, 'two')

@@ -119,7 +119,7 @@ describe('a request with a long prompt', () => {
     )
   })
 
-  it('has the blocks, the size and the items that its strings have, in bytes and by a vocabulary with a template', () => {
+  it('has the blocks, size and items of its strings, in bytes and by a vocabulary with a template', () => {
     const template = compileTemplate(
       '{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part.text }}{% endfor %}{{ m.reasoning }}{% endfor %}{{ tools | tojson }}{{ documents | tojson }}',
       {},

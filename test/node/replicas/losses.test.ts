@@ -1,4 +1,7 @@
-/** Writes that the server loses, time without it, and replicas that differ: further rows of the table in docs/replicas.md. */
+/**
+ * Writes that the server loses, time without it, and replicas that differ: further rows of the table in
+ * docs/replicas.md.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { OpenBooking, OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'

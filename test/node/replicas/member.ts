@@ -154,7 +154,9 @@ export function loaded(members: readonly Member[], seed: number): () => Promise<
   }
 }
 
-/** Resolves when every ledger has the bookings of all members, engine by engine; fails with the difference otherwise. */
+/**
+ * Resolves when every ledger has the bookings of all members, engine by engine; fails with the difference otherwise.
+ */
 export async function converged(members: readonly Member[]): Promise<void> {
   const live = members.reduce((sum, { streams }) => sum + streams.length, 0)
   let loads: string[] = []

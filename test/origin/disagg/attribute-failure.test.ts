@@ -19,7 +19,7 @@ async function blamed(failure: 'first_byte_timeout' | 'gateway_limit' | 'connect
   return (await attributeFailure(attempt, failed, target('prefill'))).engine.id
 }
 
-it('a failure of the decode engine counts against a prefill engine that is gone, not against one that is slow', async () => {
+it('a decode engine’s failure counts against a prefill engine that is gone, not one that is slow', async () => {
   expect(await blamed('connect')).toBe('prefill')
   expect(await blamed('first_byte_timeout')).toBe('decode')
   expect(await blamed('gateway_limit')).toBe('decode')

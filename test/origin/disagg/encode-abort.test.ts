@@ -4,7 +4,9 @@ import { encodeStage } from '../../../src/origin/disagg/encode.ts'
 import { StageTimer } from '../../../src/origin/timers.ts'
 import { type AbortSignalLike, OriginError, type OriginRequest } from '../../../src/ports.ts'
 
-/** One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request. */
+/**
+ * One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request.
+ */
 function openStage() {
   const client = new AbortController()
   const requests: { readonly signal: AbortSignalLike; readonly fail: (error: Error) => void }[] = []

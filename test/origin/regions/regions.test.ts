@@ -112,7 +112,7 @@ async function share(asking: Partial<Admission> = {}): Promise<number> {
 }
 
 describe('an edge', () => {
-  it('queries with the region’s key and its own name, behind the response, and again when the digest has aged', async () => {
+  it('queries with the region’s key and its own name, after the response, and again when the digest is old', async () => {
     await order()
     expect(asked.map(({ method, path, target }) => `${method} ${target.url}${path}`)).toEqual(
       NAMES.map((id) => `GET https://${id}.test/v1/firstlight/digest?model=m`),

@@ -66,7 +66,7 @@ const route = (id: string): PoolRoute =>
 const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
 
 describe('a region', () => {
-  it('is not reported as incompatible by a gateway without fingerprints, such as the thread that probes for others', async () => {
+  it('is not reported as incompatible by a gateway without fingerprints, as the probing thread is', async () => {
     const { world, cache } = open({})
     expect(await cache.refresh(route('paris'))).toBe(true)
     expect(world.warned).toEqual([])

@@ -35,7 +35,9 @@ local function send(floor, text)
 end
 `
 
-/** Starts a generation: registers the replica without bookings. ARGV 4: lease, 5: last number this replica was given. */
+/**
+ * Starts a generation: registers the replica without bookings. ARGV 4: lease, 5: last number this replica was given.
+ */
 const BEGIN = `${CLOCK}${SEND}
 redis.call('UNLINK', KEYS[2])
 redis.call('HSET', KEYS[2], '#', ARGV[2])
