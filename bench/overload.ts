@@ -6,7 +6,6 @@
  */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
-import { performance } from 'node:perf_hooks'
 import { profileNamed } from '../src/simulator/profiles.ts'
 import { fleetOf, type FleetPlan, speedsOn } from '../src/simulator/replay/plan.ts'
 import { shippedKinds, baselineKinds } from '../src/simulator/replay/routers.ts'
@@ -54,7 +53,7 @@ const bench: Bench = async ({ flags, args, note }) => {
   const isolated = isolation(first.trace, first.fleet)
   return {
     rows: [...rows, ...isolated.rows],
-    headline: { ...headlineOf(rows, workloads), ...isolated.headline, refusal_us: refusalUs(() => performance.now()) },
+    headline: { ...headlineOf(rows, workloads), ...isolated.headline, refusal_us: refusalUs() },
   }
 }
 

@@ -57,8 +57,8 @@ export interface Pressure {
 export interface OverloadInput {
   readonly admission: Admission
   readonly decision: Decision
-  /** Other engines for a whole placement, in the policy's order. */
-  readonly alternatives: readonly string[]
+  /** Other engines for a whole placement, in the policy's order. Called only if the chosen engine has no room. */
+  readonly alternatives: () => readonly string[]
   readonly slo: SloConfig | null
   /** Most requests without a first token per engine. */
   readonly maxWaiting: number
@@ -187,7 +187,7 @@ export class OverloadControl {
     // Elsewhere its cached prefix would be computed again, and that of others evicted.
     const mostPrefillMs = chosen.prefillMs + (budgetMs === Infinity ? 0 : MOVE_SHARE * budgetMs)
     let best: Move | null = null
-    for (const engine of input.alternatives) {
+    for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
       if (pressure === null || pressure.prefillMs > mostPrefillMs) continue
       if (best !== null && ttftOf(pressure) >= ttftOf(best.pressure)) continue
@@ -201,7 +201,7 @@ export class OverloadControl {
     const cost = ({ waitMs, prefillMs, requests }: Pressure): number =>
       waitMs + prefillMs * (1 + STREAM_COST * requests)
     let best: Move | null = null
-    for (const engine of input.alternatives) {
+    for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
       if (pressure !== null && cost(pressure) < cost(best?.pressure ?? chosen))
         best = { kind: 'move', engine, pressure }

@@ -103,7 +103,7 @@ export class Placer {
       pressure,
       now,
       waitedMs,
-      alternatives: chosen.ranked[0]?.engines().filter((id) => id !== own) ?? [],
+      alternatives: () => chosen.ranked[0]?.engines().filter((id) => id !== own) ?? [],
       engines: engines.all().length,
       limited: (id) => ledger.stepLimited(engines.get(id)!, now),
     })

@@ -38,7 +38,7 @@ function judge(engines: Record<string, Partial<Pressure>>, given: Case = {}, con
   const input: OverloadInput = {
     admission: readAdmission({ id: 'r', promptTokens: 1_000, ...given.admission }),
     decision: { placement } as unknown as Decision,
-    alternatives,
+    alternatives: () => alternatives,
     slo: given.slo === undefined ? SLO : given.slo,
     maxWaiting: given.maxWaiting ?? 1_000,
     engines: 1 + alternatives.length,
