@@ -93,3 +93,15 @@ export class Failure extends Error {
     return failures[this.reason]
   }
 }
+
+/** Least Retry-After of a gateway that shuts down, ms. */
+const DRAIN_RETRY_MS = 1_000
+
+/**
+ * Failure of a request that a gateway cannot serve because it shuts down. `chance` in [0, 1) spreads the retries, so
+ * that the clients of one gateway do not return together.
+ */
+export const drainFailure = (chance: number): Failure =>
+  new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
+    retryAfterMs: DRAIN_RETRY_MS * (1 + chance),
+  })

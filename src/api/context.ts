@@ -7,7 +7,7 @@ import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
 import type { FleetHistory } from '../core/reports/fleet-history.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
-import { Failure } from '../failure.ts'
+import { drainFailure, Failure } from '../failure.ts'
 import type { BodyMemory } from './body-memory.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from './worker-group.ts'
@@ -53,22 +53,15 @@ export interface GatewayContext {
   retired: boolean
 }
 
-const DRAIN_RETRY_MS = 1000
-
 /** Rejects new requests while the gateway drains. Running ones continue. */
 export function assertAccepting(context: GatewayContext): void {
-  if (context.draining) throw drainFailure(DRAIN_RETRY_MS)
+  if (context.draining) throw drainFailure(context.ports.random())
 }
 
-const drainFailure = (retryAfterMs: number): Failure =>
-  new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
-    retryAfterMs,
-  })
-
-/** Starts the drain. Waiting requests are answered at once, with different times for the next try. */
+/** Starts the drain. Waiting requests are answered at once. */
 export function drain(context: GatewayContext): void {
   context.draining = true
-  context.waits.end(() => drainFailure(DRAIN_RETRY_MS * (1 + context.ports.random())), true)
+  context.waits.end(() => drainFailure(context.ports.random()), true)
 }
 
 const text = (key: unknown): string => JSON.stringify(key)

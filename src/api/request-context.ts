@@ -1,5 +1,5 @@
 import type { AbortSignalLike, Log, Ports, RequestScope } from '../ports.ts'
-import { Failure, type FailureReason } from '../failure.ts'
+import { drainFailure, Failure, type FailureReason } from '../failure.ts'
 import { abortReason } from '../origin/exchange.ts'
 import type { HeaderSource } from '../origin/headers.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
@@ -143,7 +143,7 @@ export async function withErrorBoundary(
     return response
   } catch (thrown) {
     incoming.memory?.release()
-    const failure = asShutdownFailure(asFailure(thrown), incoming)
+    const failure = asShutdownFailure(asFailure(thrown), incoming, ports)
     if (!incoming.logOnStreamEnd) refused(failure.reason)
     logFailure(incoming, ports, failure)
     const response = problemResponse(failure, incoming.shape, incoming.requestId)
@@ -153,10 +153,8 @@ export async function withErrorBoundary(
 }
 
 /** A body that ends early because the gateway shuts down is no fault of the client. */
-const asShutdownFailure = (failure: Failure, { scope }: RequestContext): Failure =>
-  failure.reason === 'client_gone' && abortReason(scope) === 'abandoned'
-    ? new Failure('draining', failure.message)
-    : failure
+const asShutdownFailure = (failure: Failure, { scope }: RequestContext, ports: Ports): Failure =>
+  failure.reason === 'client_gone' && abortReason(scope) === 'abandoned' ? drainFailure(ports.random()) : failure
 
 /** Adds the headers of responses that no engine gave. */
 function addOwn({ headers }: Response, incoming: RequestContext): void {

@@ -1,6 +1,6 @@
 /** One attempt: a request to one engine, until its response goes to the client or another engine may try. */
 import { type AttemptFailure, endedAs, type Result } from '../core/contract/contract.ts'
-import { Failure } from '../failure.ts'
+import { drainFailure, Failure } from '../failure.ts'
 import {
   OriginError,
   type EngineTarget,
@@ -56,7 +56,7 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
     if (exchange.signal.aborted) {
       const result = abortReason(exchange.scope)
       release(attempt, result, null)
-      if (result === 'abandoned') throw new Failure('draining', 'This gateway is shutting down.')
+      if (result === 'abandoned') throw drainFailure(ports.random())
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
     if (error instanceof OriginError) {

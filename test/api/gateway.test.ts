@@ -515,12 +515,14 @@ describe('responses stored on an engine', () => {
 })
 
 describe('a gateway that drains', () => {
-  it('rejects new requests with a retry time, and is not ready', async () => {
-    const { gateway, post, get } = open()
+  it('rejects new requests with different retry times, and is not ready', async () => {
+    const { world, gateway, post, get } = open()
     gateway.drain()
     const response = await post(chat, hello)
     expect(response.status).toBe(503)
-    expect(response.headers.get('retry-after-ms')).toBe('1000')
+    expect(response.headers.get('retry-after-ms')).toBe(String(1000 * (1 + world.chance)))
+    world.chance = 0.75
+    expect((await post(chat, hello)).headers.get('retry-after-ms')).toBe('1750')
     expect(await code(response)).toBe('draining')
     expect(await (await get('/ready')).json()).toEqual({ status: 'not_ready', reason: 'draining' })
     expect((await get('/health')).status).toBe(200)
