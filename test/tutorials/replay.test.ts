@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
@@ -22,8 +22,10 @@ it.each(steps.map((step, at) => ({ ...step, at })))(
   async ({ commands, expected }) => {
     const typed = commands.replaceAll('npx firstlight', `node ${JSON.stringify(join(root, 'bin/firstlight.mjs'))}`)
     const { code, output } = await bash(typed, folder, path)
-    expect(code, output).toBe(0)
-    expect(missingFrom(output, expected), output).toEqual([])
+    const log = join(folder, 'gateway.log')
+    const seen = `${output}\n${existsSync(log) ? readFileSync(log, 'utf8').slice(-4000) : ''}`
+    expect(code, seen).toBe(0)
+    expect(missingFrom(output, expected), seen).toEqual([])
   },
   120_000,
 )
