@@ -1,6 +1,7 @@
 /** Summary of a configuration for `firstlight check`: no secrets, the important defaults, and all other settings. */
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings, RegionalGateway } from '../config.ts'
 import type { PolicyConfig } from '../core/contract/contract.ts'
+import type { KeyLimits } from '../core/limits/key-limiter.ts'
 import { ownEngines, reportsShareThePort } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
@@ -100,7 +101,9 @@ function callers({ keys, jwt, open, loopback }: Config): string {
       const models = key.models === null ? 'all models' : key.models.join(', ')
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
       const ends = key.expires === null ? '' : `; until ${key.expires}`
-      return `${key.name} (${models}${rights}${key.priority === null ? '' : `; priority ${key.priority}`}${ends})`
+      const priority = key.priority === null ? '' : `; priority ${key.priority}`
+      const own = `${key.class === 'standard' ? '' : `; ${key.class}`}${key.limits === null ? '' : `; ${limitsText(key.limits)}`}`
+      return `${key.name} (${models}${rights}${priority}${own}${ends})`
     })
     .concat(tokens)
     .join(', ')
@@ -110,6 +113,17 @@ function summariseAdmin({ admin, keys, jwt, open, loopback }: Config): string {
   if (admin !== null) return 'with its key'
   return loopback && keys === null && jwt === null && !open ? 'anybody on this machine' : 'nobody'
 }
+
+const limitsText = (limits: KeyLimits): string =>
+  [
+    ['requests a minute', limits.requestsPerMin] as const,
+    ['tokens a minute', limits.tokensPerMin] as const,
+    ['tokens a day', limits.tokensPerDay] as const,
+    ['at the same time', limits.concurrent] as const,
+  ]
+    .filter(([, limit]) => limit !== null)
+    .map(([unit, limit]) => `${limit} ${unit}`)
+    .join(', ')
 
 /** Settings with numbers always, others only if configured. */
 function gatewaySettings({
@@ -124,6 +138,7 @@ function gatewaySettings({
   traces,
   record,
   replicas,
+  keyLimits,
 }: Config): Record<string, string> {
   return {
     ...(workers !== 1 && { workers: String(workers) }),
@@ -131,6 +146,7 @@ function gatewaySettings({
       `body ${sizeText(limits.bodyBytes)} in ${limits.maxJsonCost} pieces, bodies together ` +
       `${sizeText(limits.bufferedBytes)}, heartbeat ${durationText(limits.heartbeatMs)}, ` +
       `drain ${durationText(limits.drainMs)}, ${limits.responseIds} responses`,
+    ...(keyLimits !== null && { 'each key': limitsText(keyLimits) }),
     log: [
       log.level,
       log.statsIntervalS > 0 && `statistics every ${durationText(log.statsIntervalS * 1000)}`,
@@ -219,6 +235,11 @@ function summarisePool(pool: PoolSettings): PoolSummary {
         `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
         `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
       ...(pool.retry.hedgeMs !== 'off' && { hedged: hedgeText(pool.retry.hedgeMs) }),
+      ...(pool.retry.midStream !== 'off' && { continued: continuedText(pool.retry) }),
+      ...(pool.slo !== null && { slo: sloText(pool.slo) }),
+      ...(pool.queue !== null && {
+        queue: `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}`,
+      }),
       sessions:
         `header ${pool.session.header}` + (pool.session.body === null ? '' : `, else ${pool.session.body} in the body`),
       ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
@@ -229,6 +250,18 @@ function summarisePool(pool: PoolSettings): PoolSummary {
 
 const hedgeText = (after: number | 'auto'): string =>
   after === 'auto' ? 'streams whose first byte is later than predicted' : `after ${durationText(after)}`
+
+const continuedText = ({ midStream, midStreamMax }: PoolSettings['retry']): string =>
+  `${midStream === 'ids' ? 'by token ids' : 'by token ids or by repetition'}, ` +
+  `${midStreamMax} ${midStreamMax === 1 ? 'time' : 'times'} a stream`
+
+function sloText({ ttftMs, ttftMsPer1kTokens, itlMs }: NonNullable<PoolSettings['slo']>): string {
+  const per1k = ttftMsPer1kTokens === null ? '' : ` + ${durationText(ttftMsPer1kTokens)} per 1,000 tokens`
+  return [
+    ...(ttftMs === null && per1k === '' ? [] : [`first token ${durationText(ttftMs ?? 0)}${per1k}`]),
+    ...(itlMs === null ? [] : [`between tokens ${durationText(itlMs)}`]),
+  ].join(', ')
+}
 
 function policyText({ name, options }: PolicyConfig): string {
   const given = Object.entries(options).map(([key, value]) => `${key} ${value}`)
