@@ -11,6 +11,7 @@ import type {
 } from '../core/contract/contract.ts'
 import type { KvEventDelta } from '../core/kv-events/delta-log.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
+import { EdgeRefusals } from '../core/overload/edge-refusals.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
 import type { EarlyLegRole, BookingEvent } from '../core/contract/legs.ts'
 import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
@@ -41,15 +42,42 @@ export interface ClusterTransport {
   send(event: BookingEvent, scope: Scope | undefined): Promise<void>
 }
 
+export interface ClusterClientParts {
+  readonly transport: ClusterTransport
+  readonly now: () => number
+  /** In [0, 1). */
+  readonly random: () => number
+}
+
 export class ClusterClient implements Cluster {
   readonly #transport: ClusterTransport
+  readonly #now: () => number
+  readonly #refusals: EdgeRefusals
 
-  constructor(transport: ClusterTransport) {
+  constructor({ transport, now, random }: ClusterClientParts) {
     this.#transport = transport
+    this.#now = now
+    this.#refusals = new EdgeRefusals(random)
   }
 
+  /** Asks the pool, unless it refuses so many requests that this edge refuses a part of them itself. */
   async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
-    return this.#leased(admission, await this.#transport.admit(compact(admission)), scope)
+    const refusal = this.#refusals.answer(admission, this.#now())
+    if (refusal !== null) return { refusal }
+    const answer = await this.#asked(admission)
+    this.#refusals.answered(admission, 'refusal' in answer ? answer.refusal : null, this.#now())
+    return this.#leased(admission, answer, scope)
+  }
+
+  async #asked(admission: Admission): Promise<AdmitAnswer> {
+    const edgeRefusals = this.#refusals.take()
+    if (edgeRefusals === 0) return this.#transport.admit(compact(admission))
+    try {
+      return await this.#transport.admit({ ...compact(admission), edgeRefusals })
+    } catch (error) {
+      this.#refusals.giveBack(edgeRefusals)
+      throw error
+    }
   }
 
   async wait(admission: Admission, waitedMs: number, scope?: Scope): Promise<Admitted> {

@@ -306,6 +306,20 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await requests()).toEqual({ a: 0, b: 0 })
     })
 
+    it('counts each of many refusals, and admits again within a second after it has room', async () => {
+      await restart({ ...one, maxWaiting: 1 })
+      const first = await admit()
+      for (let asked = 1; asked <= 400; asked++) expect((await refusal()).limit).toBe('waiting')
+      await opened.advance(1_000)
+      await refusal()
+      const { decisions = [] } = await opened.cluster.digest()
+      const refusals = decisions.filter(({ refused: reason }) => reason.startsWith('overloaded_'))
+      expect(refusals.reduce((sum, { count }) => sum + count, 0)).toBe(401)
+      await first.lease.release(outcome())
+      await opened.advance(1_000)
+      await admit()
+    })
+
     it('refuses a deadline that has passed, and keeps one that is far', async () => {
       expect((await refusal({ ttftDeadlineMs: 0 })).limit).toBe('deadline')
       expect(await bookings()).toBe(0)
@@ -652,7 +666,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         for (let index = 0; index < 20; index++) {
           expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
         }
-        const { decisions } = await opened.cluster.summary!(1)
+        const { decisions = [] } = await opened.cluster.summary!(1)
         expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
       })
 

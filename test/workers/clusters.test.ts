@@ -2,8 +2,8 @@ import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { durableClusters } from '../../src/platform/workers/clusters.ts'
 import { circuitContract } from '../contracts/circuits.ts'
-import { clusterContract } from '../contracts/cluster.ts'
-import { admission, pool } from '../contracts/cluster-fixtures.ts'
+import { admitted, clusterContract } from '../contracts/cluster.ts'
+import { admission, engine, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
 import { queueContract } from '../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
@@ -29,4 +29,22 @@ it('a pool with a jurisdiction has its object there', async () => {
   for (const jurisdiction of [null, 'eu'])
     await durableClusters(namespace, { source: () => ({ ...place, jurisdiction }) })('paris', 'qwen').admit(admission())
   expect(asked).toEqual(['anywhere cluster:paris:qwen:g1', 'eu cluster:paris:qwen:g1'])
+})
+
+it('an object that refuses 1,000 requests at once is asked for fewer than 400 of them', async () => {
+  const opened = await openCluster({ version: 1, pool: pool({ engines: [engine('a')], maxWaiting: 1 }) })
+  const { lease } = await admitted(opened.cluster.admit(admission()))
+  for (let asked = 0; asked < 1_000; asked++) {
+    const answer = await opened.cluster.admit(admission())
+    expect('refusal' in answer && answer.refusal.limit).toBe('waiting')
+  }
+  // The next answer of the object comes with the report of the last refusals.
+  await opened.advance(1_000)
+  await opened.cluster.admit(admission())
+  const { decisions = [] } = await opened.cluster.digest()
+  const counted = (reason: string): number => decisions.find(({ refused }) => refused === reason)?.count ?? 0
+  expect(counted('overloaded_waiting')).toBeLessThan(400)
+  expect(counted('overloaded_waiting') + counted('overloaded_edge')).toBe(1_001)
+  await lease.release(outcome())
+  await opened.close()
 })

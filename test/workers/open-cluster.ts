@@ -12,7 +12,7 @@ export async function openCluster(source: Source): Promise<OpenPolicies> {
   // Two suites open theirs before each test, so each call uses a new object.
   const own = (generation += 1)
   const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
-  const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')
+  const cluster = durableClusters(env.CLUSTER, { source: place, now: clock.now })('paris', 'qwen')
   const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', own))
   return {
     cluster,

@@ -270,6 +270,8 @@ export interface Admission {
   readonly avoid: readonly string[]
   /** No other cluster is left, so an engine with an open circuit is acceptable. Absent: there may be one. */
   readonly isLastResort?: boolean
+  /** Requests that the edge has refused in place of the pool since its last call. Absent: none. */
+  readonly edgeRefusals?: number
 }
 
 /** Engines that serve a request; `runnersUp` are for an edge that loses its connection to the object. */
@@ -354,6 +356,8 @@ export interface Refusal {
   readonly mayPanic?: boolean
   /** The request may wait for room in the queue of the pool (`Cluster.wait`). Absent: it may not. */
   readonly mayWait?: boolean
+  /** Refusals of the pool per second. Absent: so few that edges ask for each request. */
+  readonly refusalsPerS?: number
   readonly retryAfterMs: number
 }
 

@@ -52,19 +52,24 @@ export class DecisionCounts {
         shadow: shadowed,
         ...(panic ? { panic } : {}),
       },
-      (shadow?.predictedGainMs ?? 0) / 1000,
+      { gainS: (shadow?.predictedGainMs ?? 0) / 1000 },
     )
+  }
+
+  /** Edges answered in place of the pool. */
+  refusedByEdge(count: number): void {
+    this.#count({ policy: '', fallback: '', retry: false, placement: '', refused: 'overloaded_edge' }, { count })
   }
 
   list(): DecisionCount[] {
     return this.#counts.map((one) => ({ ...one }))
   }
 
-  #count(of: Kind, gainS = 0): void {
+  #count(of: Kind, { count = 1, gainS = 0 } = {}): void {
     const known = this.#counts.find((one) => isKind(one, of))
-    if (known === undefined) this.#counts.push({ ...of, count: 1, shadowGainS: gainS })
+    if (known === undefined) this.#counts.push({ ...of, count, shadowGainS: gainS })
     else {
-      known.count += 1
+      known.count += count
       known.shadowGainS = (known.shadowGainS ?? 0) + gainS
     }
   }

@@ -250,6 +250,8 @@ export interface DurableClustersOptions {
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
   /** State that the isolates share. Absent: each isolate is alone. */
   readonly edge?: EdgeClient | null
+  /** Absent: the clock of the runtime. */
+  readonly now?: () => number
 }
 
 /** The only engine of a region's pool has the name of its cluster. */
@@ -261,7 +263,7 @@ function regionCluster(cluster: string, pool: string, edge: EdgeClient | null): 
 /** Returns the clusters of an isolate. Each pool of a cluster is one Durable Object, called by RPC. */
 export function durableClusters(
   namespace: DurableObjectNamespace<ClusterObject>,
-  { source, edge = null }: DurableClustersOptions,
+  { source, edge = null, now = () => Date.now() }: DurableClustersOptions,
 ): (clusterId: string, pool: string) => Cluster {
   const clusters = new Map<string, Cluster>()
   return (clusterId, pool) => {
@@ -272,7 +274,8 @@ export function durableClusters(
     const { isRegional = false, shards = 1 } = place() ?? {}
     const cell = (at: number): Cluster => {
       const own = cellPlace(place, at, shards)
-      return withAutoConfigure(new ClusterClient(new ObjectTransport(opener(namespace, [clusterId, pool], own))), own)
+      const transport = new ObjectTransport(opener(namespace, [clusterId, pool], own))
+      return withAutoConfigure(new ClusterClient({ transport, now, random: () => Math.random() }), own)
     }
     const cluster = isRegional
       ? withAutoConfigure(regionCluster(clusterId, pool, edge), place)

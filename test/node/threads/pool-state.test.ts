@@ -19,7 +19,7 @@ interface Edge {
   end(): void
 }
 
-function edgeOf(books: Cluster): Edge {
+function edgeOf(books: Cluster, now = () => Date.now()): Edge {
   const { port1, port2 } = new MessageChannel()
   const host = new ThreadClusterHost(() => books, quiet)
   const here = new RpcChannel<never, PoolMessage>(port1, (word) => host.receive(word))
@@ -27,7 +27,7 @@ function edgeOf(books: Cluster): Edge {
   port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
   port2.on('message', (batch: readonly unknown[]) => there.receive(batch))
   return {
-    cluster: threadClusters(there, () => 0)('paris', 'qwen'),
+    cluster: threadClusters(there, () => 0, now)('paris', 'qwen'),
     host,
     end() {
       there.flush()
@@ -47,7 +47,7 @@ async function open(source: Source): Promise<OpenCluster> {
   let edge: Edge
   const start = () => {
     clusters = memoryClusters({ source: () => source, now: () => now, random: () => 0.5 })
-    edge = edgeOf(clusters.cluster('paris', 'qwen'))
+    edge = edgeOf(clusters.cluster('paris', 'qwen'), () => now)
   }
   const end = () => {
     edge.end()

@@ -22,13 +22,18 @@ type Channel = Pick<RpcChannel<PoolMessage, never>, 'call' | 'notify'>
 export function threadClusters(
   channel: Channel,
   numberOf: (clusterId: string, pool: string) => number,
+  now: () => number = () => Date.now(),
 ): (clusterId: string, pool: string) => Cluster {
   const clusters = new Map<number, Cluster>()
   return (clusterId, pool) => {
     const number = numberOf(clusterId, pool)
     const known = clusters.get(number)
     if (known !== undefined) return known
-    const cluster = new ClusterClient(new ThreadTransport(channel, number))
+    const cluster = new ClusterClient({
+      transport: new ThreadTransport(channel, number),
+      now,
+      random: () => Math.random(),
+    })
     clusters.set(number, cluster)
     return cluster
   }
