@@ -4,8 +4,9 @@ import { type EdgeSnapshot, EdgeState } from '../src/core/edge/edge-state.ts'
 import { readBatch } from '../src/core/edge/read-batch.ts'
 import type { RequestRow, SyncAnswer, SyncBatch, Totals } from '../src/core/edge/sync.ts'
 import { edgeRouter, LiveFrames } from './edge-router.ts'
+import { Alarm } from './storage.ts'
 
-/** Interval of snapshots, ms. Isolates repeat their totals, so a loss of some seconds is made up for. */
+/** Interval of snapshots, ms. Isolates repeat their totals, so a crash in between loses nothing of live isolates. */
 const SAVE_MS = 5_000
 const SNAPSHOT = 'edge'
 
@@ -13,10 +14,13 @@ const SNAPSHOT = 'edge'
 export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #state = new EdgeState(crypto.randomUUID())
   readonly #router: ReturnType<typeof edgeRouter>
+  readonly #alarm: Alarm
   #savedAt = 0
+  #isSaved = true
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
+    this.#alarm = new Alarm(ctx.storage, () => this.now())
     const frames = new LiveFrames(() => this.view())
     this.#router = edgeRouter(this, frames)
     this.#restore()
@@ -25,9 +29,17 @@ export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   /** Adopts the totals of an isolate and returns the state that all share. */
   async sync(batch: SyncBatch): Promise<SyncAnswer> {
     const now = this.now()
+    const { circuitChanges } = this.#state
     const answer = this.#state.sync(readBatch(batch), now)
-    if (now - this.#savedAt >= SAVE_MS) this.#save(now)
+    if (this.#state.circuitChanges !== circuitChanges || now - this.#savedAt >= SAVE_MS) this.#save(now)
+    else this.#saveLater()
     return answer
+  }
+
+  /** Saves what came after the last snapshot: without further syncs the object would be evicted with it. */
+  override async alarm(): Promise<void> {
+    this.#alarm.rang()
+    if (!this.#isSaved) this.#save(this.now())
   }
 
   /** Stored before it resolves: an operator's action must not be lost. */
@@ -76,8 +88,14 @@ export class EdgeObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     return null
   }
 
+  #saveLater(): void {
+    this.#isSaved = false
+    this.#alarm.by(this.#savedAt + SAVE_MS)
+  }
+
   #save(now: number): void {
     this.#savedAt = now
+    this.#isSaved = true
     this.ctx.storage
       .put(SNAPSHOT, this.#state.snapshot(), { allowUnconfirmed: true })
       .catch((error: unknown) => complain('snapshot_unwritten', error))

@@ -66,6 +66,7 @@ export class EdgeState {
   #departed: Departed = { totals: null, regions: [] }
   #startedAt: number | null = null
   #seq = 0
+  #circuitChanges = 0
 
   /** @param epoch id of this incarnation */
   constructor(epoch: string) {
@@ -75,6 +76,11 @@ export class EdgeState {
   /** Number of recent isolates, and the start of the first one. */
   status(now: number): { readonly isolates: number; readonly startedAt: number | null } {
     return { isolates: this.#live(now).length, startedAt: this.#startedAt }
+  }
+
+  /** Number of changes of circuits by isolates. */
+  get circuitChanges(): number {
+    return this.#circuitChanges
   }
 
   sync(batch: SyncBatch, now: number): SyncAnswer {
@@ -190,7 +196,9 @@ export class EdgeState {
       const before = known?.regions.find((one) => keyOf(one) === key)?.changes ?? 0
       if (report.changes <= before) continue
       const circuit = changed(this.#circuits.get(key) ?? null, report.circuit, { isolate: id, now })
-      if (circuit !== null) this.#circuits.set(key, circuit)
+      if (circuit === null) continue
+      this.#circuits.set(key, circuit)
+      this.#circuitChanges += 1
     }
     this.#isolates.set(id, { id, n, startedAt, seenAt: now, totals, regions: regions.map(withoutHistory) })
   }
