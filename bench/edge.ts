@@ -1,10 +1,10 @@
 /**
  * What the gateway costs on Workers: the built Worker under workerd beside a Worker that only passes on, interleaved in
- * one run over the same stub engines. Needs `npm run build:worker`.
+ * one run over the same stub engines. All parts take about ten minutes. Needs `npm run build:worker`.
  *
  * Flags: --part cpu,cold,paths,admit,cells,tokens (absent: all) · --quick · --path-requests 30
- * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 3000 (per Worker and scenario) ·
- *   --subjects native,front
+ * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 2000 (per Worker and scenario) ·
+ *   --subjects native,front · --limit-s 240 (no further round afterwards)
  * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
  */
 import { admitRate } from './edge/admit-rate.ts'
@@ -18,6 +18,8 @@ import { startScript, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
+/** Of each workload. */
+const CELLS_MS = 45_000
 
 interface Means {
   readonly start: Start
@@ -33,12 +35,12 @@ const PARTS: Readonly<Record<string, Part>> = {
   cpu: ({ start, urls, options: { flags, note } }) => {
     const rounds = Number(flags['rounds'] ?? (flags['quick'] ? 3 : 9))
     const requests = Number(flags['requests'] ?? 300)
-    const warmRequests = Number(flags['warm-requests'] ?? (flags['quick'] ? 500 : 3000))
-    const { baseline, subjects = 'pass + object + prompt + end,pass + prompt + json + end,native,observed,front' } =
-      flags
+    const warmRequests = Number(flags['warm-requests'] ?? (flags['quick'] ? 500 : 2000))
+    const limitMs = Number(flags['limit-s'] ?? 240) * 1000
+    const { baseline, subjects = 'pass + object + prompt + end,pass + prompt + json + end,native,local,front' } = flags
     if (typeof baseline === 'string') process.env['BASELINE'] = baseline
     const names = [...String(subjects).split(','), ...(baseline === undefined ? [] : ['baseline'])]
-    return workerCpu(start, urls, { rounds, requests, warmRequests, note, subjects: names })
+    return workerCpu(start, urls, { rounds, requests, warmRequests, limitMs, note, subjects: names })
   },
   cold: async ({ urls, options: { flags, note } }) => {
     const baseline = typeof flags['baseline'] === 'string' ? flags['baseline'] : undefined
@@ -58,7 +60,12 @@ const PARTS: Readonly<Record<string, Part>> = {
   },
   admit: ({ options: { flags, note } }) => admitRate({ repeats: flags['quick'] ? 1 : 3, ms: 3_000 }, note),
   cells: ({ options: { flags, note } }) =>
-    cellRows(flags['quick'] ? { requests: 1500, seeds: 1 } : { requests: 4000, seeds: 3 }, note),
+    cellRows(
+      flags['quick']
+        ? { requests: 1500, seeds: 1, limitMs: CELLS_MS }
+        : { requests: 4000, seeds: 3, limitMs: CELLS_MS },
+      note,
+    ),
   tokens: async ({ start, urls }) => ({ rows: [], headline: await longPrompts(start, urls) }),
 }
 

@@ -1,6 +1,7 @@
 /** Builds a Worker with wrangler, as `wrangler deploy` does, without uploading it. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -23,5 +24,6 @@ const OFFLINE = {
 export async function buildWorker(outdir: string, entry?: string): Promise<string> {
   const args = ['deploy', ...(entry === undefined ? [] : [entry]), '--dry-run', '--outdir', outdir]
   await promisify(execFile)(process.execPath, [wrangler, ...args], { cwd: root, env: { ...process.env, ...OFFLINE } })
-  return readFileSync(`${outdir}/worker.js`, 'utf8')
+  const name = basename(entry ?? 'worker.ts').replace(/\.\w+$/, '.js')
+  return readFileSync(`${outdir}/${name}`, 'utf8')
 }

@@ -1,14 +1,13 @@
 /**
  * Time to the first response of a cold isolate: from the start of workerd, which compiles and evaluates the Worker, to
  * the end of its first completion. The ratio compares it with a Worker of a router and one `fetch` (hono-worker.ts),
- * in pairs: both times contain the start of workerd itself.
+ * built with the same settings, in pairs: both times contain the start of workerd itself.
  */
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
 import { startEdge } from '../../scripts/edge.ts'
 import { median } from '../median.ts'
 import type { BenchOptions } from '../result.ts'
+import { bundleOf } from './bundle.ts'
 
 const REPEATS = 9
 
@@ -29,7 +28,7 @@ export async function coldStart(
 ): Promise<ColdStart> {
   const scripts = new Map([
     ['native', readFileSync(new URL('../../dist/worker/worker.js', import.meta.url), 'utf8')],
-    ['hono', await bundled('./hono-worker.ts')],
+    ['hono', await bundleOf('hono-worker.ts')],
   ])
   if (baseline !== undefined) scripts.set('baseline', readFileSync(baseline, 'utf8'))
   const timesMs = new Map<string, number[]>([...scripts.keys()].map((name) => [name, []]))
@@ -49,17 +48,6 @@ export async function coldStart(
     cold_first_response_ratio: ratioTo('hono'),
     ...(baseline === undefined ? {} : { cold_first_response_ratio_to_baseline: ratioTo('baseline') }),
   }
-}
-
-async function bundled(file: string): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL(file, import.meta.url))],
-    bundle: true,
-    format: 'esm',
-    minify: true,
-    write: false,
-  })
-  return outputFiles[0]!.text
 }
 
 async function firstResponseMs(script: string, engines: readonly string[]): Promise<number> {

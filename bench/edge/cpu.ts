@@ -11,9 +11,10 @@ import type { Start } from './long-prompts.ts'
 /**
  * `pass`: a Worker that only calls `fetch`, with the parts of pass-through.mjs that are named. `native`: nobody reads
  * the stream on its way; `observed`: all are read, where Workers read a tenth by default; `exact`: native, with a
- * vocabulary; `front`: a front Worker and a region Worker; `baseline`: `native` with the bundle that BASELINE names.
+ * vocabulary; `local`: native, with the pool's state in the isolate (local-worker.ts); `front`: a front Worker and a region
+ * Worker; `baseline`: `native` with the bundle that BASELINE names.
  */
-export type EdgeSubject = PassSubject | 'native' | 'observed' | 'exact' | 'front' | 'baseline'
+export type EdgeSubject = PassSubject | 'native' | 'local' | 'observed' | 'exact' | 'front' | 'baseline'
 type PassSubject =
   | 'pass'
   | 'pass + prompt'
@@ -25,6 +26,7 @@ type PassSubject =
 const SUBJECTS = [
   'pass',
   'native',
+  'local',
   'pass + prompt',
   'pass + end',
   'pass + prompt + json + end',
@@ -49,6 +51,8 @@ export interface CpuPlan {
   readonly requests: number
   /** Requests of each Worker and scenario before the first round: V8 optimizes after thousands. */
   readonly warmRequests: number
+  /** After so long no further round starts, ms. Three rounds are run in any case. */
+  readonly limitMs: number
 }
 
 export interface CpuOptions {
@@ -57,6 +61,7 @@ export interface CpuOptions {
   readonly subjects: readonly string[]
 }
 
+const LEAST_ROUNDS = 3
 /** Requests before those that are counted, times the connections. */
 const SLICE_WARM = 2
 
@@ -71,6 +76,7 @@ export async function workerCpu(
   urls: readonly string[],
   { note, subjects, ...plan }: CpuPlan & CpuOptions,
 ): Promise<{ readonly rows: BenchRow[]; readonly headline: Record<string, number> }> {
+  const startedAt = performance.now()
   const workers: Worker[] = []
   const measured = SUBJECTS.filter((name) => name === 'pass' || subjects.includes(name))
   for (const name of measured) {
@@ -85,6 +91,7 @@ export async function workerCpu(
   }
   const rounds = new Map<Scenario, Map<Measured, LoadResult>[]>(names.map((name) => [name, []]))
   for (let round = 0; round < plan.rounds; round++) {
+    if (round >= LEAST_ROUNDS && performance.now() - startedAt > plan.limitMs) break
     for (const name of names) {
       note(`${round + 1}/${plan.rounds} ${name}`)
       rounds.get(name)!.push(await oneRound(round % 2 === 0 ? workers : workers.toReversed(), SCENARIOS[name], plan))

@@ -1,4 +1,5 @@
 /** The least Worker with a router: it passes every request on to an engine. Baseline of cold starts. */
+import { DurableObject } from 'cloudflare:workers'
 import { Hono } from 'hono'
 
 const app = new Hono<{ Bindings: { readonly ENGINES: string } }>()
@@ -9,3 +10,9 @@ app.all('*', ({ env, req }) => {
 })
 
 export default app
+
+// wrangler.toml binds these classes.
+export class ClusterObject extends DurableObject {}
+export class TtftObject extends DurableObject {}
+export class LimitObject extends DurableObject {}
+export class EdgeObject extends DurableObject {}

@@ -6,13 +6,15 @@ import { readFileSync } from 'node:fs'
 import { startEdge } from '../../scripts/edge.ts'
 import { startWorkers } from '../../scripts/edge-workers.ts'
 import type { EdgeSubject } from './cpu.ts'
+import { bundleOf } from './bundle.ts'
 import { frontDocument, regionDocument } from './placed.ts'
 
 const [subject, ...urls] = process.argv.slice(2) as [EdgeSubject, ...string[]]
 
 /** The built Worker has no entry here. */
-function scriptOf(name: EdgeSubject): { readonly script?: string } {
+async function scriptOf(name: EdgeSubject): Promise<{ readonly script?: string }> {
   if (name === 'baseline') return { script: readFileSync(process.env['BASELINE']!, 'utf8') }
+  if (name === 'local') return { script: await bundleOf('local-worker.ts') }
   if (!name.startsWith('pass')) return {}
   return { script: readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8') }
 }
@@ -46,13 +48,13 @@ async function startFront() {
   return { url: bound['front']!, stop }
 }
 
-const startOne = () =>
+const startOne = async () =>
   startEdge({
     port: 0,
     bindings,
     direct: true,
     quiet: true,
-    ...scriptOf(subject),
+    ...(await scriptOf(subject)),
     ...(subject === 'exact'
       ? { vocabularies: { bench: new Uint8Array(readFileSync(process.env['VOCABULARY']!)) } }
       : {}),
