@@ -40,8 +40,6 @@ export class Link {
   #client: Client | null = null
   #isReady = false
   #isClosed = false
-  /** Scripts that this connection has sent in full. */
-  readonly #loaded = new Set<string>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(create: () => Promise<Client>, events: LinkEvents) {
@@ -56,19 +54,16 @@ export class Link {
   }
 
   /**
-   * Runs a script. Rejects if the connection fails or the server answers with an error. `slot` names the slot of the
-   * keys, because each node of a cluster loads scripts of its own; null: sends the script in full.
+   * Runs a script. Rejects if the connection fails or the server answers with an error.
+   * @param isLoaded the node of the keys has the script, so that its hash is enough
    */
-  async run({ text, sha }: Script, slot: string | null, keys: string[], given: string[]): Promise<unknown> {
+  async run({ text, sha }: Script, keys: string[], given: string[], isLoaded = false): Promise<unknown> {
     const { client } = this
     if (client === null) throw new Error('not connected')
     const parameters = { keys, arguments: given }
-    const isLoaded = slot !== null && this.#loaded.has(sha + slot)
-    if (slot !== null) this.#loaded.add(sha + slot)
     try {
       return await (isLoaded ? client.evalSha(sha, parameters) : client.eval(text, parameters))
     } catch (error) {
-      this.#loaded.clear()
       // A cluster client does not report that the connection of one node has ended.
       if (!isReply(error as Error)) this.#fail(client, error as Error)
       throw error
@@ -90,7 +85,6 @@ export class Link {
     const client = await this.#create()
     if (this.#isClosed) return
     this.#client = client
-    this.#loaded.clear()
     client.on('error', (error) => this.#fail(client, error))
     client.on('end', () => this.#fail(client, new Error('the server closed the connection')))
     const late = setTimeout(() => this.#fail(client, new Error(`no answer within ${CONNECT_MS} ms`)), CONNECT_MS)

@@ -1,57 +1,37 @@
-/** Reads the open bookings of all other replicas in one pool: a snapshot, then every message behind it. */
+/** Reads the open bookings of all other replicas in one pool: the hash of each, then every message. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { endedAs, type EngineSignal, type Result, type Resume } from '../../../core/contract/contract.ts'
+import { endedAs, type Result } from '../../../core/contract/contract.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { Cluster } from '../../../ports.ts'
-import type { Client, Link } from './connection.ts'
+import type { Client } from './connection.ts'
 import {
+  type BookEvent,
+  type NewsEvent,
   type PoolEvent,
   readEvents,
   readHash,
   readMessage,
   received,
   type SentAdmission,
-  unpackedCall,
 } from './messages.ts'
-import type { PoolKeys } from './open-bookings.ts'
+import type { PoolParts } from './pool-parts.ts'
 
 /** Fields of a hash read by one command: a few hundred KiB of long prompts. */
 const HASH_FIELDS = 64
-/** Events of a snapshot applied in one turn of the event loop. */
+/** Events of a hash applied in one turn of the event loop. */
 const TURN_EVENTS = 32
-const FIRST_RETRY_MS = 50
-const LONGEST_RETRY_MS = 500
 const NO_BLOCKS = new Uint32Array(0)
 
-/** The ledger of one pool, which events of other replicas change. */
-export interface PoolLedger {
-  readonly cluster: Cluster
-  readonly blockTokens: number
-  readonly leaseMs: number
-}
-
 export interface Heartbeat {
-  readonly registered: boolean
   /** Of the last message. */
   readonly number: number
   readonly present: readonly string[]
 }
 
-export interface FollowingParts {
-  readonly replica: string
-  readonly keys: PoolKeys
-  readonly leaseMs: number
-  /** Reads snapshots. */
-  readonly control: Pick<Link, 'client'>
-  /** null: the pool is not configured here. */
-  readonly ledger: () => PoolLedger | null
-  readonly heartbeat: () => Promise<Heartbeat>
-  readonly explain: (event: Extract<PoolEvent, readonly ['explain' | 'explained', ...unknown[]]>) => void
-  readonly signalled: (signal: EngineSignal, at: number) => void
-  readonly forget: (responseId: string) => void
+export interface FollowingParts extends PoolParts {
+  /** Makes a heartbeat, whose answer goes to `checked`. */
+  readonly refresh: () => void
   readonly joined: (replica: string) => void
   readonly left: (replica: string, bookings: number, result: Result) => void
-  readonly rejected: (error: Error) => void
   /** The subscription does not work and is made again on a new connection. */
   readonly failed: (error: Error) => void
 }
@@ -61,33 +41,36 @@ class Peer {
   /** Keys of its open bookings. */
   readonly open = new Set<string>()
   /** Number of its last message. */
-  last = 0
-  /** Events since its snapshot is being read; null: it is applied. Another list: it is read again. */
-  kept: PoolEvent[] | null = null
+  last: number
+  /** Events until its hash is read; null: it is. Another list: it is read again. */
+  kept: PoolEvent[] | null = []
+
+  constructor(last: number) {
+    this.last = last
+  }
 }
 
 export class Following {
   readonly #parts: FollowingParts
+  readonly #news: (event: NewsEvent) => void
   readonly #peers = new Map<string, Peer>()
-  /** Messages since the subscription; null: the number of the snapshot is known. */
-  #kept: string[] | null = []
-  #last = 0
-  /** Number of the last message at the previous heartbeat. */
-  #expected = 0
   #isSubscribed = false
+  #isReading = false
+  /** Number of the last message; null: not known yet. */
+  #last: number | null = null
+  /** Number of the last message at the previous heartbeat; null: the server has not listed the replicas yet. */
+  #expected: number | null = null
   #renewedAt = 0
-  #retryMs = FIRST_RETRY_MS
-  #retry: NodeJS.Timeout | undefined
 
-  constructor(parts: FollowingParts) {
+  constructor(parts: FollowingParts, news: (event: NewsEvent) => void) {
     this.#parts = parts
+    this.#news = news
   }
 
   /** Other replicas with the number of their bookings. `isCurrent`: no message is missing. */
   *peers(): Generator<{ readonly id: string; readonly isCurrent: boolean; readonly bookings: number }> {
-    const isCurrent = this.#isSubscribed && this.#kept === null
     for (const [id, { open, kept }] of this.#peers)
-      yield { id, isCurrent: isCurrent && kept === null, bookings: open.size }
+      yield { id, isCurrent: this.#isSubscribed && kept === null, bookings: open.size }
   }
 
   async subscribe(client: Client): Promise<void> {
@@ -102,101 +85,71 @@ export class Following {
 
   unsubscribed(): void {
     this.#isSubscribed = false
-    this.#abandon()
   }
 
-  /** Takes a new snapshot. Messages are kept until it is applied. */
+  /** Reads all replicas again. */
   resync(): void {
     if (!this.#isSubscribed) return
-    this.#abandon()
-    void this.#join(this.#kept!)
+    this.#last = this.#expected = null
+    for (const peer of this.#peers.values()) peer.kept = []
+    this.#parts.refresh()
   }
 
-  /** Removes replicas whose presence has expired, and detects lost messages. */
+  /** Removes replicas whose presence has expired, detects lost messages, and reads what has not been read. */
   checked({ number, present }: Heartbeat): void {
-    if (this.#kept !== null) return
-    if (this.#last < this.#expected) return this.#parts.failed(new Error('messages of the subscription are missing'))
-    this.#expected = number
+    if (!this.#isSubscribed) return
+    if ((this.#last ?? Infinity) < (this.#expected ?? 0))
+      return this.#parts.failed(new Error('messages of the subscription are missing'))
     for (const [replica, { last }] of this.#peers)
       if (last <= number && !present.includes(replica)) this.#remove(replica, 'lapsed')
+    this.#last ??= number
+    if (this.#expected === null)
+      for (const replica of present) if (replica !== this.#parts.replica) this.#peerOf(replica)
+    this.#expected = this.#expected === null ? 0 : number
+    void this.#readAll()
   }
 
-  /**
-   * Renews bookings while the server lists their replicas, and forgets replicas that could not be followed for longer
-   * than their bookings live. The next snapshot adds them again.
-   */
+  /** Renews bookings while their replicas are followed. Otherwise they lapse in the ledger. */
   tick(now: number, awayMs: number): void {
-    const ledger = this.#parts.ledger()
-    if (ledger === null || this.#peers.size === 0) return
-    if (awayMs > Math.max(this.#parts.leaseMs, ledger.leaseMs)) {
-      for (const replica of this.#peers.keys()) this.#remove(replica, 'lapsed')
-      return this.resync()
-    }
-    if (this.#kept !== null || awayMs > this.#parts.leaseMs || now - this.#renewedAt < ledger.leaseMs / 4) return
+    const { ledger, leaseMs, pool } = this.#parts
+    if (!this.#isSubscribed || awayMs > leaseMs || now - this.#renewedAt < (pool()?.leaseMs ?? Infinity) / 4) return
     this.#renewedAt = now
-    for (const [replica, { open, kept }] of this.#peers) {
-      let isComplete = true
-      for (const key of open) if (!ledger.cluster.applyNow!(['progress', key, 0])) isComplete = false
-      if (!isComplete && kept === null) void this.#read(replica)
-    }
+    for (const peer of this.#peers.values())
+      for (const key of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
+    void this.#readAll()
   }
 
-  close(): void {
-    this.unsubscribed()
-    for (const peer of this.#peers.values()) this.#endAll(peer, 'abandoned')
-  }
-
-  #abandon(): void {
-    clearTimeout(this.#retry)
-    this.#kept = []
-    for (const peer of this.#peers.values()) peer.kept = []
-  }
-
-  async #join(kept: string[]): Promise<void> {
-    const { heartbeat, replica: own, rejected } = this.#parts
+  /** One after the other. After a failure the next heartbeat repeats it. */
+  async #readAll(): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    const unread = () => [...this.#peers].find(([, { kept }]) => kept !== null)
     try {
-      const { number, present } = await heartbeat()
-      if (this.#kept !== kept) return
-      this.#kept = null
-      this.#last = number
-      this.#expected = 0
-      for (const replica of this.#peers.keys()) if (!present.includes(replica)) this.#remove(replica, 'lapsed')
-      for (const replica of present) if (replica !== own) this.#peerOf(replica).kept = []
-      // Messages up to the number are part of the snapshot.
-      for (const message of kept) if ((readMessage(message)?.number ?? 0) > number) this.#receive(message)
-      for (const replica of present) if (this.#kept === null && this.#peers.has(replica)) await this.#read(replica)
+      for (let next = unread(); next !== undefined; next = unread()) await this.#read(...next)
     } catch (error) {
-      if (this.#kept !== kept) return
-      rejected(error as Error)
-      this.#later()
+      this.#parts.rejected(error as Error)
     }
+    this.#isReading = false
   }
 
-  /** Reads the hash of a replica; its events since then are applied afterwards. Never rejects. */
-  async #read(replica: string): Promise<void> {
-    const peer = this.#peerOf(replica)
-    const kept: PoolEvent[] = (peer.kept = [])
-    const { rejected } = this.#parts
-    try {
-      const fields = await this.#hashOf(replica)
-      const gone = new Set(peer.open)
-      let count = 0
-      const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.kept !== kept)
-      for (const event of readHash(fields, rejected)) {
-        if (await isStale()) return
-        if (event[0] === 'book') gone.delete(keyOf(event[2]))
-        this.#apply(peer, event, 'before')
-      }
+  async #read(replica: string, peer: Peer): Promise<void> {
+    const kept = peer.kept!
+    let count = 0
+    const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.kept !== kept)
+    const fields = await this.#hashOf(replica)
+    const gone = new Set(peer.open)
+    for (const event of readHash(fields, this.#parts.rejected)) {
       if (await isStale()) return
-      for (const key of gone) this.#apply(peer, ['release', key, endedAs('abandoned')])
-      for (; kept.length > 0; this.#apply(peer, kept.shift()!)) if (await isStale()) return
-      peer.kept = null
-      this.#retryMs = FIRST_RETRY_MS
-    } catch (error) {
-      if (peer.kept !== kept) return
-      rejected(error as Error)
-      this.#later()
+      if (event[0] === 'book') gone.delete(keyOf(event[2]))
+      this.#apply(peer, event, 'before')
     }
+    if (await isStale()) return
+    for (const key of gone) this.#end(peer, key, 'abandoned')
+    for (const event of kept) {
+      if (await isStale()) return
+      this.#apply(peer, event)
+    }
+    if (peer.kept === kept) peer.kept = null
   }
 
   async #hashOf(replica: string): Promise<ReadonlyMap<string, string>> {
@@ -212,63 +165,60 @@ export class Following {
     return fields
   }
 
-  #later(): void {
-    this.#abandon()
-    this.#retry = setTimeout(() => this.resync(), this.#retryMs).unref()
-    this.#retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.#retryMs)
-  }
-
   #receive(text: string): void {
-    if (this.#kept !== null) return void this.#kept.push(text)
     const message = readMessage(text)
-    if (message === null || message.number !== this.#last + 1) return this.resync()
+    if (message === null) return
     const { number, replica, events } = message
-    this.#last = number
+    if (number > (this.#last ?? number) + 1) this.resync()
+    this.#last = Math.max(this.#last ?? 0, number)
     if (replica === this.#parts.replica) return
-    const isNew = !this.#peers.has(replica)
     const peer = this.#peerOf(replica)
     peer.last = number
-    const all = readEvents(events, this.#parts.rejected)
-    // It was taken for dead, so its earlier bookings are gone here.
-    if (isNew && all[0]?.[0] !== 'begin') void this.#read(replica)
-    for (const event of all)
+    for (const event of readEvents(events, this.#parts.rejected))
       if (event[0] === 'leave') this.#remove(replica, 'abandoned')
-      else if (event[0] === 'whole') void this.#read(replica)
-      else if (peer.kept !== null) peer.kept.push(event)
-      else this.#apply(peer, event)
+      else if (event[0] === 'whole' || (event[0] === 'begin' && peer.kept !== null)) peer.kept = []
+      else if (peer.kept === null) this.#apply(peer, event)
+      else peer.kept.push(event)
+    if (peer.kept !== null) void this.#readAll()
   }
 
   #apply(peer: Peer, event: PoolEvent, elsewhere: 'now' | 'before' = 'now'): void {
-    const ledger = this.#parts.ledger()
+    const { ledger } = this.#parts
     switch (event[0]) {
       case 'book':
-        if (ledger !== null) book(peer, ledger, event, elsewhere)
-        return
+        return this.#book(peer, event, elsewhere)
       case 'leg_done':
       case 'first_token':
       case 'progress':
-        if (peer.open.has(event[1])) ledger?.cluster.applyNow!(event)
+        if (peer.open.has(event[1])) ledger.applyNow!(event)
         return
       case 'release':
-        if (peer.open.delete(event[1])) ledger?.cluster.applyNow!(event)
+        if (peer.open.delete(event[1])) ledger.applyNow!(event)
         return
-      case 'signal':
-        return this.#parts.signalled(event[1], event[2])
-      case 'registry':
-        return void ledger?.cluster.registry?.(unpackedCall(event[1])).catch(this.#parts.rejected)
-      case 'forgotten':
-        return this.#parts.forget(event[1])
-      case 'explain':
-      case 'explained':
-        return this.#parts.explain(event)
+      case 'begin':
+      case 'whole':
+      case 'leave':
+        return
+      default:
+        this.#news(event)
     }
+  }
+
+  #book(peer: Peer, [, ofBlocks, asked, placement]: BookEvent, elsewhere: 'now' | 'before'): void {
+    const { ledger, pool } = this.#parts
+    const blockTokens = pool()?.blockTokens
+    if (blockTokens === undefined) return
+    const admission = received(asked)
+    peer.open.add(keyOf(asked))
+    // Blocks of another size have other hashes; the booking counts as load only.
+    const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
+    ledger.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
   }
 
   #peerOf(replica: string): Peer {
     const known = this.#peers.get(replica)
     if (known !== undefined) return known
-    const peer = new Peer()
-    peer.last = this.#last
+    const peer = new Peer(this.#last ?? 0)
     this.#peers.set(replica, peer)
     this.#parts.joined(replica)
     return peer
@@ -278,28 +228,16 @@ export class Following {
     const peer = this.#peers.get(replica)
     if (peer === undefined) return
     this.#peers.delete(replica)
+    // A reader of its hash ends.
     peer.kept = []
     const { size } = peer.open
-    this.#endAll(peer, result)
+    for (const key of peer.open) this.#end(peer, key, result)
     this.#parts.left(replica, size, result)
   }
 
-  #endAll(peer: Peer, result: Result): void {
-    for (const key of peer.open) this.#apply(peer, ['release', key, endedAs(result)])
+  #end(peer: Peer, key: string, result: Result): void {
+    this.#apply(peer, ['release', key, endedAs(result)])
   }
 }
 
 const keyOf = ({ id, attempt = 0 }: SentAdmission): string => bookingKey({ id, attempt })
-
-function book(
-  peer: Peer,
-  { cluster, blockTokens }: PoolLedger,
-  [, ofBlocks, asked, placement]: Extract<PoolEvent, readonly ['book', ...unknown[]]>,
-  elsewhere: Resume['elsewhere'] & string,
-): void {
-  const admission = received(asked)
-  peer.open.add(keyOf(asked))
-  // Blocks of another size have other hashes; the booking counts as load only.
-  const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-  cluster.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
-}

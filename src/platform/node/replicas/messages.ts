@@ -5,14 +5,13 @@
 import type { Admission, Decision, EngineSignal, Placement } from '../../../core/contract/contract.ts'
 import { readAdmission } from '../../../core/contract/decode.ts'
 import type { BookingEvent } from '../../../core/contract/legs.ts'
-import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
 
 /** Part of every key. Raise it if older readers would misread events; the versions do not see each other then. */
 export const WIRE_VERSION = 1
 
-export type PoolEvent =
-  | readonly [kind: 'book', blockTokens: number, admission: SentAdmission, placement: Placement]
-  | BookingEvent
+export type BookEvent = readonly [kind: 'book', blockTokens: number, admission: SentAdmission, placement: Placement]
+/** Everything that concerns no booking. */
+export type NewsEvent =
   /** `at`: of two signals for one engine the later holds. */
   | readonly [kind: 'signal', signal: EngineSignal, at: number]
   /** Report of an LMCache server to the registry of one replica: JSON. */
@@ -21,34 +20,21 @@ export type PoolEvent =
   /** A question to all replicas: who made this decision? */
   | readonly [kind: 'explain', question: string, decision: string]
   | readonly [kind: 'explained', question: string, decision: Decision]
+export type PoolEvent =
+  | BookEvent
+  | BookingEvent
+  | NewsEvent
   /** `begin`: a new generation without bookings; `whole`: all open bookings are in the hash. */
   | readonly [kind: 'begin' | 'whole' | 'leave']
 
-/** Calls that change a registry; queries are answered locally. */
-export type RegistryChange = Exclude<RegistryCall, { readonly kind: 'list' | 'lookup' }>
-
-const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
+export const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 
 /** Decoded into a buffer of its own, because one from the pool of Node may begin at any byte. */
-function lanes(text: string): Uint32Array {
+export function lanes(text: string): Uint32Array {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, 'base64'))
   return new Uint32Array(bytes.buffer, 0, (bytes.write(text, 'base64') >> 3) * 2)
 }
-
-export const packedCall = (call: RegistryChange): string =>
-  JSON.stringify(call, (_name, value: unknown) =>
-    value instanceof Uint32Array ? { lanes: base64(value) } : value instanceof Uint8Array ? [...value] : value,
-  )
-
-export const unpackedCall = (json: string): RegistryChange =>
-  JSON.parse(json, (name, value: { readonly lanes: string }) =>
-    name === 'keys' && typeof value.lanes === 'string'
-      ? lanes(value.lanes)
-      : name === 'ranks' && Array.isArray(value)
-        ? Uint8Array.from(value)
-        : value,
-  ) as RegistryChange
 
 /** Values that `readAdmission` adds again: they are not sent. */
 const DEFAULTS = readAdmission({ id: '' })
@@ -202,7 +188,7 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
 export function* readHash(fields: ReadonlyMap<string, string>, invalid: (error: Error) => void): Generator<PoolEvent> {
   for (const isBooking of [true, false])
     for (const [field, value] of fields) {
-      if (field === '#' || (field[0] === 'b') !== isBooking) continue
+      if (field === '#' || field === '@' || (field[0] === 'b') !== isBooking) continue
       for (const event of readEvents(`[${value}]`, invalid))
         if (event[0] === 'first_token') yield [event[0], event[1], {}]
         else if (event[0] === 'leg_done') yield [event[0], event[1], event[2], {}, null]

@@ -1,55 +1,23 @@
 /** Writes the open bookings of this replica in one pool to the server and publishes each change. */
-import {
-  type Admission,
-  endedAs,
-  type EngineSignal,
-  type Outcome,
-  type Placement,
-  type StageTimes,
-  type Usage,
-} from '../../../core/contract/contract.ts'
-import type { EarlyLegRole } from '../../../core/contract/legs.ts'
+import { endedAs, type Outcome, type Resume, type StageTimes, type Usage } from '../../../core/contract/contract.ts'
+import type { BookingEvent, EarlyLegRole } from '../../../core/contract/legs.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Lease } from '../../../ports.ts'
-import type { Link } from './connection.ts'
 import { type PoolEvent, sent } from './messages.ts'
+import type { Field, PoolParts } from './pool-parts.ts'
 import { SCRIPTS, type Script } from './scripts.ts'
 
 /** All bookings are written in pieces, so that no command blocks the server for long. */
 const PIECE_CHARS = 65_536
-/** Unanswered pieces while all bookings are written. */
-const WINDOW_CHARS = 1_048_576
-/** Unanswered events. Beyond it (a slow or frozen server) turns are dropped; all bookings are written again later. */
+/** Unanswered events. Beyond it (a slow or frozen server) they are dropped; all bookings are written again later. */
 const LONGEST_QUEUE_CHARS = 8_388_608
 const RETRY_MS = 100
 
 /** What an event changes in the hash of open bookings: see scripts.ts. */
 type Operation = 's' | 'd' | 'p' | 'h'
-type Drain = Extract<EngineSignal, { readonly kind: 'drain' }>
+type Course = Exclude<BookingEvent, readonly ['release', ...unknown[]]>
 
-/** Names of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
-export interface PoolKeys {
-  readonly tag: string
-  readonly number: string
-  readonly present: string
-  readonly channel: string
-  readonly open: (replica: string) => string
-}
-
-export interface PublishingParts {
-  readonly replica: string
-  readonly keys: PoolKeys
-  /** Carries the events. */
-  readonly publish: Pick<Link, 'client' | 'run'>
-  readonly leaseMs: number
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  readonly rejected: (error: Error) => void
-}
-
-export interface Made {
-  readonly admission: Admission
-  readonly placement: Placement
+export interface Made extends Pick<Resume, 'admission' | 'placement'> {
   readonly blockTokens: number
   readonly leaseMs: number
 }
@@ -59,36 +27,37 @@ export class OpenBooking implements Lease {
   readonly key: string
   readonly made: Made
   readonly inProcess: boolean
-  firstTokenSeen = false
-  legsDone: readonly EarlyLegRole[] = []
-  outputBlocks = 0
   renewedAt = 0
+  /** Last event of each field. */
+  readonly course = new Map<string, Course>()
   readonly #lease: Lease
   readonly #bookings: OpenBookings
 
-  constructor(lease: Lease, bookings: OpenBookings, made: Made) {
+  constructor(lease: Lease, bookings: OpenBookings, made: Made & Partial<Resume>) {
     this.#lease = lease
     this.#bookings = bookings
     this.made = made
-    this.key = bookingKey(made.admission)
+    const key = (this.key = bookingKey(made.admission))
     this.inProcess = lease.inProcess ?? false
+    const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = made
+    for (const part of legsDone) this.course.set(part[0]! + key, ['leg_done', key, part, {}, null])
+    if (firstTokenSeen) this.course.set(`f${key}`, ['first_token', key, {}])
+    if (outputBlocks > 0) this.course.set(`o${key}`, ['progress', key, outputBlocks])
   }
 
   legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.legsDone = [...this.legsDone, part]
-    this.#bookings.changed(this, ['leg_done', this.key, part, stages, usage])
+    this.#bookings.changed(this, part[0]! + this.key, ['leg_done', this.key, part, stages, usage])
     return this.#lease.legDone!(part, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {
-    if (!this.firstTokenSeen) this.#bookings.changed(this, ['first_token', this.key, stages])
-    this.firstTokenSeen = true
+    const field = `f${this.key}`
+    if (!this.course.has(field)) this.#bookings.changed(this, field, ['first_token', this.key, stages])
     return this.#lease.firstToken(stages)
   }
 
   progress(outputBlocks: number): Promise<void> {
-    this.outputBlocks = outputBlocks
-    this.#bookings.progressed(this)
+    this.#bookings.changed(this, `o${this.key}`, ['progress', this.key, outputBlocks])
     return this.#lease.progress(outputBlocks)
   }
 
@@ -103,62 +72,64 @@ export class OpenBooking implements Lease {
     return this.#lease.release(outcome)
   }
 
-  /** The booking and its progress, each with its field of the hash. */
-  *events(): Generator<readonly [field: string, event: PoolEvent]> {
-    const { key, made } = this
-    yield [`b${key}`, ['book', made.blockTokens, sent(made.admission), made.placement]]
-    for (const part of this.legsDone) yield [`${part[0]}${key}`, ['leg_done', key, part, {}, null]]
-    if (this.firstTokenSeen) yield [`f${key}`, ['first_token', key, {}]]
-    if (this.outputBlocks > 0) yield [`o${key}`, ['progress', key, this.outputBlocks]]
+  *fields(): Generator<Field> {
+    const { admission, placement, blockTokens } = this.made
+    yield [`b${this.key}`, ['book', blockTokens, sent(admission), placement]]
+    yield* this.course
   }
 }
 
 /**
- * Open bookings of this replica in one pool, and the drains that hold there. After anything that failed, all are
- * written again under the next generation; the scripts refuse commands of an earlier one. A failed turn is never sent
- * again: later turns may have overtaken it.
+ * Open bookings of this replica in one pool. After anything that failed, all are written again under the next
+ * generation; the scripts refuse commands of an earlier one. A failed turn is never sent again: later turns may have
+ * overtaken it.
  */
 export class OpenBookings {
-  readonly #parts: PublishingParts
+  readonly #parts: PoolParts
+  /** Further fields of the hash. */
+  readonly #more: () => Iterable<Field>
   readonly #open = new Map<string, OpenBooking>()
-  /** Latest drain or undrain of each engine, by whichever replica it was set. */
-  readonly #drains = new Map<string, { readonly signal: Drain; readonly at: number }>()
-  readonly #progressed = new Set<OpenBooking>()
+  readonly #progressed = new Map<string, Course>()
   /** A generation has begun. */
   #isAccepting = false
   #generation = 0
   /** The server has acknowledged this generation; 0: none. */
   #registered = 0
+  /** The server has got the script of turns in this generation. */
+  #isLoaded = false
   /** Number of the last message of this replica. */
   #last = 0
   #turn: string[] = []
   #turnChars = 0
   #flushing: NodeJS.Immediate | undefined
   #unansweredChars = 0
-  /** Turns were dropped: all follows once the server has answered everything. */
-  #hasDropped = false
   #retry: NodeJS.Timeout | undefined
-  #windowOpened: () => void = () => undefined
 
-  constructor(parts: PublishingParts) {
+  constructor(parts: PoolParts, more: () => Iterable<Field> = () => []) {
     this.#parts = parts
+    this.#more = more
   }
 
-  /** Generation that heartbeats renew. */
-  get registered(): number {
-    return this.#registered
+  /** What the server must have: the generation (0: not written yet) and the number of its last message. */
+  get written(): { readonly generation: number; readonly last: number } {
+    return { generation: this.#registered, last: this.#last }
   }
 
   /** The connection is up or down. */
   connected(isUp: boolean): void {
     this.#reset()
-    this.#windowOpened()
     if (isUp) void this.#writeAll()
   }
 
-  /** The server does not have what was published under this generation. */
+  /** Unless another generation has begun, writes all bookings again. */
   lost(generation: number): void {
-    if (generation === this.#generation && this.#parts.publish.client !== null) this.#writeAllLater()
+    if (generation === this.#generation) this.rewrite()
+  }
+
+  /** Writes all bookings again, in a moment. */
+  rewrite(): void {
+    this.#reset()
+    if (this.#parts.publish.client !== null) this.#retry = setTimeout(() => void this.#writeAll(), RETRY_MS).unref()
   }
 
   /** A booking that was made, or renewed. */
@@ -166,162 +137,117 @@ export class OpenBookings {
     open.renewedAt = this.#parts.now()
     const isNew = !this.#open.has(open.key)
     this.#open.set(open.key, open)
-    if (isNew) for (const [field, event] of open.events()) this.#publish('s', field, event)
+    if (isNew) for (const [field, event] of open.fields()) this.publish('s', field, event)
   }
 
-  changed(open: OpenBooking, event: Extract<PoolEvent, readonly ['leg_done' | 'first_token', ...unknown[]]>): void {
+  /** Progress is published by the next `tick`. */
+  changed(open: OpenBooking, field: string, event: Course): void {
     open.renewedAt = this.#parts.now()
-    const mark = event[0] === 'first_token' ? 'f' : event[2][0]
-    if (this.#open.has(open.key)) this.#publish('s', `${mark}${open.key}`, event)
-  }
-
-  /** Published by the next `tick`. */
-  progressed(open: OpenBooking): void {
-    open.renewedAt = this.#parts.now()
-    if (this.#open.has(open.key)) this.#progressed.add(open)
+    open.course.set(field, event)
+    if (!this.#open.has(open.key)) return
+    if (event[0] === 'progress') this.#progressed.set(field, event)
+    else this.publish('s', field, event)
   }
 
   released(key: string, outcome: Outcome): void {
-    if (this.#open.delete(key)) this.#publish('d', key, ['release', key, outcome])
+    this.#progressed.delete(`o${key}`)
+    if (this.#open.delete(key)) this.publish('d', key, ['release', key, outcome])
   }
 
   /** Publishes progress, and ends bookings that were not renewed for a lease. */
   tick(): void {
-    for (const { key, outputBlocks } of this.#progressed)
-      if (this.#open.has(key)) this.#publish('s', `o${key}`, ['progress', key, outputBlocks])
+    for (const [field, event] of this.#progressed) this.publish('s', field, event)
     this.#progressed.clear()
     const now = this.#parts.now()
     for (const [key, { renewedAt, made }] of this.#open)
       if (now > renewedAt + made.leaseMs) this.released(key, endedAs('lapsed'))
   }
 
-  /** A signal of this replica. Probes are not published: every replica makes its own. */
-  signalled(signal: EngineSignal): void {
-    if (signal.kind === 'excused') this.announce(['signal', signal, this.#parts.now()])
-    if (signal.kind === 'drain')
-      this.drained(signal, Math.max(this.#parts.now(), 1 + (this.#drains.get(signal.engine)?.at ?? 0)))
-  }
-
-  /** Keeps a drain of any replica and publishes it for those that join later. false: a later one holds. */
-  drained(signal: Drain, at: number): boolean {
-    const known = this.#drains.get(signal.engine)
-    // Of two at the same time, all replicas keep the drain.
-    if (known !== undefined && (at < known.at || (at === known.at && (!signal.draining || known.signal.draining))))
-      return false
-    this.#drains.set(signal.engine, { signal, at })
-    this.#publish('s', `s${signal.engine}`, ['signal', signal, at])
-    return true
-  }
-
-  isDrained(engine: string): boolean {
-    return this.#drains.get(engine)?.signal.draining ?? false
-  }
-
-  /** An engine that was removed and added again is a new one. */
-  configured(engines: readonly string[]): void {
-    const gone = [...this.#drains.keys()].filter((engine) => !engines.includes(engine))
-    for (const engine of gone) this.#drains.delete(engine)
-    if (gone.length > 0 && this.#isAccepting) this.#writeAllLater()
-  }
-
-  /** Publishes an event that changes no booking of this replica. */
+  /** Publishes an event that changes no field. */
   announce(event: PoolEvent): void {
-    this.#publish('p', '', event)
+    this.publish('p', '', event)
+  }
+
+  publish(operation: Operation, field: string, event: PoolEvent): void {
+    if (!this.#isAccepting) return
+    void this.#add(operation, field, event)
+    this.#flushing ??= setImmediate(() => void this.#flush())
   }
 
   /** Removes this replica, behind everything published before. Resolves when the server has answered. */
   async leave(): Promise<void> {
-    this.#flush()
+    void this.#flush()
     const generation = this.#generation
     this.#reset()
     if (this.#parts.publish.client !== null) await this.#send(SCRIPTS.leave, generation, ['0'])
   }
 
-  #publish(operation: Operation, field: string, event: PoolEvent): void {
-    if (!this.#isAccepting || this.#hasDropped) return
-    this.#add(operation, field, event)
-    this.#flushing ??= setImmediate(() => this.#flush())
-  }
-
-  #add(operation: Operation, field: string, event: PoolEvent): void {
+  /** A full piece is sent at once; resolves when the server has answered it. */
+  #add(operation: Operation, field: string, event: PoolEvent): Promise<void> | null {
     const text = JSON.stringify(event)
     this.#turn.push(operation, field, text)
     this.#turnChars += field.length + text.length
-    if (this.#turnChars >= PIECE_CHARS) this.#flush()
+    return this.#turnChars < PIECE_CHARS ? null : this.#flush()
   }
 
-  #flush(): void {
+  async #flush(): Promise<void> {
     clearImmediate(this.#flushing)
     this.#flushing = undefined
     const [turn, chars] = [this.#turn, this.#turnChars]
     if (turn.length === 0) return
     this.#turn = []
     this.#turnChars = 0
-    if (this.#unansweredChars > LONGEST_QUEUE_CHARS) this.#hasDropped = true
-    else this.#run(SCRIPTS.publish, [String(this.#last), ...turn], chars)
+    if (this.#unansweredChars > LONGEST_QUEUE_CHARS) this.rewrite()
+    else await this.#run(SCRIPTS.publish, [String(this.#last), ...turn], chars)
   }
 
-  #run(script: Script, given: readonly string[], chars: number): void {
+  /** Never rejects. */
+  async #run(script: Script, given: readonly string[], chars: number): Promise<void> {
     const generation = this.#generation
-    const answered = (number: number): void => {
-      this.#unansweredChars -= chars
-      if (this.#unansweredChars < WINDOW_CHARS) this.#windowOpened()
-      if (generation !== this.#generation) return
-      if (number > 0) [this.#registered, this.#last] = [generation, number]
-      if (number === 0 || (this.#hasDropped && this.#unansweredChars === 0)) this.#writeAllLater()
-    }
     this.#unansweredChars += chars
-    this.#send(script, generation, given).then(
-      (number) => answered(Number(number)),
-      (error: Error) => {
-        if (generation === this.#generation) this.#parts.rejected(error)
-        answered(0)
-      },
-    )
+    const answer = await this.#send(script, generation, given).catch((error: Error) => {
+      if (generation === this.#generation) this.#parts.rejected(error)
+      return 0
+    })
+    this.#unansweredChars -= chars
+    if (generation !== this.#generation) return
+    if (Number(answer) > 0) [this.#registered, this.#last] = [generation, Number(answer)]
+    else this.rewrite()
   }
 
   #send(script: Script, generation: number, given: readonly string[]): Promise<unknown> {
     const { replica, keys, publish } = this.#parts
     const own = [keys.number, keys.open(replica), keys.present]
-    return publish.run(script, keys.tag, own, [replica, String(generation), keys.channel, ...given])
+    const isLoaded = this.#isLoaded && script === SCRIPTS.publish
+    this.#isLoaded ||= script === SCRIPTS.publish
+    return publish.run(script, own, [replica, String(generation), keys.channel, ...given], isLoaded)
   }
 
   /** Nothing is published until the next generation begins. */
   #reset(): void {
     this.#generation += 1
     this.#registered = 0
-    this.#isAccepting = false
+    this.#isAccepting = this.#isLoaded = false
     this.#turn = []
     this.#turnChars = 0
     clearTimeout(this.#retry)
   }
 
-  #writeAllLater(): void {
-    this.#reset()
-    this.#retry = setTimeout(() => void this.#writeAll(), RETRY_MS).unref()
-  }
-
-  /** Begins a generation. Bookings that begin or end meanwhile publish that themselves. */
+  /** Begins a generation once all is answered. Bookings that begin or end meanwhile publish that themselves. */
   async #writeAll(): Promise<void> {
+    if (this.#unansweredChars > 0) return this.rewrite()
     const generation = this.#generation
     this.#isAccepting = true
-    this.#hasDropped = false
-    this.#run(SCRIPTS.begin, [String(this.#parts.leaseMs), String(this.#last)], 0)
-    for (const [engine, { signal, at }] of this.#drains) this.#add('s', `s${engine}`, ['signal', signal, at])
-    for (const open of this.#open.values()) {
-      for (const [field, event] of open.events()) this.#add('h', field, event)
-      if (this.#turn.length > 0) continue
-      await this.#window(generation)
+    await this.#run(SCRIPTS.begin, [String(this.#parts.leaseMs), String(this.#last)], 0)
+    for (const [field, event] of this.#fields()) {
       if (generation !== this.#generation) return
+      await this.#add('h', field, event)
     }
     this.announce(['whole'])
   }
 
-  /** Resolves when the server has answered enough. Streams of this process are served between two pieces, too. */
-  async #window(generation: number): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve))
-    const { publish } = this.#parts
-    while (publish.client !== null && generation === this.#generation && this.#unansweredChars >= WINDOW_CHARS)
-      await new Promise<void>((resolve) => (this.#windowOpened = resolve))
+  *#fields(): Generator<Field> {
+    yield* this.#more()
+    for (const open of this.#open.values()) yield* open.fields()
   }
 }

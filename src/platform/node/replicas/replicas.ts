@@ -14,7 +14,7 @@ import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
-import { ReplicatedCluster } from './replicated.ts'
+import { replicatedCluster } from './replicated.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
 import { ReplicatedResponses } from './replicated-responses.ts'
 
@@ -43,7 +43,7 @@ export class Replicas {
   readonly #parts: ReplicasParts
   readonly #server: ServerLog
   readonly #feeds = new Map<string, PoolFeed>()
-  readonly #clusters = new WeakMap<Cluster, ReplicatedCluster>()
+  readonly #clusters = new WeakMap<Cluster, Cluster>()
   /** Pools in which each replica is followed. */
   readonly #joined = new Map<string, number>()
   #own!: OwnState
@@ -126,7 +126,7 @@ export class Replicas {
   cluster(ledger: Cluster, name: PoolName): Cluster {
     const known = this.#clusters.get(ledger)
     if (known !== undefined) return known
-    const replicated = new ReplicatedCluster(ledger, {
+    const replicated = replicatedCluster(ledger, {
       feed: this.#feedOf(name),
       replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
       pool: () => this.#own.pool(...name),
@@ -208,12 +208,9 @@ export class Replicas {
       publish: this.#publish,
       control: this.#control,
       now: this.#parts.now,
-      ledger: () => {
-        const pool = own.pool(...name)
-        return pool === null ? null : { ...pool, cluster: own.cluster(...name) }
-      },
+      ledger: own.cluster(...name),
+      pool: () => own.pool(...name),
       forget: (id) => own.held.forget(id),
-      hasEngine: (engine) => own.pool(...name)?.engines.some(({ id }) => id === engine) === true,
       drained: ({ draining, engine }) =>
         this.#parts.log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
       joined: (id) => this.#peerJoined(id),

@@ -10,7 +10,7 @@ import {
   type Settlement,
 } from '../../../core/limits/key-limiter.ts'
 import type { Limiter } from '../../../ports.ts'
-import { isReply, type Link } from './connection.ts'
+import type { Link } from './connection.ts'
 import { script, type Script } from './scripts.ts'
 
 /**
@@ -154,6 +154,7 @@ interface Open {
 export class ReplicatedLimits implements Limiter {
   readonly #parts: ReplicatedLimitsParts
   readonly #open = new Map<string, Open>()
+  readonly #loaded = new Set<Script>()
   #share: LimitShare | null = null
   #lostAt = -Infinity
   #isLost = false
@@ -236,9 +237,11 @@ export class ReplicatedLimits implements Limiter {
   /** A node that does not have the script has changed nothing, and gets it in full. */
   #run(name: Script, keys: string[], given: string[]): Promise<unknown> {
     const { link } = this.#parts
-    return link.run(name, 'limits', keys, given).catch((error: Error) => {
-      if (!isReply(error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return link.run(name, null, keys, given)
+    const isLoaded = this.#loaded.has(name)
+    this.#loaded.add(name)
+    return link.run(name, keys, given, isLoaded).catch((error: Error) => {
+      if (!error.message.startsWith('NOSCRIPT')) throw error
+      return link.run(name, keys, given)
     })
   }
 }

@@ -1,12 +1,22 @@
 import type { PoolName, StoredResponse, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { Link } from './connection.ts'
-import { SCRIPTS } from './scripts.ts'
+import { script } from './scripts.ts'
 
 /** Since its last use. Engines keep responses in memory, not for long. */
 const TTL_MS = 3_600_000
 /** A request with an unknown response id waits so long at most. */
 const LOOKUP_MS = 100
+
+/**
+ * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
+ */
+const KEEP = script(`
+local known = redis.call('GET', KEYS[1])
+if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`)
 
 export interface ResponseParts {
   readonly link: Link
@@ -42,7 +52,7 @@ export class ReplicatedResponses implements StoredResponses {
     this.#own.keep(id, response)
     const given = [response.tenant, JSON.stringify(response), String(TTL_MS)]
     // Without the server the response is known to this gateway alone.
-    this.#parts.link.run(SCRIPTS.keep, null, [this.#key(id)], given).catch(() => undefined)
+    this.#parts.link.run(KEEP, [this.#key(id)], given).catch(() => undefined)
   }
 
   async forget(id: string): Promise<void> {

@@ -3,7 +3,8 @@
  * and the number of the last message at one instant.
  *
  * KEYS: 1 number of the last message, 2 hash of the open bookings of this replica, 3 sorted set of replicas with the
- * time at which their presence expires. ARGV: 1 replica id, 2 generation, 3 channel, 4 lease in ms or last number seen.
+ * time at which their presence expires. ARGV: 1 replica id, 2 generation, 3 channel, 4 lease in ms or number of the
+ * replica's last message. The hash also has the generation in `#` and the number of the replica's last message in `@`.
  */
 import { createHash } from 'node:crypto'
 
@@ -30,6 +31,7 @@ local function send(floor, text)
     number = clock[1] * 1000000 + clock[2]
     redis.call('SET', KEYS[1], string.format('%.0f', number))
   end
+  redis.call('HSET', KEYS[2], '@', string.format('%.0f', number))
   redis.call('SPUBLISH', ARGV[3], string.format('%.0f ', number) .. ARGV[1] .. ' [' .. text .. ']')
   return number
 end
@@ -54,10 +56,10 @@ return send(tonumber(ARGV[5]), '["begin"]')
  * `h` sets the field without a message.
  */
 const PUBLISH = `${CLOCK}${SEND}
-if redis.call('HGET', KEYS[2], '#') ~= ARGV[2] then return 0 end
+local known = redis.call('HMGET', KEYS[2], '#', '@')
+if known[1] ~= ARGV[2] or tonumber(known[2]) < tonumber(ARGV[4]) then return 0 end
 local presence = redis.call('ZSCORE', KEYS[3], ARGV[1])
 if not presence or tonumber(presence) < ms then return 0 end
-if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[4]) then return 0 end
 local events = {}
 for at = 5, #ARGV, 3 do
   local operation, field, event = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -73,12 +75,13 @@ return send(0, table.concat(events, ','))
 
 /**
  * Renews the presence of a registered replica. An unregistered one is not added: a late heartbeat must not bring back a
- * replica that has left. Returns whether it is registered, the number of the last message, and the present replicas.
+ * replica that has left. ARGV 5: number of the replica's last message. Returns whether the server has all of it, the
+ * number of the last message of all, and the present replicas.
  */
 const HEARTBEAT = `${CLOCK}
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. string.format('%.0f', ms))
-local registered = 0
-if redis.call('HGET', KEYS[2], '#') == ARGV[2] and redis.call('ZSCORE', KEYS[3], ARGV[1]) then
+local registered, known = 0, redis.call('HMGET', KEYS[2], '#', '@')
+if known[1] == ARGV[2] and tonumber(known[2]) >= tonumber(ARGV[5]) and redis.call('ZSCORE', KEYS[3], ARGV[1]) then
   registered = 1
   redis.call('ZADD', KEYS[3], ms + ARGV[4], ARGV[1])
   for at = 1, 3 do redis.call('PEXPIRE', KEYS[at], 4 * ARGV[4]) end
@@ -89,19 +92,10 @@ return {registered, redis.call('GET', KEYS[1]) or '0', unpack(redis.call('ZRANGE
 /** Removes the replica and its bookings. Published behind everything it has published before. */
 const LEAVE = `${CLOCK}${SEND}
 if redis.call('HGET', KEYS[2], '#') ~= ARGV[2] then return 0 end
+local number = send(0, '["leave"]')
 redis.call('UNLINK', KEYS[2])
 redis.call('ZREM', KEYS[3], ARGV[1])
-return send(0, '["leave"]')
-`
-
-/**
- * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
- */
-const KEEP = `
-local known = redis.call('GET', KEYS[1])
-if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1
+return number
 `
 
 export const SCRIPTS = {
@@ -109,5 +103,4 @@ export const SCRIPTS = {
   publish: script(PUBLISH),
   heartbeat: script(HEARTBEAT),
   leave: script(LEAVE),
-  keep: script(KEEP),
 } as const
