@@ -5,7 +5,19 @@ import type { AddressInfo } from 'node:net'
 
 export interface Script {
   /** What happens after `after` tokens of the next stream. Absent: nothing. */
-  readonly fault?: 'reset' | 'end' | 'error_event' | 'abort' | 'silence' | 'lost_done'
+  readonly fault?:
+    | 'reset'
+    | 'end'
+    | 'error_event'
+    | 'abort'
+    | 'silence'
+    | 'lost_done'
+    /** The connection ends inside the head of an HTTP chunk. */
+    | 'chunk_head'
+    /** The last token comes without the finish reason. */
+    | 'no_finish'
+  /** Status of the response instead of a stream. */
+  readonly status?: number
   readonly after?: number
   /** As vLLM: if the prompt ends inside a character, the first text is the whole decoded prompt. */
   readonly leaks?: boolean
@@ -42,6 +54,10 @@ export class ByteEngine {
   readonly bodies: Json[] = []
   /** Requests whose prompt was a list of token ids. */
   continued = 0
+  /** Silent streams that the gateway has closed. */
+  closed = 0
+  /** Requests that were answered with the script's status. */
+  refused = 0
   url = ''
 
   constructor(prompt: string, output: string) {
@@ -77,6 +93,11 @@ export class ByteEngine {
     if (Array.isArray(body['prompt'])) this.continued++
     const script = scriptIn(body) ?? this.#script
     this.#script = {}
+    if (script.status !== undefined) {
+      this.refused++
+      response.statusCode = script.status
+      return json(response, { error: { message: 'refused' } })
+    }
     if (script.bytes !== undefined) breakAfter(response, script.bytes, script.fault === 'end')
     this.#stream({ body, script, response, isChat: path === '/v1/chat/completions' })
   }
@@ -95,22 +116,24 @@ export class ByteEngine {
     for (let at = 0; at < end && !writer.stopped; at += merge) {
       const last = Math.min(at + merge, end) === tokens.length
       const reason = from + tokens.length < this.#output.length ? 'length' : 'stop'
-      writer.tokens(tokens.slice(at, Math.min(at + merge, end)), last ? reason : null)
+      const finish = last && fault !== 'no_finish' ? reason : null
+      writer.tokens(tokens.slice(at, Math.min(at + merge, end)), finish)
     }
     if (!fails || writer.stopped) return writer.end()
     this.#fail(fault, response, writer)
   }
 
   #fail(fault: NonNullable<Script['fault']>, response: http.ServerResponse, writer: ChunkWriter): void {
-    if (fault === 'silence') return
+    if (fault === 'silence') return void response.once('close', () => this.closed++)
     if (fault === 'error_event') {
       const error = { message: 'EngineCore encountered an issue.', type: 'InternalServerError', param: null, code: 500 }
       response.end(`data: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`)
     } else if (fault === 'abort') {
       writer.tokens([], 'abort')
       writer.end()
-    } else if (fault === 'end') response.end()
+    } else if (fault === 'end' || fault === 'no_finish') response.end()
     // Written bytes must arrive first.
+    else if (fault === 'chunk_head') setTimeout(() => response.socket?.end('1f'), 30)
     else setTimeout(() => response.socket?.resetAndDestroy(), 30)
   }
 }
@@ -205,9 +228,11 @@ class ChunkWriter {
     const found = this.#stops.map((stop) => ({ stop, at: whole.indexOf(stop) })).find(({ at }) => at >= 0)
     if (found !== undefined) {
       this.stopped = true
-      whole = whole.slice(0, found.at)
+      const includes = this.#body['include_stop_str_in_output'] === true
+      whole = whole.slice(0, found.at + (includes ? found.stop.length : 0))
     }
-    const held = this.stopped || finish !== null ? 0 : Math.max(0, ...this.#stops.map(({ length }) => length - 1))
+    const holds = !this.stopped && finish === null && this.#body['include_stop_str_in_output'] !== true
+    const held = !holds ? 0 : Math.max(0, ...this.#stops.map(({ length }) => length - 1))
     const end = Math.max(this.#sent, whole.length - held)
     const text = this.#script.lies === true && this.#count === 0 ? 'WRONG' : whole.slice(this.#sent, end)
     this.#sent = end

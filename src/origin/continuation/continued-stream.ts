@@ -9,6 +9,7 @@ import { abortReason } from '../exchange.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
+import { errorEvent } from '../relay/sse.ts'
 import { defaultTimers } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
 import { cutEnd, gapsOf, goneEnd, openPart, passEvents, type Part, type SegmentRelay } from './part.ts'
@@ -63,7 +64,6 @@ type PartFailure = AttemptFailure | 'drained' | null
 class ContinuedStream {
   readonly stream: ReadableStream<Uint8Array>
   readonly #parts: ContinuedParts
-  readonly #cutEvent: RelayOptions['cutEvent']
   readonly #state: StreamState
   readonly #failed: AttemptFailed[]
   #part: Part
@@ -88,7 +88,6 @@ class ContinuedStream {
 
   constructor(parts: ContinuedParts, options: RelayOptions) {
     this.#parts = parts
-    this.#cutEvent = (failure) => options.cutEvent(failure)
     const longest = Math.max(0, ...parts.request.stops.map(({ length }) => length))
     this.#state = newState(parts.request, new OutputRecord(longest))
     this.#failed = [...parts.attempt.earlier]
@@ -339,7 +338,7 @@ class ContinuedStream {
     this.#end('engine_failed')
     // The first byte of a later engine: the client has output.
     const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
-    yield this.#cutEvent(isLate ? 'idle_timeout' : failure)
+    yield errorEvent(attempt.exchange.path, isLate ? 'idle_timeout' : failure, reason)
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw cutError()
   }

@@ -241,7 +241,7 @@ export class AnswerRelay implements RequestRelay {
         return nextEvents
       },
       onFirstByte: () => this.#firstByte(),
-      cutEvent: (failure) => errorEvent(exchange.path, failure),
+      cutEvent: (failure) => errorEvent(exchange.path, failure, this.#notContinued),
       settled: (end) => this.#settled(end),
     }
   }

@@ -1,3 +1,4 @@
+import type { NotContinued } from '../../core/continuation/features.ts'
 import type { AttemptFailure, StageTimes } from '../../core/contract/contract.ts'
 import { failures } from '../../failure.ts'
 import { serverTiming } from '../timers.ts'
@@ -67,10 +68,13 @@ export function withLastComment(response: Response, stages: () => StageTimes): R
 
 const CODE = failures.engine_cut.code
 
-/** @param path the engine's path */
-export function errorEvent(path: string, failure: AttemptFailure): Uint8Array {
-  const message = messageOf(failure)
-  return new TextEncoder().encode(eventText(path, message))
+/**
+ * @param path the engine's path
+ * @param notContinued why no other engine continued the stream; null: that was not requested
+ */
+export function errorEvent(path: string, failure: AttemptFailure, notContinued: NotContinued | null): Uint8Array {
+  const why = notContinued === null ? '' : ` No other engine continued it (${notContinued}).`
+  return encoder.encode(eventText(path, messageOf(failure) + why))
 }
 
 function eventText(path: string, message: string): string {

@@ -1,4 +1,5 @@
 import { continuationContract } from '../../contracts/continuation.ts'
+import { cutCasesContract } from '../../contracts/cut-cases.ts'
 import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 
@@ -8,3 +9,4 @@ continuationContract('the built Worker', (document) =>
 randomCutContract('the built Worker', 60, (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
 )
+cutCasesContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

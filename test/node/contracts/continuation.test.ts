@@ -1,6 +1,8 @@
 import { continuationContract } from '../../contracts/continuation.ts'
+import { cutCasesContract } from '../../contracts/cut-cases.ts'
 import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 continuationContract('a gateway on Node', startSilent)
 randomCutContract('a gateway on Node', 100, startSilent)
+cutCasesContract('a gateway on Node', startSilent)
