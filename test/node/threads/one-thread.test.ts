@@ -34,6 +34,7 @@ function open(
     folder: '.',
     bodyKib: new SharedArrayBuffer(4 * number),
     startedAt: 0,
+    configRefusedAt: null,
   }
   return new WorkerSupervisor({
     start: () => start,

@@ -118,6 +118,13 @@ describe('a gateway on two threads', () => {
     expect(served()).toEqual({ b: MANY })
   })
 
+  it('reports a refused configuration on every thread, until another one is adopted', async () => {
+    gateway.configRefused(1_700_000_000_000)
+    await until(async () => (await refusals()).every((at) => at === 1_700_000_000_000))
+    gateway.configRefused(null)
+    await until(async () => (await refusals()).every((at) => at === undefined))
+  })
+
   it('records the admissions of all threads, once each', async () => {
     await gateway.stop(never)
     const written: string[] = []
@@ -182,6 +189,13 @@ describe('a thread that dies', () => {
     await until(async () => lines.some((line) => line.includes('worker_restarted')))
     for (const { status } of await many(() => plain())) expect(status).toBe(200)
     await until(async () => (await bookings()).every((count) => count === 0))
+  })
+
+  it('reports a configuration that was refused before it restarted', async () => {
+    gateway.configRefused(1_700_000_000_000)
+    await gateway.kill(1)
+    await until(async () => lines.some((line) => line.includes('worker_restarted')))
+    await until(async () => (await refusals()).every((at) => at === 1_700_000_000_000))
   })
 })
 
@@ -270,6 +284,12 @@ function served(): Record<string, number> {
 }
 
 /** Counts read on many connections. */
+/** When a configuration was refused, as each thread reports it. */
+async function refusals(): Promise<(number | undefined)[]> {
+  const views = await many(() => call('GET', '/v1/firstlight/fleet'))
+  return views.map(({ json }) => (json as { config_refused_at?: number }).config_refused_at)
+}
+
 async function bookings(): Promise<number[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { pools: { bookings: number }[] }).pools[0]!.bookings)

@@ -227,8 +227,13 @@ export async function startThreads(
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
     if (first!.reports !== null) log.info('report_listener_ready', { address: first!.reports })
-    const configRefused = (at: number | null) => threads.forEach((thread) => thread.configRefused(at))
-    return { ...first!, adopt, configRefused, stop, kill: async (thread) => threads[thread - 1]?.kill() }
+    return {
+      ...first!,
+      adopt,
+      configRefused: (at) => hub.configRefused(at),
+      stop,
+      kill: async (thread) => threads[thread - 1]?.kill(),
+    }
   } catch (error) {
     await stop(AbortSignal.abort())
     throw error
@@ -266,6 +271,7 @@ class PoolOwner {
       pools: poolNames(config),
       bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT),
       startedAt: Date.now(),
+      configRefusedAt: null,
     }
     const catalog = new ModelRegistry(config)
     this.#pools = this.#poolsOf(catalog)
@@ -273,7 +279,7 @@ class PoolOwner {
   }
 
   adopt(config: Config): void {
-    this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools) }
+    this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools), configRefusedAt: null }
     const catalog = new ModelRegistry(config)
     this.#pools = this.#poolsOf(catalog)
     this.prober = new FleetProbe(catalog.routes, this.#ports, {
@@ -282,11 +288,17 @@ class PoolOwner {
     })
   }
 
+  /** As `Gateway.configRefused`. Threads that start later receive it, too. */
+  configRefused(at: number | null): void {
+    this.#start = { ...this.#start, configRefusedAt: at }
+    for (const thread of this.threads) thread.configRefused()
+  }
+
   partsOf(number: number, folder: string): ThreadParts {
     const { log } = this.#ports
     let told = { of: this.#start, start: { ...this.#start, number, folder } }
     return {
-      // Unchanged as long as the configuration is.
+      // Unchanged as long as the configuration is, and what is known of a refused one.
       start: () => {
         if (told.of !== this.#start) told = { of: this.#start, start: { ...this.#start, number, folder } }
         return told.start

@@ -24,6 +24,8 @@ export interface ThreadStart {
   readonly bodyKib: SharedArrayBuffer
   /** Start of the process, ms since the epoch. */
   readonly startedAt: number
+  /** As `GatewayContext.configRefusedAt`. */
+  readonly configRefusedAt: number | null
 }
 
 /** True if this module runs in a thread that the gateway started. */
@@ -33,7 +35,7 @@ export function startedAsThread(): boolean {
 
 /** Serves until stopped. Rejects if it cannot start, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
-  const { config, pools, folder, number, bodyKib, startedAt } = workerData as ThreadStart
+  const { config, pools, folder, number, bodyKib, startedAt, configRefusedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number }, config.log.format)
   const main = parentPort!
   const line: LineToMain = new RpcChannel<ToMain, ToThread>(main, (word) => onMessage(word))
@@ -49,6 +51,7 @@ export async function runThread(): Promise<void> {
     threads: slots.length,
     shared: sharedByThreads(numbers, line, startedAt),
   })
+  gateway.configRefused(configRefusedAt)
   const now = new AbortController()
 
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {

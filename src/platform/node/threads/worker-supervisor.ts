@@ -122,8 +122,9 @@ export class WorkerSupervisor {
     })
   }
 
-  configRefused(at: number | null): void {
-    if (this.#life?.listens === true) this.#life.line.notify(['config_refused', at])
+  /** Reports when a configuration was refused. */
+  configRefused(): void {
+    if (this.#life?.listens === true) this.#life.line.notify(['config_refused', this.#parts.start().configRefusedAt])
   }
 
   /** Ends it like a fault. For tests. */
@@ -161,7 +162,7 @@ export class WorkerSupervisor {
 
   /** Applies a configuration that changed while it started. */
   #catchUp(start: ThreadStart): void {
-    if (this.#parts.start() !== start) void this.adopt()
+    if (this.#parts.start() !== start) void this.adopt().then(() => this.configRefused())
   }
 
   #ended(): void {
