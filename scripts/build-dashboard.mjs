@@ -1,9 +1,10 @@
 // Writes dist/dashboard: the dashboard's page and files. `npm ci` runs it (`prepare`), so that /dashboard works at
-// once. With --optional a failed build does not fail the installation.
+// once. Fails above the limit of their size. With --optional a failed build does not fail the installation.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
+const limitBytes = 80_000
 const folder = new URL('../dist/dashboard/', import.meta.url)
 
 try {
@@ -15,11 +16,13 @@ try {
   const files = new Map(
     output.map((file) => [file.fileName, Buffer.from(file.type === 'chunk' ? file.code : file.source)]),
   )
+  const gzipBytes = [...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)
+  const size = `${files.size} files, ${(gzipBytes / 1000).toFixed(1)} kB gzipped`
+  if (gzipBytes > limitBytes) throw new Error(`${size}; the limit is ${limitBytes / 1000} kB`)
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) if (!files.has(name)) rmSync(new URL(name, folder), { recursive: true })
   for (const [name, bytes] of files) replace(new URL(name, folder), bytes)
-  const gzipBytes = [...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)
-  console.log(`dist/dashboard: ${files.size} files, ${(gzipBytes / 1000).toFixed(1)} kB gzipped`)
+  console.log(`dist/dashboard: ${size}`)
 } catch (error) {
   if (!process.argv.includes('--optional')) throw error
   console.warn(`The dashboard was not built: ${error.message}`)

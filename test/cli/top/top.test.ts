@@ -8,6 +8,7 @@ import { main } from '../../../src/cli/cli.ts'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
+import { until } from '../../wait.ts'
 import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
@@ -65,6 +66,41 @@ const complete = () =>
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'sim', prompt: 'hello', max_tokens: 2, stream: true }),
   }).then((answer) => answer.text())
+
+describe('the note about a lost cache', () => {
+  const prompts = ['a', 'b', 'c'].map((letter) => letter.repeat(1600))
+  const ask = async (prompt: string) => {
+    const body = { model: 'sim', prompt, max_tokens: 2, stream: true, stream_options: { include_usage: true } }
+    const response = await fetch(`${gateway.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    expect(await response.text()).toContain('[DONE]')
+  }
+  const askAll = async () => {
+    for (const prompt of prompts) await ask(prompt)
+  }
+  const notes = async () => {
+    const { ended, out } = run(['--url', gateway.url, '--once'])
+    expect(await ended).toBe(0)
+    return out.join('\n')
+  }
+  const admin = (path: string) =>
+    fetch(`${gateway.url}/v1/firstlight/${path}`, { method: 'POST', headers: { authorization: `Bearer ${ADMIN}` } })
+
+  it('appears after an engine restarted without its cache, not after a drain or a miss', async () => {
+    await admin('engines/e1/drain')
+    await ask('d'.repeat(1600))
+    for (let round = 0; round < 3; round++) await askAll()
+    expect(await notes()).not.toContain('cache lost')
+    const restarted = await fetch(`${fleet.controlUrl}/_sim/engines/engine-0/restart`, { method: 'POST' })
+    expect(restarted.status).toBe(200)
+    await askAll()
+    await until(async () => (await notes()).includes('cache lost 1x'))
+    await admin('engines/e1/undrain')
+  })
+})
 
 describe('firstlight top without a terminal', () => {
   it('prints the fleet as one plain table with request rates, and as JSON', async () => {
