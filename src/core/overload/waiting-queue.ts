@@ -13,12 +13,12 @@ export interface Waiting {
   /** Share of the key relative to others. */
   readonly weight: number
   readonly requestClass: RequestClass
-  /** Work that the request causes, such as tokens. */
+  /** Work that the request causes, such as tokens, as expected when it came. */
   readonly work: number
 }
 
-/** Result of an attempt to place a request: it has a place, it has ended without one, or it still waits. */
-export type Tried = 'placed' | 'ended' | 'waits'
+/** Result of an attempt to place a request: its work on its place, it has ended without one, or it still waits. */
+export type Tried = { readonly work: number } | 'ended' | 'waits'
 
 interface Entry<Item> {
   readonly item: Item
@@ -98,8 +98,8 @@ export class WaitingQueue<Item extends Waiting> {
       for (const entry of this.#heads(lines)) {
         const tried = attempt(entry.item)
         if (tried !== 'waits') this.remove(entry.item.id)
-        if (tried === 'placed') {
-          this.#charge(entry.item)
+        if (typeof tried === 'object') {
+          this.#charge(entry.item, tried.work)
           this.#skip(entry, [...passed, ...(lines.get(entry.item.tenant) ?? [])])
           return true
         }
@@ -124,9 +124,15 @@ export class WaitingQueue<Item extends Waiting> {
     for (const other of others) if (other.order < order) other.skips += 1
   }
 
-  #charge({ tenant, weight, work }: Item): void {
+  #charge({ tenant, weight }: Item, work: number): void {
     this.#lastServed = this.#served.get(tenant) ?? 0
     this.#set(tenant, this.#lastServed + work / weight)
+  }
+
+  /** Corrects the work that a key is charged. It starts no account for a key that was forgotten. */
+  correct({ tenant, weight }: Pick<Waiting, 'tenant' | 'weight'>, work: number): void {
+    const served = this.#served.get(tenant)
+    if (served !== undefined) this.#set(tenant, served + work / weight)
   }
 
   /** A key gets no credit for the time in which it did not wait. */

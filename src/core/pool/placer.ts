@@ -8,9 +8,7 @@ import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
 import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
-
-/** Assumed output of a waiting request without an expected length. */
-const USUAL_OUTPUT_TOKENS = 256
+import { expectedWork } from './waiting-room.ts'
 
 export interface PlacerParts {
   readonly random: Random
@@ -67,10 +65,10 @@ export class Placer {
     return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
   }
 
-  /** Tokens to compute for the request, for the order of waiting requests. An output token counts twice. */
-  workOf({ promptTokens, expectedOutputTokens }: Admission, reading: SignalReader): number {
+  /** Least work of the request on any engine. */
+  leastWorkOf(admission: Admission, reading: SignalReader): number {
     const cached = this.#parts.fleet.engines.all().map((engine) => reading.forecast(engine).cachedTokens ?? 0)
-    return Math.max(0, promptTokens - Math.max(0, ...cached)) + 2 * (expectedOutputTokens ?? USUAL_OUTPUT_TOKENS)
+    return expectedWork(admission, Math.max(0, ...cached))
   }
 
   /** If the retry budget is spent, legs that failed are skipped where the pool allows it. */

@@ -104,6 +104,7 @@ export class ClusterState {
   readonly #placer: Placer
   readonly #waiting = new WaitingRoom({
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
+    cachedTokens: (key) => this.#decisions.find(key)?.predictedCachedTokens ?? 0,
     refused: (admission, refusal) => this.#counted({ refusal }, admission),
   })
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
@@ -189,7 +190,7 @@ export class ClusterState {
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
     if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
-    this.#waiting.join(admission, this.#placer.workOf(admission, this.#read(admission, now)), terms)
+    this.#waiting.join(admission, this.#placer.leastWorkOf(admission, this.#read(admission, now)), terms)
   }
 
   /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
@@ -286,6 +287,7 @@ export class ClusterState {
     this.#ended.add(key)
     this.#lifecycle.end(booking, outcome, now)
     if (outcome.result === 'complete') this.#overload.answered(now - booking.bookedAt)
+    this.#waiting.ended(key, outcome.usage)
     this.#waiting.wake(now)
     return true
   }
@@ -394,6 +396,7 @@ export class ClusterState {
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
       this.#lifecycle.end(booking, endedAs('lapsed'), now)
+      this.#waiting.ended(booking.key, null)
     }
     this.#waiting.wake(now)
     return lapsed.length

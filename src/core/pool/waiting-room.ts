@@ -1,4 +1,4 @@
-import type { Admission, PoolConfig, Refusal } from '../contract/contract.ts'
+import type { Admission, PoolConfig, Refusal, Usage } from '../contract/contract.ts'
 import { type Tried, type Waiting, WaitingQueue } from '../overload/waiting-queue.ts'
 import { bookingKey } from './bookings.ts'
 import type { Admitted } from './pool-state.ts'
@@ -8,8 +8,12 @@ const MOST_PLACED = 16
 /** Requests that fail to get a place in one wake-up, because each costs a ranking. */
 const MOST_TRIES = 4
 const FULL_RETRY_MS = 1_000
+/** Assumed output of a request without an expected length. */
+const USUAL_OUTPUT_TOKENS = 256
 /** Interval at which hosts call `wake` while requests wait, ms: predictions change without events, and waits end. */
 export const WAKE_MS = 50
+/** Longest step of the clock that counts as waiting, ms: if it is longer, the clock was set. */
+const MOST_STEP_MS = 1_000
 
 export type Answer = Admitted | { readonly refusal: Refusal }
 
@@ -24,16 +28,28 @@ export interface WaitTerms {
 
 interface Waiter extends Waiting {
   readonly admission: Admission
+  /** Time on the clock of the queue, ms. */
   readonly since: number
+  /** Time on the clock of the queue, ms. */
   readonly expiresAt: number
   readonly done: (answer: Answer) => void
   /** Of its last attempt. */
   refusal: Refusal
 }
 
+/** A request that has waited and runs. */
+interface Running {
+  readonly key: Pick<Waiting, 'tenant' | 'weight'>
+  readonly cachedTokens: number
+  /** Work that its key is charged. */
+  readonly work: number
+}
+
 export interface WaitingRoomParts {
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => Answer
+  /** Predicted cached tokens of a placed request, by its booking key. */
+  readonly cachedTokens: (key: string) => number
   /** Counts a request that has waited in vain, and returns its answer. */
   readonly refused: (admission: Admission, refusal: Refusal) => Answer
 }
@@ -58,12 +74,22 @@ const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue a
 const mayWait = ({ attempt, hedge = false }: Admission, { reason, limit }: Refusal): boolean =>
   attempt === 0 && !hedge && (reason === 'engines_full' || (reason === 'overloaded' && limit !== 'deadline'))
 
+/** Work of a request, in tokens. An output token counts twice. */
+const workOf = (newTokens: number, outputTokens: number): number => Math.max(0, newTokens) + 2 * outputTokens
+
+/** Expected work of a request on an engine with these tokens of it in the cache. */
+export const expectedWork = ({ promptTokens, expectedOutputTokens }: Admission, cachedTokens: number): number =>
+  workOf(promptTokens - cachedTokens, expectedOutputTokens ?? USUAL_OUTPUT_TOKENS)
+
 /** Requests of a pool that wait for room: each is answered once. */
 export class WaitingRoom {
   readonly #queue = new WaitingQueue<Waiter>()
+  readonly #running = new Map<string, Running>()
   readonly #parts: WaitingRoomParts
   #limits: PoolConfig['queue'] = null
   #isAwake = false
+  /** Clock of the queue, which runs while requests wait: waits do not end together when the host's clock is set. */
+  #clock = { at: 0, elapsedMs: 0 }
 
   constructor(parts: WaitingRoomParts) {
     this.#parts = parts
@@ -92,7 +118,8 @@ export class WaitingRoom {
 
   /** Time that the oldest request has waited, ms; 0: none waits. */
   oldestMs(now: number): number {
-    return this.#queue.all().reduce((most, { since }) => Math.max(most, now - since), 0)
+    const elapsedMs = this.#elapsedMs(now)
+    return this.#queue.all().reduce((most, { since }) => Math.max(most, elapsedMs - since), 0)
   }
 
   /** Whether a new request has to wait behind others. */
@@ -100,7 +127,7 @@ export class WaitingRoom {
     return attempt === 0 && !hedge && this.#queue.waits(requestClass)
   }
 
-  /** @param work work of the request, for the order */
+  /** @param work expected work of the request, for the order */
   join(admission: Admission, work: number, { now, waitedMs, done }: WaitTerms): void {
     const id = bookingKey(admission)
     // Its caller lost the connection and asks again.
@@ -108,7 +135,8 @@ export class WaitingRoom {
     const { maxRequests, maxWaitMs } = this.#limits!
     if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
     const { tenant, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
-    const since = now - waitedMs
+    if (this.size === 0) this.#clock.at = now
+    const since = this.#elapsedMs(now) - waitedMs
     const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs)
     const order = { id, tenant, requestClass, weight, work }
     this.#queue.add({ ...order, admission, since, expiresAt, done, refusal: behindOthers })
@@ -120,6 +148,17 @@ export class WaitingRoom {
     const waiter = this.#queue.remove(id)
     waiter?.done({ refusal: leftQueue })
     return waiter !== undefined
+  }
+
+  /** Corrects the work that the key of a placed request is charged, when its response has ended. */
+  ended(id: string, usage: Usage | null): void {
+    const running = this.#running.get(id)
+    if (running === undefined) return
+    this.#running.delete(id)
+    if (usage === null) return
+    const { key, cachedTokens, work } = running
+    const newTokens = usage.promptTokens - (usage.cachedTokens ?? cachedTokens)
+    this.#queue.correct(key, workOf(newTokens, usage.completionTokens) - work)
   }
 
   /** Places what has room now, and answers what has waited too long. */
@@ -137,7 +176,14 @@ export class WaitingRoom {
   }
 
   #expire(now: number): void {
-    for (const waiter of this.#queue.all()) if (now >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal)
+    const elapsedMs = this.#elapsedMs(now)
+    for (const waiter of this.#queue.all()) if (elapsedMs >= waiter.expiresAt) this.#refuse(waiter, waiter.refusal)
+  }
+
+  #elapsedMs(now: number): number {
+    const stepMs = Math.min(MOST_STEP_MS, Math.max(0, now - this.#clock.at))
+    this.#clock = { at: now, elapsedMs: this.#clock.elapsedMs + stepMs }
+    return this.#clock.elapsedMs
   }
 
   #refuse({ id, admission, done }: Waiter, refusal: Refusal): void {
@@ -146,7 +192,8 @@ export class WaitingRoom {
   }
 
   #try(waiter: Waiter, now: number): Tried {
-    const waitedMs = Math.max(0, now - waiter.since)
+    const waitedMs = this.#elapsedMs(now) - waiter.since
+    const { tenant, weight } = waiter
     const { ttftDeadlineMs: deadlineMs } = waiter.admission
     const admission =
       deadlineMs === undefined
@@ -158,6 +205,11 @@ export class WaitingRoom {
       return 'waits'
     }
     waiter.done(answer)
-    return 'refusal' in answer ? 'ended' : 'placed'
+    if ('refusal' in answer) return 'ended'
+    // The caches may have changed while it waited.
+    const cachedTokens = this.#parts.cachedTokens(waiter.id)
+    const work = expectedWork(admission, cachedTokens)
+    this.#running.set(waiter.id, { key: { tenant, weight }, cachedTokens, work })
+    return { work }
   }
 }

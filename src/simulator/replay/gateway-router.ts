@@ -1,4 +1,4 @@
-import { ClusterState } from '../../core/pool/pool-state.ts'
+import { type Admitted, ClusterState } from '../../core/pool/pool-state.ts'
 import {
   type Admission,
   type CacheHint,
@@ -9,7 +9,9 @@ import {
   type Placement,
   type PolicyConfig,
   type PoolConfig,
+  type RequestClass,
   type SloConfig,
+  type StageTimes,
 } from '../../core/contract/contract.ts'
 import { SHARED_PROBE_MS } from '../../core/pool/foreign-load.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
@@ -27,6 +29,12 @@ export interface GatewayOptions {
   readonly slo?: SloConfig
   /** Key of a request; absent: all have one. */
   readonly tenantOf?: (job: Job) => string
+  /** Share of a job's key relative to others; absent: 1. */
+  readonly weightOf?: (job: Job) => number
+  /** Class of a job; absent: standard. */
+  readonly classOf?: (job: Job) => RequestClass
+  /** Lets refused requests wait for room; absent: they do not. */
+  readonly queue?: NonNullable<PoolConfig['queue']>
   /** Milliseconds between a choice and its booking, in which other choices may happen. 0: atomic, as shipped. */
   readonly bookAfterMs?: number
   /** Called for every choice that is made and booked. */
@@ -44,6 +52,12 @@ const NEVER_MS = 1e12
 export const STATS_INTERVAL_MS = 10_000
 const POOL = 'replay'
 
+interface BookedJob {
+  readonly job: Job
+  readonly admission: Admission
+  readonly admitted: Admitted
+}
+
 /** The gateway's own state machine (the shipped code), with the replay's clock and random source. */
 export class GatewayRouter implements ReplayRouter {
   readonly name: string
@@ -53,6 +67,8 @@ export class GatewayRouter implements ReplayRouter {
   readonly #options: GatewayOptions
   readonly #keys = new Map<Job, string>()
   readonly #places = new Map<string, number>()
+  /** Time that a job waited for room, ms. Absent: it did not. */
+  readonly #waitedMs = new Map<Job, number>()
   /** Chosen, not yet booked. */
   readonly #later: (Choice & { readonly at: number })[] = []
 
@@ -65,7 +81,8 @@ export class GatewayRouter implements ReplayRouter {
       readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
     )
     engines.forEach(({ id }, at) => this.#places.set(id, at))
-    this.state.configure(1, { ...poolOf(options.policy, context, engines), slo: options.slo ?? null }, 0)
+    const { slo = null, queue = null } = options
+    this.state.configure(1, { ...poolOf(options.policy, context, engines), slo, queue }, 0)
   }
 
   route(job: Job, now: number): Route | null {
@@ -73,16 +90,40 @@ export class GatewayRouter implements ReplayRouter {
     this.#bookDue(now)
     if (this.#options.bookAfterMs !== undefined) return this.#routeApart(job, admission, now)
     const admitted = this.state.admit(admission, now)
-    if ('refusal' in admitted) return null
-    this.#keys.set(job, admitted.key)
-    this.#options.chose?.({ job, admission, placement: admitted.placement }, now)
-    return this.#routeOf(admitted.placement, admitted.predictedTtftMs)
+    return 'refusal' in admitted ? null : this.#booked({ job, admission, admitted }, now)
+  }
+
+  wait(job: Job, now: number, done: (route: Route | null) => void): boolean {
+    if (this.#options.queue === undefined) return false
+    const admission = this.#admissionOf(job, now)
+    this.state.wait(admission, {
+      now,
+      waitedMs: 0,
+      done: (answer) => {
+        if ('refusal' in answer) return done(null)
+        const waitedMs = this.state.explain(admission.id)?.waitedMs ?? 0
+        this.#waitedMs.set(job, waitedMs)
+        done(this.#booked({ job, admission, admitted: answer }, now + waitedMs))
+      },
+    })
+    return true
+  }
+
+  wake(now: number): void {
+    this.state.wake(now)
+  }
+
+  #booked({ job, admission, admitted }: BookedJob, now: number): Route {
+    const { key, placement, predictedTtftMs } = admitted
+    this.#keys.set(job, key)
+    this.#options.chose?.({ job, admission, placement }, now)
+    return this.#routeOf(placement, predictedTtftMs)
   }
 
   firstToken(job: Job, now: number): void {
     this.#bookDue(now)
     const key = this.#keys.get(job)
-    if (key !== undefined) this.state.firstToken(key, { ttft: job.firstTokenAt - job.sentAt }, now)
+    if (key !== undefined) this.state.firstToken(key, this.#stagesOf(job), now)
   }
 
   progress(job: Job, outputBlocks: number, now: number): void {
@@ -94,9 +135,10 @@ export class GatewayRouter implements ReplayRouter {
     this.#bookDue(now)
     const key = this.#keys.get(job)
     if (key === undefined) return
+    const stages = this.#stagesOf(job)
     this.#keys.delete(job)
+    this.#waitedMs.delete(job)
     const usage = { promptTokens: job.promptTokens, completionTokens: job.outputTokens, cachedTokens: job.cachedTokens }
-    const stages = { ttft: job.firstTokenAt - job.sentAt }
     this.state.release(
       key,
       {
@@ -110,6 +152,11 @@ export class GatewayRouter implements ReplayRouter {
       },
       now,
     )
+  }
+
+  #stagesOf(job: Job): StageTimes {
+    const waitedMs = this.#waitedMs.get(job)
+    return { ttft: job.firstTokenAt - job.sentAt, ...(waitedMs === undefined ? {} : { gateway_queue: waitedMs }) }
   }
 
   /** Books a choice of another gateway: at once, or late with the output so far. */
@@ -188,6 +235,8 @@ export class GatewayRouter implements ReplayRouter {
       blocks: job.blocks,
       session: job.request.session,
       tenant: this.#options.tenantOf?.(job) ?? '',
+      keyWeight: this.#options.weightOf?.(job) ?? 1,
+      requestClass: this.#options.classOf?.(job) ?? 'standard',
       hints: this.#hints(job, now),
     })
   }

@@ -18,6 +18,10 @@ export interface ReplayRouter {
   readonly name: string
   /** null: refused. */
   route(job: Job, now: number): Route | null
+  /** Lets a refused job wait for room; `done` is called once, at once or later. false: it may not wait. */
+  wait?(job: Job, now: number, done: (route: Route | null) => void): boolean
+  /** Places waiting jobs that have room now. Called every `WAKE_MS` while jobs wait. */
+  wake?(now: number): void
   firstToken(job: Job, now: number): void
   progress?(job: Job, outputBlocks: number, now: number): void
   ended(job: Job, now: number): void

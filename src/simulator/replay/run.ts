@@ -1,6 +1,7 @@
+import { WAKE_MS } from '../../core/pool/waiting-room.ts'
 import type { JobListener, ReplayEngine } from './serial-engine.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
-import type { ReplayRouter } from './router.ts'
+import type { ReplayRouter, Route } from './router.ts'
 import { type Trace, Job } from './trace.ts'
 
 export type Happening = (at: number) => void
@@ -138,6 +139,8 @@ class Run implements JobListener {
   #inFlight = 0
   #ended = 0
   #refused = 0
+  /** Jobs that wait for room at the router. */
+  #queued = 0
   #now = 0
 
   constructor(trace: Trace, options: RunOptions) {
@@ -279,18 +282,44 @@ class Run implements JobListener {
   }
 
   #route(job: Job, now: number): void {
-    const { clockMs, rttMs } = this.#options
+    const { clockMs } = this.#options
     const before = clockMs?.() ?? 0
     const route = this.#router.route(job, now)
     this.#decisionsMs[job.index] = (clockMs?.() ?? 0) - before
-    if (route === null) {
-      this.#refused += 1
-      this.#at(now, (at) => {
-        this.#answered(job, at)
-        this.#routeHeld(at)
-      })
-      return
+    if (route !== null) this.#place(job, route, now)
+    else if (!this.#waits(job, now)) this.#refuse(job, now)
+  }
+
+  #waits(job: Job, now: number): boolean {
+    const done = (route: Route | null): void => {
+      this.#queued -= 1
+      // Not in the event of an engine that made room.
+      this.#at(this.#now, (at) => (route === null ? this.#refuse(job, at) : this.#place(job, route, at)))
     }
+    this.#queued += 1
+    const waits = this.#router.wait?.(job, now, done) ?? false
+    if (!waits) this.#queued -= 1
+    else if (this.#queued === 1) this.#wake(now)
+    return waits
+  }
+
+  #wake(now: number): void {
+    this.#at(now + WAKE_MS, (at) => {
+      if (this.#queued > 0) this.#router.wake?.(at)
+      if (this.#queued > 0) this.#wake(at)
+    })
+  }
+
+  #refuse(job: Job, now: number): void {
+    this.#refused += 1
+    this.#at(now, (at) => {
+      this.#answered(job, at)
+      this.#routeHeld(at)
+    })
+  }
+
+  #place(job: Job, route: Route, now: number): void {
+    const { rttMs } = this.#options
     job.predictedTtftMs = route.predictedTtftMs ?? null
     job.engine = route.prefill ?? route.engine
     this.#prefilling[job.engine]! += 1

@@ -24,7 +24,7 @@ function placed(queue: WaitingQueue<Waiting>, fits: (item: Waiting) => boolean =
   queue.next((item) => {
     if (!fits(item)) return 'waits'
     found = item
-    return 'placed'
+    return { work: item.work }
   }, 4)
   return found
 }
