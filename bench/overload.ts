@@ -12,8 +12,9 @@ import { shippedKinds, baselineKinds } from '../src/simulator/replay/routers.ts'
 import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
 import { isolation } from './overload/isolation.ts'
 import { oracleKinds } from './overload/oracle.ts'
-import { type OverloadFigures, overloadKind, runOnce, SLO } from './overload/run.ts'
+import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
 import { refusalUs } from './overload/refusal-cost.ts'
+import { workByWeight } from './overload/weights.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
@@ -38,7 +39,8 @@ const bench: Bench = async ({ flags, args, note }) => {
   for (const { name, trace, fleet } of workloads) {
     const speedAt = speedsOn(fleet)
     for (const load of LOADS) {
-      const kinds = [overloadKind('slo', SLO), ...others, ...(load === 4 ? oracleKinds : [])]
+      const own = [overloadKind('slo', SLO), overloadKind('slo_queue', SLO, { queue: QUEUE })]
+      const kinds = [...own, ...others, ...(load === 4 ? oracleKinds : [])]
       for (const kind of kinds) {
         note(`${name}, load ${load}, ${kind.name} …`)
         const figures = Array.from({ length: seeds }, (_, at) =>
@@ -51,9 +53,16 @@ const bench: Bench = async ({ flags, args, note }) => {
   const first = workloads[0]!
   note('isolation between two keys …')
   const isolated = isolation(first.trace, first.fleet)
+  note('two keys that wait …')
+  const weighted = workloads.map(({ trace, fleet }) => workByWeight(trace, fleet))
   return {
-    rows: [...rows, ...isolated.rows],
-    headline: { ...headlineOf(rows, workloads), ...isolated.headline, refusal_us: refusalUs() },
+    rows: [...rows, ...isolated.rows, ...weighted],
+    headline: {
+      ...headlineOf(rows, workloads),
+      ...isolated.headline,
+      queue_weight_error_max: Math.max(...weighted.map((row) => Number(row['error']))),
+      refusal_us: refusalUs(),
+    },
   }
 }
 

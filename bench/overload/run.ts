@@ -1,13 +1,16 @@
 /** One replay with admission control and its figures. */
-import type { SloConfig } from '../../src/core/contract/contract.ts'
+import type { PoolConfig, SloConfig } from '../../src/core/contract/contract.ts'
 import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { type FleetPlan, replay, type speedsOn } from '../../src/simulator/replay/plan.ts'
-import type { ReplayRouter, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
+import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import { type Figures, figuresOf } from '../../src/simulator/replay/statistics.ts'
 import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
 
 /** Objectives of the bench: TTFT of 5 s and 100 ms between tokens, as in docs/measurements/overload.md. */
 export const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }
+
+/** The default of `queue`. */
+export const QUEUE: NonNullable<PoolConfig['queue']> = { maxRequests: 256, maxWaitMs: 2_000 }
 
 /** `predicted` with admission control. */
 export function overloadKind(name: string, slo: SloConfig, more: Partial<GatewayOptions> = {}): RouterKind {
@@ -60,18 +63,39 @@ export function runOnce({ trace, fleet, kind, load, seed, speedAt }: Cell): Over
   }
 }
 
+/** Counts refusals, of jobs that wait at the end of their wait. */
 function watching(router: ReplayRouter, { engines }: RouterContext, count: () => void): ReplayRouter {
+  let at = 0
+  const refused = (job: Job): void => {
+    if (Math.min(...engines.map((engine) => engine.exactTtftMs(job, at))) <= SLO.ttftMs!) count()
+  }
+  const watched: Pick<ReplayRouter, 'route' | 'wait' | 'wake'> = {
+    route(job, now) {
+      at = now
+      const route = router.route(job, now)
+      if (route === null && router.wait === undefined) refused(job)
+      return route
+    },
+    wait(job, now, done) {
+      const end = (route: Route | null): void => {
+        if (route === null) refused(job)
+        done(route)
+      }
+      const waits = router.wait?.(job, now, end) ?? false
+      if (!waits && router.wait !== undefined) refused(job)
+      return waits
+    },
+    wake(now) {
+      at = now
+      router.wake?.(now)
+    },
+  }
   return new Proxy(router, {
     get(target, name) {
-      if (name !== 'route') {
-        const member: unknown = Reflect.get(target, name)
-        return typeof member === 'function' ? member.bind(target) : member
-      }
-      return (job: Job, now: number) => {
-        const route = target.route(job, now)
-        if (route === null && Math.min(...engines.map((engine) => engine.exactTtftMs(job, now))) <= SLO.ttftMs!) count()
-        return route
-      }
+      const own: unknown = Reflect.get(watched, name)
+      if (own !== undefined) return own
+      const member: unknown = Reflect.get(target, name)
+      return typeof member === 'function' ? member.bind(target) : member
     },
   })
 }

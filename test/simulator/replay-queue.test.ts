@@ -1,0 +1,95 @@
+/** Admission control and its queue with simulated engines, in virtual time. */
+import { expect, it } from 'vitest'
+import type { SloConfig } from '../../src/core/contract/contract.ts'
+import { profileNamed } from '../../src/simulator/profiles.ts'
+import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
+import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
+import { quantile } from '../../src/simulator/replay/statistics.ts'
+import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+
+const ENGINES = 4
+const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }
+
+/** Requests at a steady pace. */
+function traceOf(requests: number, everyMs: number): Trace {
+  const trace = sharedPrefixes({
+    name: 'queue',
+    requests,
+    promptTokens: 6_000,
+    outputTokens: 150,
+    prefixes: 20,
+    prefixShare: 0.4,
+    varyPrompt: 0.8,
+    varyOutput: 0.8,
+    blockTokens: 512,
+    seed: 5,
+  })
+  return { ...trace, requests: trace.requests.map((request, at) => ({ ...request, atMs: at * everyMs })) }
+}
+
+interface Placed {
+  readonly job: Job
+  readonly at: number
+}
+
+function run(trace: Trace, options: Partial<GatewayOptions>, maxInFlight: number | null = null) {
+  const placed: Placed[] = []
+  let router: GatewayRouter | null = null
+  const kind = {
+    name: 'queue',
+    doc: '',
+    source: '',
+    create: (context: ConstructorParameters<typeof GatewayRouter>[1]) =>
+      (router = new GatewayRouter(
+        {
+          name: 'queue',
+          policy: { name: 'predicted', options: {} },
+          ...options,
+          chose: ({ job }, at) => void placed.push({ job, at }),
+        },
+        context,
+      )),
+  }
+  const fleet = fleetOf(ENGINES, { kind: 'vllm', profile: profileNamed('agentic') })
+  const engines = fleet.engines.map((engine) => ({ ...engine, spec: { maxInFlight } }))
+  const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
+  const result = replay(trace, { ...fleet, engines }, kind, pace)
+  return { ...result, placed, state: router!.state }
+}
+
+const ttftMs = (jobs: readonly Job[], share: number): number =>
+  quantile(Float64Array.from(jobs, ({ firstTokenAt, sentAt }) => firstTokenAt - sentAt).sort(), share)
+
+/** Median error of the predicted TTFT, from the placement on. */
+const errorOf = (placed: readonly Placed[]): number =>
+  quantile(
+    Float64Array.from(placed.slice(200), ({ job, at }) =>
+      Math.abs(job.predictedTtftMs! / (job.firstTokenAt - at) - 1),
+    ).sort(),
+    0.5,
+  )
+
+it('predictions after a wait are as good as without one, over 1,000 requests', () => {
+  const trace = traceOf(1_400, 200)
+  const waited = run(trace, { queue: { maxRequests: 10_000, maxWaitMs: 1e9 } }, 3)
+  expect(waited.refused).toBe(0)
+  expect(waited.placed.filter(({ job, at }) => at > job.sentAt).length).toBeGreaterThan(1_000)
+  expect(errorOf(waited.placed)).toBeLessThan(0.05)
+  expect(errorOf(waited.placed)).toBeLessThan(1.5 * errorOf(run(trace, {}).placed))
+  expect([waited.state.waiting, waited.state.bookings]).toEqual([0, 0])
+})
+
+it('sheddable requests beyond the load do not delay critical ones: their p99 stays within 10 %', () => {
+  const all = traceOf(3_000, 150)
+  const isCritical = (job: Job): boolean => job.request.atMs % (5 * 150) === 0
+  const critical = all.requests.filter(({ atMs }) => atMs % (5 * 150) === 0)
+  const classOf = (job: Job) => (isCritical(job) ? 'critical' : 'sheddable')
+  const alone = run({ ...all, requests: critical }, { slo: SLO, classOf })
+  const both = run(all, { slo: SLO, classOf, tenantOf: classOf })
+  const mine = both.jobs.filter(isCritical)
+  expect(alone.refused).toBe(0)
+  expect(both.refused).toBeGreaterThan(0.5 * all.requests.length)
+  expect(mine.filter(({ endedAt }) => endedAt < 0)).toHaveLength(0)
+  expect(ttftMs(mine, 0.99)).toBeLessThan(1.1 * ttftMs(alone.jobs, 0.99))
+})
