@@ -9,6 +9,7 @@ import { Authenticator } from './api/auth.ts'
 import { dashboardSnapshot } from './api/fleet-view.ts'
 import { blockingFingerprints } from './api/region-digest.ts'
 import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
+import { RepeatedRequests } from './api/repeated-requests.ts'
 import { RequestHistory } from './api/request-log.ts'
 import type { Config } from './config.ts'
 import { KeyLimiter } from './core/limits/key-limiter.ts'
@@ -110,6 +111,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     waits: new WaitingRequests(),
+    repeated: new RepeatedRequests(),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),
     telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),

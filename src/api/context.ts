@@ -12,6 +12,7 @@ import type { BodyMemory } from './body-memory.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from './worker-group.ts'
 import type { Authenticator } from './auth.ts'
+import type { RepeatedRequests } from './repeated-requests.ts'
 import type { RequestHistory } from './request-log.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
 
@@ -38,6 +39,8 @@ export interface GatewayContext {
   readonly lookups: CacheLookups
   /** Requests that wait for room. */
   readonly waits: WaitingRequests
+  /** Clients that repeat refused requests at once. */
+  readonly repeated: RepeatedRequests
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** Start of this gateway, ms since the epoch. */
   readonly startedAt: number

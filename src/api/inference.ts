@@ -21,6 +21,7 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
+  context.repeated.check(context, parsed)
   // Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between.
   const turn = parsed.body.bytes.length < TURNS_BYTES ? undefined : context.ports.yieldToEventLoop
   await turn?.()
@@ -30,7 +31,12 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   incoming.logFields['stream'] = exchange.stream
   await turn?.()
   await reserveLimits(context, exchange)
-  return context.forward(exchange)
+  try {
+    return await context.forward(exchange)
+  } catch (error) {
+    context.repeated.failed(context, parsed, error)
+    throw error
+  }
 }
 
 /** Rejects with `rate_limited`. A carrier that is unreachable limits nothing. */

@@ -165,8 +165,8 @@ export const OWN_COUNTS: readonly Metric[] = [
     type: 'counter',
     name: 'firstlight_rejected_requests_total',
     help:
-      'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies; on Node also ' +
-      'malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, ' +
+      'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies, repetitions at ' +
+      'once after 429 (`overloaded`); on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, ' +
       '`transfer_encoding`), connections beyond `limits.connections` (`connections_full`) and clients that ' +
       'stopped reading their response (`write_timeout`).',
     label: 'reason',

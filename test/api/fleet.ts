@@ -196,7 +196,7 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     request.body === null ? null : request.body.map((piece) => decoder.decode(piece, { stream: true })).join('')
   world.sent.push({ request, body })
   const answer = world.answer(request, body)
-  const bytes = new TextEncoder().encode(answer.body ?? '')
+  const bytes = Uint8Array.from(new TextEncoder().encode(answer.body ?? ''))
   return {
     status: answer.status ?? 200,
     headers: answer.headers ?? ['content-type', 'application/json'],

@@ -1,0 +1,48 @@
+import { RefusedRequests, requestName } from '../core/overload/refused-requests.ts'
+import { Failure } from '../failure.ts'
+import type { GatewayContext } from './context.ts'
+import type { InferenceRequest } from './inference-exchange.ts'
+
+/** Longer bodies are decided anew: the comparison would delay other requests. */
+const MOST_BYTES = 1024 * 1024
+
+type Means = Pick<GatewayContext, 'ports' | 'usage'>
+
+/** Clients that repeat a request at once, although its refusal had a Retry-After. */
+export class RepeatedRequests {
+  readonly #refused = new RefusedRequests()
+
+  /** Rejects a request that was refused a moment ago, before its prompt is measured. */
+  check({ ports, usage }: Means, parsed: InferenceRequest): void {
+    const now = ports.now()
+    if (this.#refused.isQuiet(now) || isLong(parsed)) return
+    const retryAfterMs = this.#refused.retryAfterMs(nameOf(parsed), now)
+    if (retryAfterMs === null) return
+    usage.add(parsed.caller.tenant, { engine: null, usage: null })
+    throw new Failure('overloaded', 'This request was refused a moment ago. Wait for the time in retry-after.', {
+      retryAfterMs,
+      cause: 'repeated before its Retry-After',
+    })
+  }
+
+  /** Remembers the refusal of a request for lack of room. */
+  failed({ ports }: Means, parsed: InferenceRequest, error: unknown): void {
+    if (!(error instanceof Failure) || error.reason !== 'overloaded' || isLong(parsed)) return
+    this.#refused.refused(nameOf(parsed), error.retryAfterMs ?? 0, ports.now())
+  }
+}
+
+const isLong = ({ body }: InferenceRequest): boolean => body.bytes.length > MOST_BYTES
+
+/** Everything of a request that its admission depends on. */
+const nameOf = ({ incoming, endpoint, caller, body, routes }: InferenceRequest): string =>
+  requestName(
+    [
+      caller.tenant,
+      incoming.scope.remoteAddress ?? '',
+      endpoint.path,
+      incoming.request.headers.get('x-firstlight-options') ?? '',
+      incoming.request.headers.get(routes[0]!.pool.session.header) ?? '',
+    ],
+    body.bytes,
+  )

@@ -1,0 +1,3 @@
+import { repeatedRequestsContract } from '../../contracts/repeated-requests.ts'
+
+repeatedRequestsContract('Node')
