@@ -48,7 +48,19 @@ it('all isolates report the same fleet, usage and decisions', async () => {
     const requests = await Promise.all(edge.urls.map((url) => admin(url, `/v1/firstlight/requests/${request}`)))
     for (const found of requests) expect(found).toEqual(requests[0])
   }
+  const metrics = await Promise.all(edge.urls.map(counters))
+  expect(metrics[0]!.length).toBeGreaterThan(10)
+  for (const found of metrics) expect(found).toEqual(metrics[0])
 })
+
+/** Lines of the counters in `/metrics`; gauges are taken when they are read. */
+async function counters(url: string): Promise<readonly string[]> {
+  const response = await fetch(`${url}/metrics`, { headers: ADMIN })
+  expect(response.status).toBe(200)
+  const lines = (await response.text()).split('\n')
+  const names = new Set(lines.flatMap((line) => /^# TYPE (\S+) counter/.exec(line)?.[1] ?? []))
+  return lines.filter((line) => names.has(/^[a-z_]+/.exec(line)?.[0] ?? '')).sort()
+}
 
 /** Removes what each isolate measures itself: sequence numbers, times and round trips. */
 const comparable = ({ pools }: Fleet) => pools.map(({ cluster, bookings, engines }) => ({ cluster, bookings, engines }))

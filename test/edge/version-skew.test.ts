@@ -62,4 +62,14 @@ describe('during a deployment', () => {
       await edge.close()
     }
   })
+
+  it('older isolates serve all requests beside a newer object', async () => {
+    const edge = await start(['iso0', 'iso1', 'iso2'])
+    try {
+      await send(edge, 9)
+      for (const url of edge.urls) expect(totalOf(await fleetOf(url))).toBe(3)
+    } finally {
+      await edge.close()
+    }
+  })
 })

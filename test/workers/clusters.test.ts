@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { durableClusters } from '../../src/platform/workers/clusters.ts'
 import { circuitContract } from '../contracts/circuits.ts'
 import { admitted, clusterContract } from '../contracts/cluster.ts'
-import { admission, engine, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
 import { queueContract } from '../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
@@ -47,4 +47,23 @@ it('an object that refuses 1,000 requests at once is asked for fewer than 400 of
   expect(counted('overloaded_waiting') + counted('overloaded_edge')).toBe(1_001)
   await lease.release(outcome())
   await opened.close()
+})
+
+it('bookings from before a division over more objects are released where they were made', async () => {
+  const placeOf = (generation: number, shards: number) => ({
+    version: generation,
+    pool: pool({ engines: engines('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h') }),
+    isRegional: false,
+    generation,
+    locationHint: null,
+    shards,
+  })
+  const clusterOf = (generation: number, shards: number) =>
+    durableClusters(env.CLUSTER, { source: () => placeOf(generation, shards) })('divided', 'qwen')
+  const [before, after] = [clusterOf(1, 1), clusterOf(2, 4)]
+  const old = await admitted(before.admit(admission()))
+  for (let n = 0; n < 8; n++) await admitted(after.admit(admission({ id: `after-${n}`, session: `s${n}` })))
+  await old.lease.release(outcome())
+  expect((await before.digest()).bookings).toBe(0)
+  expect((await after.digest()).bookings).toBe(8)
 })

@@ -1,4 +1,4 @@
-import { inject } from 'vitest'
+import { expect, inject, it } from 'vitest'
 import { workersOrigin } from '../../src/platform/workers/origin.ts'
 import { originContract } from '../contracts/origin.ts'
 import '../contracts/raw-engine-context.ts'
@@ -12,4 +12,26 @@ originContract('workersOrigin', {
     'whose head has a head without end is refused': "workerd's HTTP client has a larger limit for heads than this one",
   },
   open: async () => ({ ...inject('rawEngine'), origin: workersOrigin() }),
+})
+
+it('a service binding is asked by fetch and by nothing else: methods of a binding run at the caller', async () => {
+  const used = new Set<string>()
+  const region = new Proxy({} as Record<string, unknown>, {
+    get(_, name) {
+      used.add(String(name))
+      return name === 'fetch' ? async () => new Response('{}') : undefined
+    },
+  })
+  const answer = await workersOrigin({ bindings: { REGION_EU: region } }).send({
+    target: { id: 'eu', url: 'http://eu.internal', headers: [], binding: 'REGION_EU' },
+    method: 'GET',
+    path: '/v1/models',
+    headers: [],
+    body: null,
+    connectMs: 2_000,
+    firstByteMs: 2_000,
+    signal: new AbortController().signal,
+  })
+  expect(answer.status).toBe(200)
+  expect([...used]).toEqual(['fetch'])
 })
