@@ -164,8 +164,6 @@ export function memoryClusters({
   }
 }
 
-type CountsLimits = 'limits' | 'limitShare' | 'lostAt'
-
 export interface NodePorts extends Ports {
   readonly held: StoredResponses
   /** Applies the pools of a new configuration. */
@@ -210,7 +208,7 @@ export type ClusterMiddleware = (cluster: Cluster, pool: PoolSource['pool']) => 
 /** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly between?: ClusterMiddleware
-  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings' | CountsLimits> | null
+  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings' | 'limits'> | null
 }
 
 export function nodePorts(config: Config, log: Log, { between, replicas = null }: RuntimeHooks = {}): NodePorts {
@@ -232,7 +230,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
       return between === undefined || settings === null ? cluster : between(cluster, settings.pool)
     },
     held: replicas?.holdings ?? held,
-    ...(replicas === null ? {} : { limiter: limiterOf(replicas, log, () => fallback) }),
+    ...(replicas === null ? {} : { limiter: limiterOf(replicas.limits, log, () => fallback) }),
     ttft: config.ttft.enabled ? relayed(kept, () => relay, { post, now: steadyNow, log }) : kept,
     adopt(next) {
       sources = sourcesOf(next)
@@ -250,18 +248,14 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
 /** Longest wait of a request for the server that counts the limits, ms. */
 const LIMIT_MS = 50
 
-const limiterOf = (
-  replicas: Pick<Replicas, CountsLimits>,
-  log: Log,
-  fallback: () => Config['keyLimitsFallback'],
-): Limiter =>
-  new FallbackLimiter(replicas.limits, {
+const limiterOf = (limits: Replicas['limits'], log: Log, fallback: () => Config['keyLimitsFallback']): Limiter =>
+  new FallbackLimiter(limits, {
     now: steadyNow,
     log,
     limitMs: LIMIT_MS,
     fallback,
-    share: () => replicas.limitShare,
-    lostAt: () => replicas.lostAt,
+    share: () => limits.share,
+    lostAt: () => limits.lostAt,
   })
 
 function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, PoolSource> {

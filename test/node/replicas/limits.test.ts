@@ -159,7 +159,7 @@ describe.skipIf(binary === null)('a Valkey server', () => {
       return response.status
     }
     try {
-      await until(() => gateways.every(({ replicas }) => replicas.limitShare.count === 2))
+      await until(() => gateways.every(({ replicas }) => replicas.limits.share.count === 2))
       // Counted once for both.
       expect([await ask(gateways[0]!.url), await ask(gateways[1]!.url)]).not.toContain(429)
       await own.stop()

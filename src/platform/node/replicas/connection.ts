@@ -1,4 +1,5 @@
 /** Connections to the Valkey or Redis server, each reconnected until it is closed. */
+import type { RedisClientType } from '@redis/client'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
 import type { Script } from './scripts.ts'
@@ -6,27 +7,9 @@ import type { Script } from './scripts.ts'
 const CONNECT_MS = 3_000
 const RECONNECT_MS = 100
 
-interface Parameters {
-  readonly keys: string[]
-  readonly arguments: string[]
-}
-interface Page {
-  readonly cursor: string
-  readonly entries: readonly { readonly field: string; readonly value: string }[]
-}
-
+type Used = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'hScan' | 'getEx' | 'del'
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
-export interface Client {
-  connect(): Promise<unknown>
-  destroy(): unknown
-  on(event: string, listener: (error: Error) => void): unknown
-  eval(text: string, parameters: Parameters): Promise<unknown>
-  evalSha(sha: string, parameters: Parameters): Promise<unknown>
-  sSubscribe(channel: string, listener: (message: string) => void): Promise<void>
-  hScan(key: string, cursor: string, options: { readonly COUNT: number }): Promise<Page>
-  getEx(key: string, options: { readonly type: 'PX'; readonly value: number }): Promise<string | null>
-  del(key: string): Promise<number>
-}
+export type Client = Pick<RedisClientType, Used>
 
 export interface LinkEvents {
   readonly up: (client: Client) => void
@@ -119,34 +102,25 @@ export const isReply = ({ message }: Error): boolean => /^(?!CLUSTERDOWN)[A-Z]+ 
 
 /** Loads the client library, which a gateway without replicas never does. */
 export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<Client> {
-  const { createClient, createCluster } = await import('@redis/client')
+  const { createClient, createCluster, RedisClient } = await import('@redis/client')
   const socket = { reconnectStrategy: false, connectTimeout: CONNECT_MS, noDelay: true } as const
-  const options = { disableOfflineQueue: true, maintNotifications: 'disabled', RESP: 2 } as const
-  if (!cluster) return createClient({ ...options, url, socket }) as unknown as Client
-  const { username, password } = new URL(url)
-  const credentials = {
-    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
-    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
-  }
-  return createCluster({
-    RESP: 2,
-    rootNodes: [{ url }],
-    defaults: { ...credentials, maintNotifications: 'disabled', socket: { ...socket, ...tlsOf(url) } },
-  }) as unknown as Client
+  const options = { maintNotifications: 'disabled', RESP: 2, socket } as const
+  if (!cluster) return createClient({ ...options, disableOfflineQueue: true, url }) as unknown as Client
+  const { socket: address, ...credentials } = RedisClient.parseURL(url)
+  const defaults = { ...credentials, ...options, socket: { ...address, ...socket } }
+  return createCluster({ RESP: 2, rootNodes: [{ url }], defaults }) as unknown as Client
 }
 
-const tlsOf = (url: string): object => (url.startsWith('rediss:') ? { tls: true } : {})
-
-const GRANT = 'Grant the rights that docs/replicas.md lists.'
-const ADVICE: readonly (readonly [start: string, next: string])[] = [
-  ['WRONGPASS', 'Correct the user and password in `replicas.url`.'],
-  ['NOAUTH', 'Add the user and password to `replicas.url`.'],
-  ['NOPERM', GRANT],
-  // A right that a script lacks; Redis 7.0 and 7.2 have the second text.
-  ['ERR ACL failure in script', GRANT],
-  ['ERR The user executing the script', GRANT],
-  ['MOVED', 'The server is a node of a cluster: set `replicas.cluster: true`.'],
-  ['OOM', 'Raise `maxmemory` of the server.'],
+const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
+  [/^WRONGPASS/, 'Correct the user and password in `replicas.url`.'],
+  [/^NOAUTH/, 'Add the user and password to `replicas.url`.'],
+  // Then the texts for a right that a script lacks, the second of Redis 7.0 and 7.2.
+  [
+    /^NOPERM|^ERR (ACL failure in script|The user executing the script)/,
+    'Grant the rights that docs/replicas.md lists.',
+  ],
+  [/^MOVED/, 'The server is a node of a cluster: set `replicas.cluster: true`.'],
+  [/^OOM/, 'Raise `maxmemory` of the server.'],
 ]
 const UNREACHABLE =
   'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
@@ -182,12 +156,12 @@ export class ServerLog {
   }
 
   #once(event: string, error: Error): void {
-    const advice = ADVICE.find(([start]) => error.message.startsWith(start))
-    const kind = `${event} ${advice?.[0]}`
+    const next = ADVICE.find(([known]) => known.test(error.message))?.[1] ?? UNREACHABLE
+    const kind = event + next
     if (this.#logged.has(kind)) return
     this.#logged.add(kind)
     // Node's error for several failed addresses has no message.
     const why = error.message === '' ? ((error as NodeJS.ErrnoException).code ?? error.name) : error.message
-    this.#log.warn(event, { why, next: advice?.[1] ?? UNREACHABLE })
+    this.#log.warn(event, { why, next })
   }
 }

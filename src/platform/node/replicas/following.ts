@@ -5,7 +5,6 @@ import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Client } from './connection.ts'
 import {
   type BookEvent,
-  type NewsEvent,
   type PoolEvent,
   readEvents,
   readHash,
@@ -13,7 +12,10 @@ import {
   received,
   type SentAdmission,
 } from './messages.ts'
+import type { OpenBookings } from './open-bookings.ts'
+import type { PoolNews } from './pool-news.ts'
 import type { PoolParts } from './pool-parts.ts'
+import { SCRIPTS } from './scripts.ts'
 
 /** Fields of a hash read by one command: a few hundred KiB of long prompts. */
 const HASH_FIELDS = 64
@@ -21,15 +23,9 @@ const HASH_FIELDS = 64
 const TURN_EVENTS = 32
 const NO_BLOCKS = new Uint32Array(0)
 
-export interface Heartbeat {
-  /** Of the last message. */
-  readonly number: number
-  readonly present: readonly string[]
-}
-
 export interface FollowingParts extends PoolParts {
-  /** Makes a heartbeat, whose answer goes to `checked`. */
-  readonly refresh: () => void
+  readonly open: OpenBookings
+  readonly news: PoolNews
   readonly joined: (replica: string) => void
   readonly left: (replica: string, bookings: number, result: Result) => void
   /** The subscription does not work and is made again on a new connection. */
@@ -52,7 +48,6 @@ class Peer {
 
 export class Following {
   readonly #parts: FollowingParts
-  readonly #news: (event: NewsEvent) => void
   readonly #peers = new Map<string, Peer>()
   #isSubscribed = false
   #isReading = false
@@ -60,11 +55,12 @@ export class Following {
   #last: number | null = null
   /** Number of the last message at the previous heartbeat; null: the server has not listed the replicas yet. */
   #expected: number | null = null
+  /** Last heartbeat that was answered; monotonic ms. */
+  #confirmedAt = performance.now()
   #renewedAt = 0
 
-  constructor(parts: FollowingParts, news: (event: NewsEvent) => void) {
+  constructor(parts: FollowingParts) {
     this.#parts = parts
-    this.#news = news
   }
 
   /** Other replicas with the number of their bookings. `isCurrent`: no message is missing. */
@@ -92,30 +88,47 @@ export class Following {
     if (!this.#isSubscribed) return
     this.#last = this.#expected = null
     for (const peer of this.#peers.values()) peer.kept = []
-    this.#parts.refresh()
+    this.heartbeat().catch(this.#parts.rejected)
+  }
+
+  /** Time since the server last listed the present replicas, in ms. */
+  get awayMs(): number {
+    return performance.now() - this.#confirmedAt
+  }
+
+  /** Renews the presence of this replica and checks that of the others. Rejects if the server does not answer. */
+  async heartbeat(): Promise<void> {
+    const { replica, keys, leaseMs, control, open } = this.#parts
+    const { generation, last } = open.written
+    const given = [replica, String(generation), keys.channel, String(leaseMs), String(last)]
+    const answer = await control.run(SCRIPTS.heartbeat, [keys.number, keys.open(replica), keys.present], given)
+    this.#confirmedAt = performance.now()
+    const [isRegistered, number, ...present] = answer as readonly (string | number)[]
+    if (generation > 0 && isRegistered === 0) open.lost(generation)
+    if (this.#isSubscribed) this.#check(Number(number), new Set(present.map(String)))
+  }
+
+  /** Renews bookings while their replicas are followed. Otherwise they lapse in the ledger. */
+  tick(now: number): void {
+    const { ledger, leaseMs, pool } = this.#parts
+    if (!this.#isSubscribed || this.awayMs > leaseMs || now - this.#renewedAt < (pool()?.leaseMs ?? Infinity) / 4)
+      return
+    this.#renewedAt = now
+    for (const peer of this.#peers.values())
+      for (const key of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
+    void this.#readAll()
   }
 
   /** Removes replicas whose presence has expired, detects lost messages, and reads what has not been read. */
-  checked({ number, present }: Heartbeat): void {
-    if (!this.#isSubscribed) return
+  #check(number: number, present: ReadonlySet<string>): void {
     if ((this.#last ?? Infinity) < (this.#expected ?? 0))
       return this.#parts.failed(new Error('messages of the subscription are missing'))
     for (const [replica, { last }] of this.#peers)
-      if (last <= number && !present.includes(replica)) this.#remove(replica, 'lapsed')
+      if (last <= number && !present.has(replica)) this.#remove(replica, 'lapsed')
     this.#last ??= number
     if (this.#expected === null)
       for (const replica of present) if (replica !== this.#parts.replica) this.#peerOf(replica)
     this.#expected = this.#expected === null ? 0 : number
-    void this.#readAll()
-  }
-
-  /** Renews bookings while their replicas are followed. Otherwise they lapse in the ledger. */
-  tick(now: number, awayMs: number): void {
-    const { ledger, leaseMs, pool } = this.#parts
-    if (!this.#isSubscribed || awayMs > leaseMs || now - this.#renewedAt < (pool()?.leaseMs ?? Infinity) / 4) return
-    this.#renewedAt = now
-    for (const peer of this.#peers.values())
-      for (const key of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
     void this.#readAll()
   }
 
@@ -200,7 +213,7 @@ export class Following {
       case 'leave':
         return
       default:
-        this.#news(event)
+        this.#parts.news.received(event)
     }
   }
 

@@ -8,8 +8,7 @@ import type { ResponseAffinity } from '../../../api/responses.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
-import type { LimitShare } from '../../../core/limits/key-limiter.ts'
-import type { Cluster, Limiter, Log, PoolName, StoredResponses } from '../../../ports.ts'
+import type { Cluster, Log, PoolName, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
@@ -42,8 +41,8 @@ export class Replicas {
   readonly #config: ReplicasConfig
   readonly #parts: ReplicasParts
   readonly #server: ServerLog
-  readonly #feeds = new Map<string, PoolFeed>()
-  readonly #clusters = new WeakMap<Cluster, Cluster>()
+  readonly #feeds = new Set<PoolFeed>()
+  readonly #clusters = new Map<string, Cluster>()
   /** Pools in which each replica is followed. */
   readonly #joined = new Map<string, number>()
   #own!: OwnState
@@ -104,18 +103,8 @@ export class Replicas {
     return this.#responses
   }
 
-  get limits(): Limiter {
+  get limits(): ReplicatedLimits {
     return this.#limits
-  }
-
-  /** When the server was last unreachable; -Infinity: never since the first connection. */
-  get lostAt(): number {
-    return this.#limits.lostAt
-  }
-
-  /** Share of this replica in limits while the server is unreachable. */
-  get limitShare(): LimitShare {
-    return this.#limits.share
   }
 
   get isUp(): boolean {
@@ -124,23 +113,24 @@ export class Replicas {
 
   /** The ledger of a pool, which publishes its bookings. */
   cluster(ledger: Cluster, name: PoolName): Cluster {
-    const known = this.#clusters.get(ledger)
+    const key = JSON.stringify(name)
+    const known = this.#clusters.get(key)
     if (known !== undefined) return known
     const replicated = replicatedCluster(ledger, {
-      feed: this.#feedOf(name),
+      feed: this.#feed(name),
       replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
       pool: () => this.#own.pool(...name),
     })
-    this.#clusters.set(ledger, replicated)
+    this.#clusters.set(key, replicated)
     return replicated
   }
 
   get digests(): readonly ReplicaDigest[] {
     const digests = new Map<string, ReplicaDigest>()
-    for (const { following, awayMs } of this.#feeds.values())
+    for (const { following } of this.#feeds)
       for (const { id, isCurrent, bookings } of following.peers()) {
         const known = digests.get(id)
-        const isFollowed = isCurrent && awayMs < this.#config.leaseMs && known?.state !== 'away'
+        const isFollowed = isCurrent && following.awayMs < this.#config.leaseMs && known?.state !== 'away'
         const state = isFollowed ? 'following' : 'away'
         digests.set(id, { host: hostOf(id), id, state, bookings: bookings + (known?.bookings ?? 0) })
       }
@@ -150,7 +140,7 @@ export class Replicas {
   /** After the last request. Other replicas remove this one at once. */
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
-    await Promise.all(Array.from(this.#feeds.values(), (feed) => feed.close()))
+    await Promise.all(Array.from(this.#feeds, (feed) => feed.close()))
     for (const link of this.#links) link.close()
   }
 
@@ -183,7 +173,7 @@ export class Replicas {
       // The subscription to the same node does not work either, and reports nothing.
       if (!isReply(error)) this.#subscribe.reset(error)
     }
-    const beats = Promise.all(Array.from(this.#feeds.values(), (feed) => feed.heartbeat().catch(failed)))
+    const beats = Promise.all(Array.from(this.#feeds, ({ following }) => following.heartbeat().catch(failed)))
     const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))
@@ -196,10 +186,7 @@ export class Replicas {
     }
   }
 
-  #feedOf(name: PoolName): PoolFeed {
-    const key = JSON.stringify(name)
-    const known = this.#feeds.get(key)
-    if (known !== undefined) return known
+  #feed(name: PoolName): PoolFeed {
     const own = this.#own
     const feed = new PoolFeed(name, {
       replica: this.id,
@@ -218,7 +205,7 @@ export class Replicas {
       rejected: (error) => this.#server.rejected(error),
       failed: (error) => this.#subscribe.reset(error),
     })
-    this.#feeds.set(key, feed)
+    this.#feeds.add(feed)
     if (this.#publish.client !== null) feed.open.connected(true)
     const { client } = this.#subscribe
     if (client !== null) void feed.following.subscribe(client)
