@@ -291,8 +291,8 @@ const REGION_METRICS: readonly RegionMetric[] = [
     (r) => r.engines,
     'Regions',
   ),
-  region('requests', 'Requests booked there, whoever sent them.', (r) => r.requests, 'Regions'),
-  region('queued_prompts', 'Of those, prompts whose first token has not come.', (r) => r.queued, 'Regions'),
+  region('requests', 'Requests booked in the region, from all gateways.', (r) => r.requests, 'Regions'),
+  region('queued_prompts', 'Requests booked in the region that have no first token yet.', (r) => r.queued, 'Regions'),
   region(
     'expected_time_to_first_token_seconds',
     'Expected TTFT of an uncached prompt of 1,024 tokens, including the network. No sample: no engine is available.',
@@ -305,8 +305,8 @@ const REGION_METRICS: readonly RegionMetric[] = [
     (r) => r.rttMs / 1000,
     'Regions',
   ),
-  region('digest_age_seconds', 'How old what it told last is.', (r) => r.ageMs / 1000, 'Regions'),
-  region('reachable', 'Did it tell when it was last asked?', (r) => flag(r.reachable)),
+  region('digest_age_seconds', 'Age of the last digest of the region.', (r) => r.ageMs / 1000, 'Regions'),
+  region('reachable', '1 if the region answered the last query, else 0.', (r) => flag(r.reachable)),
   region(
     'blocking_match',
     '1 if tokenizer and block size equal those of the region. 0: cached prefixes of its engines are unknown.',
@@ -316,7 +316,7 @@ const REGION_METRICS: readonly RegionMetric[] = [
 
 /** Stages with a metric of their own; all others are in `firstlight_stage_seconds`. */
 export const METRICS: readonly Metric[] = [
-  gauge('num_requests', 'Requests booked on the engine.', (e) => e.requests, 'Load'),
+  gauge('num_requests', 'Requests booked on the engine now.', (e) => e.requests, 'Load'),
   gauge('active_blocks', 'Prompt and output blocks of live requests.', (e) => e.activeBlocks, 'Load'),
   gauge(
     'pending_prefill_seconds',
@@ -343,14 +343,19 @@ export const METRICS: readonly Metric[] = [
     (e) => (e.learned !== undefined && e.learned.costModel.perTokenS > 0 ? 1 / e.learned.costModel.perTokenS : null),
     'Learned',
   ),
-  gauge('prefill_rate_confidence', 'How sure the learned rate is, 0 to 1.', (e) => e.learned?.confidence),
+  gauge('prefill_rate_confidence', 'Confidence in the learned rate, 0 to 1.', (e) => e.learned?.confidence),
   gauge(
     'prefix_cache_hit_ratio',
     'Decayed mean share of prompt tokens that the engine reported as cached.',
     (e) => e.hitRate,
     'Cache',
   ),
-  gauge('cached_blocks', 'Blocks the engine is believed to hold.', (e) => e.cachedBlocks, 'Cache'),
+  gauge(
+    'cached_blocks',
+    'Blocks in the cache of the engine, as tracked by the gateway.',
+    (e) => e.cachedBlocks,
+    'Cache',
+  ),
   gauge(
     'cache_blocks',
     'Capacity in blocks: configured, reported or learned.',
@@ -362,9 +367,18 @@ export const METRICS: readonly Metric[] = [
     (e) => (e.kvFeed === undefined ? null : flag(e.kvFeed.state === 'exact')),
     'Cache',
   ),
-  total('kv_events_blocks_total', 'Blocks stored and removed, by its KV events.', (e) => e.kvFeed?.changes, 'Cache'),
-  total('kv_events_resyncs_total', 'Times the picture of its cache began anew.', (e) => e.kvFeed?.resyncs),
-  gauge('kv_events_lag_seconds', 'From its last KV events to their arrival here.', (e) =>
+  total(
+    'kv_events_blocks_total',
+    'Blocks stored and removed, from the KV events of the engine.',
+    (e) => e.kvFeed?.changes,
+    'Cache',
+  ),
+  total(
+    'kv_events_resyncs_total',
+    'Times that the tracked content of the cache was cleared and read again.',
+    (e) => e.kvFeed?.resyncs,
+  ),
+  gauge('kv_events_lag_seconds', 'Time from the last KV events of the engine to their arrival at the gateway.', (e) =>
     e.kvFeed === undefined ? null : e.kvFeed.lagMs / 1000,
   ),
   gauge(
@@ -410,29 +424,41 @@ export const METRICS: readonly Metric[] = [
   ),
   gauge(
     'silent_miss',
-    'Alarm: cache hits are predicted but never reported.',
+    '1 if cache hits are predicted but never reported, else 0.',
     (e) => (e.learned === undefined ? null : flag(e.learned.silentMiss !== null)),
     'Health',
   ),
-  total('cache_lost_total', 'Times its cache was found empty.', (e) => e.learned?.restarts),
-  gauge('warmth_ratio', '0: just joined or restarted; 1: there for a while.', (e) => e.learned?.warmth),
-  gauge('available', 'May it be chosen now?', (e) => flag(e.available), 'Health'),
-  gauge('healthy', 'Did its last probe succeed?', (e) => flag(e.healthy)),
-  gauge('draining', 'Taken out of the choice by an operator.', (e) => flag(e.draining)),
+  total('cache_lost_total', 'Times that the cache of the engine was found empty.', (e) => e.learned?.restarts),
+  gauge(
+    'warmth_ratio',
+    '0: the engine has just joined or restarted; 1: it has run for a while.',
+    (e) => e.learned?.warmth,
+  ),
+  gauge('available', '1 if the engine may be chosen now, else 0.', (e) => flag(e.available), 'Health'),
+  gauge('healthy', '1 if the last health check of the engine succeeded, else 0.', (e) => flag(e.healthy)),
+  gauge('draining', '1 if an operator drains the engine, else 0.', (e) => flag(e.draining)),
   {
     from: 'state',
     type: 'gauge',
     name: 'firstlight_engine_circuit',
-    help: 'State of the circuit breaker.',
+    help: '1 for the current state of the circuit breaker: closed, open or probing.',
     label: 'state',
     states: ['closed', 'open', 'probing'],
     value: (e) => e.circuit,
     panel: 'Health',
   },
-  gauge('reported_num_requests_running', 'As the engine’s own metrics say.', (e) => e.stats?.running),
-  gauge('reported_num_requests_waiting', 'As the engine’s own metrics say.', (e) => e.stats?.waiting),
-  gauge('reported_kv_cache_usage_ratio', 'As the engine’s own metrics say.', (e) => e.stats?.kvUsage),
-  total('bookings_total', 'Requests booked on it.', (e) => e.requestsTotal - (e.countedBefore?.requests ?? 0)),
+  gauge('reported_num_requests_running', 'Running requests, from the engine’s own metrics.', (e) => e.stats?.running),
+  gauge('reported_num_requests_waiting', 'Waiting requests, from the engine’s own metrics.', (e) => e.stats?.waiting),
+  gauge(
+    'reported_kv_cache_usage_ratio',
+    'Used share of the KV cache, from the engine’s own metrics.',
+    (e) => e.stats?.kvUsage,
+  ),
+  total(
+    'bookings_total',
+    'Total of requests booked on the engine.',
+    (e) => e.requestsTotal - (e.countedBefore?.requests ?? 0),
+  ),
   total(
     'failures_total',
     'Failed attempts on the engine, including those of requests that fail on every engine.',
@@ -672,7 +698,7 @@ export const METRICS: readonly Metric[] = [
     from: 'gateway',
     type: 'gauge',
     name: 'firstlight_draining',
-    help: 'Is this gateway shutting down?',
+    help: '1 while this gateway shuts down, else 0.',
     value: (g) => flag(g.draining),
   },
   {
