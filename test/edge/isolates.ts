@@ -64,7 +64,8 @@ export async function startIsolates(options: IsolatesOptions): Promise<Isolates>
 
 const bindingOf = (region: string): string => `REGION_${region.toUpperCase()}`
 
-function frontDocument({ regions, plain = {}, gateway = {}, model = {} }: IsolatesOptions) {
+/** Configuration of a front of regions. */
+export function frontDocument({ regions, plain = {}, gateway = {}, model = {} }: IsolatesOptions) {
   const common = { key: EDGE_KEY, models: [{ model: MODEL, ...model }], ...gateway }
   const bound = regions.map((id) => ({
     id,
@@ -80,7 +81,8 @@ function frontDocument({ regions, plain = {}, gateway = {}, model = {} }: Isolat
   }
 }
 
-const regionDocument = (id: string, engine: string) => ({
+/** Configuration of a region with one engine. */
+export const regionDocument = (id: string, engine: string) => ({
   version: 1,
   keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }],
   admin: { secret: 'admin' },
