@@ -11,7 +11,7 @@ const log: Log = { writes: () => false, debug() {}, info() {}, warn() {}, error(
 type Sync = (batch: SyncBatch) => Promise<SyncAnswer>
 
 /** An isolate with one region, whose shared object answers `sync` like this. */
-async function open(sync: Sync) {
+async function open(sync: Sync, syncMs = 1_000) {
   let calls = 0
   const object = {
     sync: (batch: SyncBatch) => {
@@ -25,7 +25,7 @@ async function open(sync: Sync) {
     log,
     newId: () => 'isolate',
     configVersion: 1,
-    syncMs: 1_000,
+    syncMs,
   })
   const ledger = new RegionLedger({ cluster: 'a', pool: 'm', engine: 'a', random: Math.random, epoch: 'e' })
   const cluster = new RegionCluster({ cluster: 'a', pool: 'm', ledger, edge })
@@ -83,4 +83,13 @@ it('requests do not wait for an object that hangs, and views report the figures 
   expect(edge.view).toMatchObject({ shared: false })
   // Nothing outlives its time limit, so the platform ends no request's work.
   await Promise.all(all)
+})
+
+it('a view of an isolate without requests has the number of isolates as of now', async () => {
+  let isolates = 0
+  const { edge, cluster } = await open(async () => ({ ...answerOf({}), seq: (isolates += 1), isolates }), 0)
+  for (const expected of [1, 2]) {
+    await cluster.fleetDigest()
+    expect(edge.view).toEqual({ shared: true, isolates: expected })
+  }
 })

@@ -281,8 +281,8 @@ export class EdgeClient implements WorkerGroup {
   /** Syncs and then reads, so that the own requests are included. `missing`: the object is away. */
   async #view<Found>(read: (object: Remote) => Promise<Found>, missing: Found): Promise<Found> {
     try {
-      if (this.#parts.isReader !== true && (this.#isDirty || this.#answer === null))
-        await withDeadline(VIEW_MS, this.#sync())
+      const isOld = this.#isDirty || this.#answer === null || Date.now() - this.#syncedAt >= this.#nextMs
+      if (this.#parts.isReader !== true && isOld) await withDeadline(VIEW_MS, this.#sync())
       return await withDeadline(VIEW_MS, read(this.#remote()))
     } catch (error) {
       this.#failed(error)
