@@ -1,6 +1,14 @@
 /** Runs several Workers of the bundle in one workerd: isolates that share their objects, fronts and regions. */
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
-import { builtScript, dashboardAssets, homebound, objectClasses, workerSettings } from './edge.ts'
+import {
+  builtScript,
+  dashboardAssets,
+  homebound,
+  objectClasses,
+  putVocabularies,
+  VOCABULARIES,
+  workerSettings,
+} from './edge.ts'
 
 export interface WorkerSpec {
   readonly name: string
@@ -14,6 +22,8 @@ export interface WorkerSpec {
   readonly objects?: boolean
   /** Text of the bundle. Absent: the output of `npm run build:worker`. */
   readonly script?: string
+  /** Compiled vocabularies by name, in a KV namespace of its own. Absent: it has none. */
+  readonly vocabularies?: Readonly<Record<string, Uint8Array<ArrayBuffer>>>
   /** It has the dashboard. Absent: no. */
   readonly assets?: boolean
   /** Port of its own on loopback; 0: any free one. Absent: no public name, only service bindings reach it. */
@@ -45,6 +55,8 @@ export async function startWorkers(
     ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   await runtime.ready
+  for (const { name, vocabularies } of specs)
+    if (vocabularies !== undefined) await putVocabularies(runtime, vocabularies, name)
   const urls: Record<string, string> = {}
   for (const { name, port } of specs)
     if (port !== undefined) urls[name] = (await runtime.unsafeGetDirectURL(name)).toString().replace(/\/$/, '')
@@ -53,7 +65,7 @@ export async function startWorkers(
 
 /** Options of a Worker for Miniflare. */
 export function workerOptions(spec: WorkerSpec) {
-  const { name, bindings, services = {}, objectsOf, objects = true, script, assets = false, port } = spec
+  const { name, bindings, services = {}, objectsOf, objects = true, script, vocabularies, assets = false, port } = spec
   const shared = objectsOf === undefined ? {} : { scriptName: objectsOf }
   return {
     name,
@@ -68,6 +80,7 @@ export function workerOptions(spec: WorkerSpec) {
     ),
     bindings: { ...bindings },
     serviceBindings: { ...services },
+    ...(vocabularies === undefined ? {} : { kvNamespaces: { [VOCABULARIES]: `vocabularies-${name}` } }),
     ...(assets ? { assets: dashboardAssets() } : {}),
     ...(port === undefined ? {} : { unsafeDirectSockets: [{ host: '127.0.0.1', port }] }),
   }

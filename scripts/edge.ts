@@ -49,7 +49,7 @@ export async function startEdge({
         objectClasses().map(([name, className]) => [name, { className, useSQLite: true }]),
       ),
       bindings: { ...bindings },
-      ...(vocabularies === undefined ? {} : { kvNamespaces: ['VOCABULARIES'] }),
+      ...(vocabularies === undefined ? {} : { kvNamespaces: [VOCABULARIES] }),
       assets: dashboardAssets(),
       cf: false,
       host: '127.0.0.1',
@@ -61,15 +61,27 @@ export async function startEdge({
     ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   const front = await runtime.ready
-  for (const [name, bytes] of Object.entries(vocabularies ?? {})) {
-    // Miniflare's types lack this method unless the Workers types are loaded.
-    const namespace = (await runtime.getKVNamespace('VOCABULARIES')) as unknown as {
-      put(name: string, value: ArrayBuffer): Promise<void>
-    }
-    await namespace.put(name, bytes.buffer)
-  }
+  await putVocabularies(runtime, vocabularies ?? {})
   const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
+}
+
+/** Binding of the KV namespace with vocabularies. */
+export const VOCABULARIES = 'VOCABULARIES'
+
+/** Puts compiled vocabularies into the namespace of the Worker `name`; absent: the only one. */
+export async function putVocabularies(
+  runtime: Miniflare,
+  vocabularies: Readonly<Record<string, Uint8Array<ArrayBuffer>>>,
+  name?: string,
+): Promise<void> {
+  for (const [key, bytes] of Object.entries(vocabularies)) {
+    // Miniflare's types lack this method unless the Workers types are loaded.
+    const namespace = (await runtime.getKVNamespace(VOCABULARIES, name)) as unknown as {
+      put(name: string, value: ArrayBuffer): Promise<void>
+    }
+    await namespace.put(key, bytes.buffer)
+  }
 }
 
 /** The dashboard's files, as `[assets]` in wrangler.toml. */

@@ -33,6 +33,8 @@ export interface GatewayOptions {
   readonly document: object
   /** Absent: any free port. */
   readonly port?: number
+  /** Isolates of a Worker, behind a balancer. Absent: one, without. */
+  readonly isolates?: number
 }
 
 export const gatewayKey = 'client-secret'
@@ -96,6 +98,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
           file,
           String(port),
           vocabulary,
+          ...(options.isolates === undefined ? [] : [String(options.isolates)]),
         ]
   for (const part of kind === 'node' ? parts.slice(0, 1) : parts) await (made[part] ??= make(part, processes))
   const running = processes.start({ what: `gateway ${name}`, command, folder: root })

@@ -20,7 +20,7 @@ import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
 import { reportRow } from './rows/reports.ts'
-import { regionAnswers, regionRows } from './rows/regions.ts'
+import { isolatesRow, regionAnswers, regionRows } from './rows/regions.ts'
 import { predictionRows } from './rows/predictions.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
@@ -38,6 +38,7 @@ export const rows: readonly Row[] = [
   ...gatewayRows('worker'),
   regionAnswers('node'),
   regionAnswers('worker'),
+  isolatesRow,
   hostileRow('node'),
   hostileRow('worker'),
   reportRow,

@@ -1,4 +1,4 @@
-/** Two regions, each a gateway on Node with one engine, and the edge in front of both. */
+/** Two regions, each a gateway with one engine, and the edge in front of both. */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import type { EngineName } from '../fleets.ts'
@@ -24,18 +24,28 @@ export interface RegionsSetting {
   readonly lab: Lab
   /** Runtime of the edge. */
   readonly kind: GatewayKind
+  /** Regions and edge are Workers, with so many isolates each. Absent: regions run on Node, and a Worker has one. */
+  readonly isolates?: number
   /** Engines of Paris and Oregon. */
   readonly pair: readonly [EngineName, EngineName]
 }
 
 /** Started for one row, which may kill them. */
-export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise<Regions> {
+export async function startRegions({ lab, kind, isolates, pair }: RegionsSetting): Promise<Regions> {
   const engines = { paris: await lab.engine(pair[0]), oregon: await lab.engine(pair[1]) }
   const started: RunningGateway[] = []
   const start = async (
     options: Pick<GatewayOptions, 'kind' | 'name' | 'engines' | 'document' | 'port'>,
   ): Promise<RunningGateway> => {
-    const gateway = await startGateway({ processes: lab.processes, note: lab.note, each: {}, pool: {}, ...options })
+    const gateway = await startGateway({
+      processes: lab.processes,
+      note: lab.note,
+      each: {},
+      // Region and edge divide prompts alike.
+      pool: isolates === undefined ? {} : { tokenizer: vocabularyOf.worker },
+      ...(isolates === undefined ? {} : { isolates }),
+      ...options,
+    })
     started.push(gateway)
     return gateway
   }
@@ -46,7 +56,7 @@ export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise
   ]
   const region = (name: RegionName, port?: number) =>
     start({
-      kind: 'node',
+      kind: isolates === undefined ? 'node' : 'worker',
       name: `region-${name}`,
       engines: [engines[name]],
       document: { keys },

@@ -1,6 +1,6 @@
 /**
- * An edge in front of two gateways on Node, each with one engine: requests through both, the choice of region, and a
- * region that is killed.
+ * An edge in front of two gateways, each with one engine: requests through both, the choice of region, and a region
+ * that is killed.
  */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
@@ -35,6 +35,17 @@ export function regionAnswers(kind: GatewayKind): Row {
       `response, streamed and not, with its errors byte for byte; a chat's usage is the engine's.`,
     run: async (lab) => within({ lab, kind, pair: ['a', 'b'] }, (regions) => answers(lab, regions)),
   }
+}
+
+const isolates = 3
+
+export const isolatesRow: Row = {
+  name: 'worker-regions-isolates',
+  says:
+    `Through an edge and regions on Workers, each with ${isolates} isolates behind a balancer that asks them in turn, ` +
+    `every endpoint returns the engine's response, streamed and not, with its errors byte for byte; a chat's usage ` +
+    `is the engine's.`,
+  run: async (lab) => within({ lab, kind: 'worker', isolates, pair: ['a', 'b'] }, (regions) => answers(lab, regions)),
 }
 
 /** With a model whose prefills are slow. */
