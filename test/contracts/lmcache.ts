@@ -17,7 +17,15 @@ export type PoolWish = Readonly<Record<string, unknown>>
 export interface LmcacheWorld {
   readonly fleet: Fleet
   send(path: string, init?: RequestInit): Promise<Response>
+  /** Adopts a configuration with another pool, without some keys. Running and waiting requests go on. */
+  reload(change: Reload): Promise<void>
   close(): Promise<void>
+}
+
+export interface Reload {
+  readonly pool: PoolWish
+  /** Names of removed keys. */
+  readonly without?: readonly string[]
 }
 
 export interface OpenLmcache {
@@ -52,6 +60,24 @@ export function lmcacheDocument(
         ],
       },
     ],
+  }
+}
+
+/** The document after a reload. */
+export function reloaded(document: Record<string, unknown>, { pool, without = [] }: Reload): Record<string, unknown> {
+  const { version, keys, clusters } = document as {
+    readonly version: number
+    readonly keys: readonly { readonly name: string }[]
+    readonly clusters: readonly { readonly pools: readonly Record<string, unknown>[] }[]
+  }
+  return {
+    ...document,
+    version: version + 1,
+    keys: keys.filter(({ name }) => !without.includes(name)),
+    clusters: clusters.map((cluster) => {
+      const [{ model, block_tokens, engines }] = cluster.pools as [Record<string, unknown>]
+      return { ...cluster, pools: [{ model, block_tokens, engines, ...pool }] }
+    }),
   }
 }
 

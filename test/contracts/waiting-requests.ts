@@ -4,6 +4,9 @@ import { until } from '../wait.ts'
 import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
 
 const BUSY_MS = 400
+/** Long enough for a reload on a busy machine. */
+const LONG_MS = 2_000
+const poolOf = (wish: PoolWish): PoolWish => ({ policy: 'least_loaded', max_waiting: 1, ...wish })
 const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
 
 export function waitingRequestsContract(runtime: string, open: OpenLmcache): void {
@@ -15,10 +18,10 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
     world = null
   })
 
-  const ask = (init: RequestInit = {}): Promise<Response> =>
+  const ask = (init: RequestInit = {}, key: keyof typeof lmcacheKeys = 'free'): Promise<Response> =>
     world!.send('/v1/completions', {
       method: 'POST',
-      headers: { authorization: `Bearer ${lmcacheKeys.free}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${lmcacheKeys[key]}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'sim', prompt: [1, 2, 3], max_tokens: 1, stream: true }),
       ...init,
     })
@@ -30,14 +33,11 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
   }
   const waiting = async (): Promise<number | undefined> => (await pool()).queue?.requests
 
-  /** A pool whose three engines are busy with one request each, for `BUSY_MS`. */
-  async function start(wish: PoolWish): Promise<void> {
-    world = await open({
-      service: async () => new Response(null, { status: 404 }),
-      pool: () => ({ policy: 'least_loaded', max_waiting: 1, ...wish }),
-    })
+  /** A pool whose three engines are busy with one request each. */
+  async function start(wish: PoolWish, busyMs = BUSY_MS): Promise<void> {
+    world = await open({ service: async () => new Response(null, { status: 404 }), pool: () => poolOf(wish) })
     for (const { settings } of world.fleet.engines)
-      world.fleet.engine(settings.id).setFault({ kind: 'slow', delayMs: BUSY_MS, count: 1 })
+      world.fleet.engine(settings.id).setFault({ kind: 'slow', delayMs: busyMs, count: 1 })
     busy = world.fleet.engines.map(async () => (await ask()).text())
     await until(async () => (await pool()).bookings === 3)
   }
@@ -83,6 +83,46 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
       await until(async () => (await waiting()) === 0)
       await Promise.all(busy)
       expect(inference()).toBe(3)
+    })
+
+    it('a reload lets them wait on, and places them by the new configuration', async () => {
+      await start({ queue: { max_wait_ms: 10_000 } }, LONG_MS)
+      const asked = [ask(), ask()]
+      await until(async () => (await waiting()) === 2)
+      await world!.reload({ pool: poolOf({ max_waiting: 2, queue: { max_requests: 1, max_wait_ms: 1 } }) })
+      // On Workers, the pool state gets the configuration with the next request.
+      const next = await ask()
+      await next.text()
+      expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200])
+      await Promise.all(asked.map(async (answer) => (await answer).text()))
+      await until(async () => (await pool()).bookings === 0)
+      expect(inference()).toBe(next.status === 200 ? 6 : 5)
+    })
+
+    it('a reload without a queue answers all of them', async () => {
+      await start({ queue: { max_wait_ms: 10_000 } }, LONG_MS)
+      const asked = [ask(), ask()]
+      await until(async () => (await waiting()) === 2)
+      await world!.reload({ pool: poolOf({}) })
+      const next = await ask()
+      expect([next, ...(await Promise.all(asked))].map(({ status }) => status)).toEqual([429, 429, 429])
+      expect(inference()).toBe(3)
+    })
+
+    it('a key that is removed while its requests wait: 401, no engine, and others are served', async () => {
+      await start({ queue: { max_wait_ms: 10_000 } }, LONG_MS)
+      const removed = [ask({}, 'plain'), ask({}, 'plain')]
+      const kept = ask()
+      await until(async () => (await waiting()) === 3)
+      await world!.reload({ pool: poolOf({ queue: { max_wait_ms: 10_000 } }), without: ['plain'] })
+      for (const answer of removed) {
+        const { status, headers } = await answer
+        expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
+      }
+      await (await kept).text()
+      expect((await kept).status).toBe(200)
+      await until(async () => (await pool()).bookings === 0)
+      expect([await waiting(), inference()]).toEqual([0, 4])
     })
   })
 }

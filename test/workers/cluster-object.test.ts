@@ -1,14 +1,22 @@
-import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import {
+  abortAllDurableObjects,
+  evictDurableObject,
+  reset,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ClusterObject as ClusterBooks, type ClusterObject } from '../../durable/cluster.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import type { EngineSignal, Placement, PoolConfig } from '../../src/core/contract/contract.ts'
+import type { Admission, EngineSignal, Placement, PoolConfig, Refusal } from '../../src/core/contract/contract.ts'
 import type { BookingEvent } from '../../src/core/contract/legs.ts'
+import { waitForRoom, WaitingRequests } from '../../src/origin/waiting-requests.ts'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
+import { turns, until } from '../wait.ts'
 import { clock } from './cluster-clock.ts'
 
 let generation = 1_000
@@ -266,6 +274,48 @@ it('receives one call per request, and all ends together from a busy isolate', a
   expect(calls.filter((call) => call === 'admit')).toHaveLength(30)
   expect(calls.length).toBeLessThan(40)
   expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('is lost with a full queue: each request ends once, with one booking at most', async () => {
+  const QUEUED = 100
+  const { cluster } = open({
+    engines: [engine('a', { maxInFlight: 2 })],
+    queue: { maxRequests: QUEUED, maxWaitMs: 10_000 },
+  })
+  const running = [await admitted(cluster.admit(admission())), await admitted(cluster.admit(admission()))]
+  const waits = new WaitingRequests()
+  const background: Promise<unknown>[] = []
+  const scope = {
+    background: (work: Promise<unknown>) => void background.push(work),
+    client: null,
+    remoteAddress: null,
+  }
+  let held = 0
+  let most = 0
+  const ends: string[] = []
+  const refused: Refusal[] = []
+  const serve = async (asked: Admission): Promise<void> => {
+    const { signal } = new AbortController()
+    const terms = { maxWaitMs: 10_000, signal, scope, timers: undefined, waits, now: clock.now }
+    const answer = await waitForRoom({ ...terms, cluster, admission: asked })
+    ends.push(asked.id)
+    if ('refusal' in answer) return void refused.push(answer.refusal)
+    most = Math.max(most, (held += 1))
+    await turns(3)
+    held -= 1
+    await answer.lease.release(outcome())
+  }
+  const asked = Array.from({ length: QUEUED }, () => admission())
+  const served = asked.map(serve)
+  await until(async () => (await cluster.digest()).queue?.requests === QUEUED)
+  await abortAllDurableObjects()
+  await Promise.all(served)
+  for (const { lease } of running) await lease.release(outcome())
+  await Promise.all(background)
+  expect(ends.toSorted()).toEqual(asked.map(({ id }) => id).toSorted())
+  expect([refused, most <= 2]).toEqual([[], true])
+  const digest = await cluster.digest()
+  expect([digest.bookings, digest.queue?.requests]).toEqual([0, 0])
 })
 
 it('probes its engines during traffic, and then stops', async () => {

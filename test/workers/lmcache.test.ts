@@ -12,6 +12,7 @@ import {
   MODEL_PATH,
   type LmcacheWorld,
   type OpenLmcache,
+  reloaded,
 } from '../contracts/lmcache.ts'
 
 lmcacheContract('workerd', open)
@@ -27,24 +28,32 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
   const wish = pool('http://lmcache.internal') as { readonly lmcache?: object }
   const lmcache = wish.lmcache === undefined ? {} : { lmcache: { ...wish.lmcache, binding: 'BESIDE' } }
   const engines = fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]!, binding: 'FLEET' }))
-  const document = lmcacheDocument({ ...wish, ...lmcache, observe_share: 1 }, engines)
+  let document = lmcacheDocument({ ...wish, ...lmcache, observe_share: 1 }, engines)
   generation += 1
   for (const cluster of document['clusters'] as Record<string, unknown>[]) cluster['generation'] = generation
+  let now = Date.now()
   const bindings = {
     ...env,
-    FIRSTLIGHT_CONFIG: JSON.stringify(document),
+    CONFIG: { get: async () => JSON.stringify(document) } as unknown as KVNamespace,
     FLEET: { fetch: (url: string, init: RequestInit) => fleet.fetch(new Request(url, init)) },
     BESIDE: { fetch: (url: string, init: RequestInit) => orAborted(service(new Request(url, init)), init.signal!) },
   }
   // Tests wait for the work behind a response, which includes the next sync.
-  const live = new IsolateGateway(new ConfigSource(), { syncMs: 0 })
+  const live = new IsolateGateway(new ConfigSource(() => now), { syncMs: 0 })
+  const send: LmcacheWorld['send'] = async (path, init) => {
+    const context = createExecutionContext()
+    const response = await live.fetch(new Request(`https://gateway.test${path}`, init), bindings, context)
+    await waitOnExecutionContext(context)
+    return response
+  }
   return {
     fleet,
-    async send(path, init) {
-      const context = createExecutionContext()
-      const response = await live.fetch(new Request(`https://gateway.test${path}`, init), bindings, context)
-      await waitOnExecutionContext(context)
-      return response
+    send,
+    async reload(change) {
+      document = reloaded(document, change)
+      now += 60_000
+      // The first request reads the document behind its response, the next one adopts it.
+      for (let at = 0; at < 2; at++) await send('/v1/models')
     },
     async close() {
       fleet.stop()

@@ -10,42 +10,32 @@ import {
   MODEL_PATH,
   type LmcacheWorld,
   type OpenLmcache,
+  reloaded,
 } from '../../contracts/lmcache.ts'
-import type { BuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { silentConfig, startSilent } from '../replicas/silent-gateway.ts'
 
-const open = openOn(startNode)
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
 overridesContract('Node', open)
 waitingRequestsContract('Node', open)
 
-async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
-  const { url, stop } = await startSilent(document)
-  return { url, close: async () => void (await stop(AbortSignal.abort())) }
-}
-
-function openOn(start: (document: Record<string, unknown>) => Promise<BuiltWorker>): OpenLmcache {
-  return async ({ service, pool }) => openWorld(start, { service, pool })
-}
-
-async function openWorld(
-  start: (document: Record<string, unknown>) => Promise<BuiltWorker>,
-  { service, pool }: Parameters<OpenLmcache>[0],
-): Promise<LmcacheWorld> {
+async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const beside = await serve(service)
-  const gateway = await start(
-    lmcacheDocument(
-      pool(beside.url),
-      fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! })),
-    ),
+  let document = lmcacheDocument(
+    pool(beside.url),
+    fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! })),
   )
+  const gateway = await startSilent(document)
   return {
     fleet,
     send: (path, init) => fetch(`${gateway.url}${path}`, init),
+    async reload(change) {
+      document = reloaded(document, change)
+      await gateway.adopt(silentConfig(document))
+    },
     async close() {
-      await gateway.close()
+      await gateway.stop(AbortSignal.abort())
       await fleet.close()
       await beside.close()
     },

@@ -1,3 +1,4 @@
+import type { Config } from '../../../src/config.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
@@ -7,13 +8,11 @@ export interface SilentGateway extends RunningGateway {
   close(): Promise<void>
 }
 
+export const silentConfig = (document: object): Config =>
+  parseConfig({ ...document, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+
 /** Starts a gateway with this document on any free port, without log output. */
 export async function startSilent(document: object): Promise<SilentGateway> {
-  const config = parseConfig(
-    { ...document, listen: '127.0.0.1:0' },
-    {},
-    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-  )
-  const gateway = await startGateway(config, openLog('silent'))
+  const gateway = await startGateway(silentConfig(document), openLog('silent'))
   return { ...gateway, close: async () => void (await gateway.stop(AbortSignal.timeout(1_000))) }
 }
