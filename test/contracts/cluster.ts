@@ -293,6 +293,22 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
+    it('refuses a split request if its decode engine is full, and leaves nothing on the idle prefill engine', async () => {
+      await restart({
+        engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
+        split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' },
+        slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 },
+      })
+      const first = await opened.cluster.admit(admission())
+      if ('refusal' in first) throw new Error(first.refusal.detail)
+      await first.lease.legDone?.('prefill', {})
+      for (let asked = 0; asked < 3; asked++) expect((await refusal()).limit).toBe('itl')
+      const prefill = (await opened.cluster.digest()).engines.find(({ id }) => id === 'p')!
+      expect([prefill.requests, prefill.queuedPrefillS, await bookings()]).toEqual([0, 0, 1])
+      await first.lease.release(outcome())
+      expect(await requests()).toEqual({ p: 0, d: 0 })
+    })
+
     it('moves a request to an engine with room', async () => {
       await restart({
         slo: { ttftMs: null, ttftMsPer1kTokens: null, itlMs: 5 },

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest'
+import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import { Failure } from '../../src/failure.ts'
 import { LocalCluster } from '../../src/origin/local-cluster.ts'
-import { waitForRoom, WaitingRequests } from '../../src/origin/waiting-requests.ts'
+import { type RoomWait, waitForRoom, WaitingRequests } from '../../src/origin/waiting-requests.ts'
 import type { Cluster } from '../../src/ports.ts'
-import { admission, engine, pool } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, outcome, pool } from '../contracts/cluster-fixtures.ts'
 
 function open(maxRequests: number) {
   const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
@@ -14,7 +15,7 @@ function open(maxRequests: number) {
   return { state, cluster: new LocalCluster(state, () => 0) }
 }
 
-const ask = (cluster: Cluster, waits: WaitingRequests, tenant = 'team-a') =>
+const ask = (cluster: Cluster, waits: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
   waitForRoom({
     cluster,
     waits,
@@ -24,6 +25,7 @@ const ask = (cluster: Cluster, waits: WaitingRequests, tenant = 'team-a') =>
     scope: { background: () => undefined, client: null, remoteAddress: null },
     timers: undefined,
     now: () => 0,
+    ...more,
   })
 
 it('a drain answers 1,000 waiting requests, which leave nothing behind', async () => {
@@ -60,4 +62,58 @@ it('asks once again if the pool state has lost its memory', async () => {
   })
   expect(await ask(lost, new WaitingRequests())).toMatchObject({ refusal: { limit: 'queue' } })
   expect(asked).toHaveLength(2)
+})
+
+it.each(['before', 'after'])(
+  'a client that leaves in the turn %s its request gets a place holds none',
+  async (when) => {
+    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+    const queue = { maxRequests: 10, maxWaitMs: 5_000 }
+    state.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })], queue }), 0)
+    const first = admission()
+    state.admit(first, 0)
+    const leaving = new AbortController()
+    const background: Promise<unknown>[] = []
+    const scope = {
+      background: (work: Promise<unknown>) => void background.push(work),
+      client: null,
+      remoteAddress: null,
+    }
+    const cluster = new LocalCluster(state, () => 0)
+    const asked = ask(cluster, new WaitingRequests(), 'team-a', { signal: leaving.signal, scope }).catch(() => null)
+    if (when === 'before') leaving.abort(new Error('gone'))
+    state.release(bookingKey(first), outcome(), 0)
+    if (when === 'after') leaving.abort(new Error('gone'))
+    // Whoever gets the place releases it.
+    const answer = await asked
+    if (answer !== null && !('refusal' in answer)) await answer.lease.release(outcome())
+    await Promise.all(background)
+    expect([state.waiting, state.bookings, state.digest(0).engines[0]!.requests]).toEqual([0, 0, 0])
+    expect('refusal' in state.admit(admission(), 0)).toBe(false)
+  },
+)
+
+it('answers by its own timer if the pool state is late, which then finds a request that has left', async () => {
+  const { state, cluster } = open(10)
+  const rings: (() => void)[] = []
+  const timers = { set: (delayMs: number, ring: () => void) => (rings.push(ring), expect(delayMs).toBe(6_000), timer) }
+  const timer = { cancel: () => undefined }
+  let arrive = (): void => undefined
+  const asked = admission()
+  const late: Cluster = Object.assign(Object.create(cluster) as Cluster, {
+    wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.wait(asked, 0)))),
+    leave: (key: string) => cluster.leave(key),
+  })
+  const background: Promise<unknown>[] = []
+  const scope = {
+    background: (work: Promise<unknown>) => void background.push(work),
+    client: null,
+    remoteAddress: null,
+  }
+  const answer = ask(late, new WaitingRequests(), 'team-a', { admission: asked, timers, scope })
+  for (const ring of rings) ring()
+  expect(await answer).toMatchObject({ refusal: { reason: 'overloaded', limit: 'queue' } })
+  arrive()
+  await Promise.all(background)
+  expect([background.length, state.waiting, state.bookings]).toEqual([1, 0, 1])
 })

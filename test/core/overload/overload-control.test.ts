@@ -93,6 +93,12 @@ describe('admission of a request', () => {
     expect(judge({ a: { waitMs: 60_000, confidence: 0 } }).verdict.kind).toBe('admit')
   })
 
+  it('is bounded by the number of waiting requests while the wait is unknown, as on a new engine', () => {
+    const unknown = { waitMs: 60_000, confidence: 0 }
+    expect(judge({ a: { ...unknown, waiting: 9 } }, { maxWaiting: 10 }).verdict.kind).toBe('admit')
+    expect(limitOf(judge({ a: { ...unknown, waiting: 10 } }, { maxWaiting: 10 }).verdict)).toBe('waiting')
+  })
+
   it('is refused if its decode step would be too long, but not by an engine without requests', () => {
     const { verdict, limited } = judge({ a: { stepMs: 120 } })
     expect([limitOf(verdict), limited]).toEqual(['itl', ['a']])
@@ -135,6 +141,12 @@ describe('a deadline of the client', () => {
     [250, 'admit'],
   ])('of %i ms on an idle engine: %s', (ttftDeadlineMs, expected) => {
     expect(limitOf(judge({ a: {} }, { admission: { ttftDeadlineMs }, slo: null }).verdict)).toBe(expected)
+  })
+
+  it('refuses a prompt whose prefill alone takes longer on an idle engine, which an objective never does', () => {
+    const long = { a: { prefillMs: 5_000, requests: 0 } }
+    expect(judge(long).verdict.kind).toBe('admit')
+    expect(limitOf(judge(long, { admission: { ttftDeadlineMs: 2_000 } }).verdict)).toBe('deadline')
   })
 
   it('still applies to a retry, other limits do not', () => {

@@ -78,6 +78,19 @@ describe('a clock that is set', () => {
   })
 })
 
+it('objectives that a reload shortens end no wait, and refuse no one who then has an idle engine', () => {
+  const slo = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }
+  const world = new World({ slo })
+  const waits = [world.wait(), world.wait()]
+  world.wakeAt(START + 900)
+  world.state.configure(2, { ...world.state.pool!, slo: { ...slo, ttftMs: 100 } }, world.now)
+  world.wakeAt(START + 1_000)
+  expect(waits.map(({ answer }) => answer)).toEqual([null, null])
+  world.end()
+  world.end()
+  expect(waits.map(({ answer }) => answer !== null && 'placement' in answer)).toEqual([true, true])
+})
+
 describe('the work that a key is charged', () => {
   it('is what its responses took, not what was expected when they came', () => {
     const world = new World()
