@@ -53,9 +53,8 @@ const rights = {
     z.optional(keyLimits),
   ),
   class: describe(
-    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones last. ' +
-      'Clients ' +
-      'may choose a lower class, and a higher one only with `allow_overrides`.',
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first in the ' +
+      'queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with `allow_overrides`.',
     withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
   ),
   weight: describe(

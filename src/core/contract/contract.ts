@@ -202,7 +202,7 @@ export interface Overrides {
   readonly temperature?: number
 }
 
-/** `sheddable` requests are refused first, `critical` ones last. */
+/** `sheddable` requests are refused first, `critical` ones go first in the queue. */
 export type RequestClass = 'critical' | 'standard' | 'sheddable'
 
 export type TokenSource = 'exact' | 'engine' | 'ids' | 'bytes'
