@@ -2,7 +2,7 @@
  * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
  * the static rules with true engine state, at 0.7 to 4 times the sustained load.
  * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. Without traces
- * it runs a generated workload.
+ * it runs a generated workload. `npm run bench -- overload --http` measures refusals over HTTP only, in real time.
  */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -10,6 +10,7 @@ import { profileNamed } from '../src/simulator/profiles.ts'
 import { fleetOf, type FleetPlan, speedsOn } from '../src/simulator/replay/plan.ts'
 import { shippedKinds, baselineKinds } from '../src/simulator/replay/routers.ts'
 import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
+import { refusalsOverHttp } from './overload/http.ts'
 import { isolation } from './overload/isolation.ts'
 import { oracleKinds } from './overload/oracle.ts'
 import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
@@ -29,6 +30,7 @@ interface Workload {
 }
 
 const bench: Bench = async ({ flags, args, note }) => {
+  if (flags['http'] !== undefined) return refusalsOverHttp(note)
   const seeds = Number(flags['seeds'] ?? 3)
   const others =
     flags['policies'] === 'all'

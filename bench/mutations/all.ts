@@ -5,6 +5,7 @@ import type { Mutation } from './mutation.ts'
 import { objects } from './objects.ts'
 import { origin } from './origin.ts'
 import { pool } from './pool.ts'
+import { refusals } from './refusals.ts'
 import { relay } from './relay.ts'
 import { routing } from './routing.ts'
 
@@ -17,4 +18,5 @@ export const mutations: readonly Mutation[] = [
   ...relay,
   ...legs,
   ...objects,
+  ...refusals,
 ]

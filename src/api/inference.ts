@@ -21,7 +21,7 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
-  context.repeated.check(context, parsed)
+  const name = context.repeated.check(context, parsed)
   // Parsing, measuring and sending a long prompt take some 20 ms each, so other requests run in between.
   const turn = parsed.body.bytes.length < TURNS_BYTES ? undefined : context.ports.yieldToEventLoop
   await turn?.()
@@ -34,7 +34,7 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   try {
     return await context.forward(exchange)
   } catch (error) {
-    context.repeated.failed(context, parsed, error)
+    context.repeated.failed(context, error, parsed, name)
     throw error
   }
 }

@@ -12,12 +12,16 @@ type Means = Pick<GatewayContext, 'ports' | 'usage'>
 export class RepeatedRequests {
   readonly #refused = new RefusedRequests()
 
-  /** Rejects a request that was refused a moment ago, before its prompt is measured. */
-  check({ ports, usage }: Means, parsed: InferenceRequest): void {
+  /**
+   * Rejects a request that was refused a moment ago, before its prompt is measured. Returns the name of the request for
+   * `failed`; null: it was not needed.
+   */
+  check({ ports, usage }: Means, parsed: InferenceRequest): string | null {
     const now = ports.now()
-    if (this.#refused.isQuiet(now) || isLong(parsed)) return
-    const retryAfterMs = this.#refused.retryAfterMs(nameOf(parsed), now)
-    if (retryAfterMs === null) return
+    if (this.#refused.isQuiet(now) || isLong(parsed)) return null
+    const name = nameOf(parsed)
+    const retryAfterMs = this.#refused.retryAfterMs(name, now)
+    if (retryAfterMs === null) return name
     usage.add(parsed.caller.tenant, { engine: null, usage: null })
     throw new Failure('overloaded', 'This request was refused a moment ago. Wait for the time in retry-after.', {
       retryAfterMs,
@@ -26,9 +30,9 @@ export class RepeatedRequests {
   }
 
   /** Remembers the refusal of a request for lack of room. */
-  failed({ ports }: Means, parsed: InferenceRequest, error: unknown): void {
+  failed({ ports }: Means, error: unknown, parsed: InferenceRequest, name: string | null): void {
     if (!(error instanceof Failure) || error.reason !== 'overloaded' || isLong(parsed)) return
-    this.#refused.refused(nameOf(parsed), error.retryAfterMs ?? 0, ports.now())
+    this.#refused.refused(name ?? nameOf(parsed), error.retryAfterMs ?? 0, ports.now())
   }
 }
 

@@ -1,0 +1,65 @@
+import type { Mutation, Tests } from './mutation.ts'
+
+const EDGES: Tests = { node: ['core/overload/edge-refusals'] }
+const POOLS: Tests = { node: ['threads/pool-state'], workers: ['workers/clusters.test'] }
+const REPEATED: Tests = { node: ['contracts/repeated-requests'], workers: ['repeated-requests'] }
+
+/** Refusals that cost little: answered by edges and from memory. */
+export const refusals: readonly Mutation[] = [
+  {
+    name: 'edge sends nothing beyond what the pool admits',
+    file: 'src/core/overload/edge-refusals.ts',
+    find: '(admitted + (refused * MOST_REFUSALS_PER_S) / refusalsPerS)',
+    replace: 'admitted',
+    impact: 'a pool that refuses everything for a moment gets no requests for a second',
+    tests: EDGES,
+  },
+  {
+    name: 'edge refuses by an answer of any age',
+    file: 'src/core/overload/edge-refusals.ts',
+    find: 'ageMs >= FRESH_MS',
+    replace: 'ageMs >= Infinity',
+    impact: 'a quiet edge refuses long after the overload has ended',
+    tests: { ...EDGES, ...POOLS },
+  },
+  {
+    name: 'edge does not report its refusals',
+    file: 'src/origin/cluster-client.ts',
+    find: 'if (edgeRefusals === 0)',
+    replace: 'if (edgeRefusals >= 0)',
+    impact: 'the refusals are missing in the metrics, and edges stop to answer while the overload lasts',
+    tests: POOLS,
+  },
+  {
+    name: 'edge asks the pool for each request',
+    file: 'src/origin/cluster-client.ts',
+    find: 'if (refusal !== null) return { refusal }',
+    replace: '',
+    impact: 'each refusal is a call of the Durable Object',
+    tests: { workers: ['workers/clusters.test'] },
+  },
+  {
+    name: 'repetition is decided anew',
+    file: 'src/api/repeated-requests.ts',
+    find: 'if (retryAfterMs === null) return name',
+    replace: 'return name',
+    impact: 'a client that ignores its Retry-After costs a decision for each repetition',
+    tests: REPEATED,
+  },
+  {
+    name: 'refusal is repeated for the whole retry time',
+    file: 'src/core/overload/refused-requests.ts',
+    find: 'Math.min(known.retryAt, known.at + MOST_REPEAT_MS)',
+    replace: 'known.retryAt',
+    impact: 'free places stay unused for seconds',
+    tests: REPEATED,
+  },
+  {
+    name: 'repetitions are compared without the address',
+    file: 'src/api/repeated-requests.ts',
+    find: "incoming.scope.remoteAddress ?? ''",
+    replace: "''",
+    impact: 'a client is refused because another one sent the same request',
+    tests: REPEATED,
+  },
+]
