@@ -59,13 +59,13 @@ export function repeatedRequestsContract(name: string): void {
       expect(await again.json()).toMatchObject({ error: { type: 'rate_limit_error', code: 'overloaded' } })
     })
 
-    it('is decided anew after 100 ms, also if it was repeated meanwhile', async () => {
+    it('is decided anew after 100 ms, also if it was repeated or others were refused meanwhile', async () => {
       await send('Hello')
       now += 60
-      expect((await send('Hello')).status).toBe(429)
+      for (const prompt of ['Hello', 'Hallo']) expect((await send(prompt)).status).toBe(429)
       now += 40
       world.refusal = null
-      expect([(await send('Hello')).status, asked]).toEqual([200, 2])
+      expect([(await send('Hello')).status, asked]).toEqual([200, 3])
     })
 
     it('is decided anew after a shorter retry time, and if the clock was set back', async () => {
