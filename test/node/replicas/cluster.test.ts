@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
-import { administrator, converged, loaded, Member } from './member.ts'
+import { administrator, converged, documentedRights, loaded, Member } from './member.ts'
 
 const SLOTS = [0, 5_461, 10_923, 16_384] as const
 const binary = await findServer()
@@ -113,6 +113,53 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
     } finally {
       await Promise.all(members.map((member) => member.close()))
       await Promise.all([...nodes, copy].map((node) => node.stop()))
+    }
+  })
+
+  it('have the same load after a primary that hangs has failed over, and is back as a copy', async () => {
+    const clusterPort = ownPorts(4)
+    const nodes = await startCluster(clusterPort)
+    const { primary, copy } = await addCopy(nodes, { key: 'test:1:{one/m}:number', clusterPort })
+    const urls = [primary, ...nodes.filter((node) => node !== primary)].map(({ url }) => url)
+    const members = urls.map((url) => new Member({ url, cluster: true, leaseMs: 2_000 }))
+    try {
+      await until(() => members.every(({ following }) => following === 2))
+      const stop = loaded(members, 4)
+      primary.signal('SIGSTOP')
+      await until(async () => (await roleOf(copy)) === 'master', 30)
+      primary.signal('SIGCONT')
+      // Until it learns of the failover it is a second primary.
+      await until(async () => (await roleOf(primary)) === 'slave', 30)
+      await stop()
+      await converged(members)
+    } finally {
+      primary.signal('SIGCONT')
+      await Promise.all(members.map((member) => member.close()))
+      await Promise.all([...nodes, copy].map((node) => node.stop()))
+    }
+  })
+
+  it('need no more rights than docs/replicas.md lists, with a password that a URL must encode', async () => {
+    const nodes = await startCluster(ownPorts(3))
+    const clients = await Promise.all(nodes.map(({ url }) => administrator(url)))
+    const rights = [...documentedRights('p@ss'), '+cluster|slots']
+    for (const client of clients) {
+      await client.sendCommand(['ACL', 'SETUSER', 'firstlight', ...rights])
+      await client.sendCommand(['ACL', 'SETUSER', 'default', 'resetpass', '>other'])
+    }
+    const [first, second] = nodes.map(({ url }) => url.replace('//', '//firstlight:p%40ss@')) as [string, string]
+    const members = [first, second].map((url) => new Member({ url, cluster: true, prefix: 'firstlight' }))
+    try {
+      await until(() => members.every(({ following }) => following === 1))
+      const stop = loaded(members, 5)
+      for (const client of clients) await client.sendCommand(['CLIENT', 'KILL', 'USER', 'firstlight'])
+      await stop()
+      await converged(members)
+      expect(members.flatMap((member) => member.logged('replicas_rejected'))).toEqual([])
+    } finally {
+      for (const client of clients) client.destroy()
+      await Promise.all(members.map((member) => member.close()))
+      await Promise.all(nodes.map((node) => node.stop()))
     }
   })
 })

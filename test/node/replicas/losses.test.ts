@@ -101,6 +101,22 @@ describe.skipIf(binary === null)('replicas', () => {
     await converged(members)
   })
 
+  it('follow the pools of their own configuration only', async () => {
+    members.push(new Member({ url: server.url, prefix }))
+    members.push(new Member({ url: server.url, prefix }, {}, ['m']))
+    await together()
+    const [one, other] = members as [Member, Member]
+    await one.admit('m')
+    await one.admit('n')
+    await until(async () => (await other.bookings()) === 1)
+    const client = await administrator(server.url)
+    const readers = (name: string) => client.pubSubShardNumSub(`${prefix}:1:{one/${name}}:events`)
+    expect(Object.values({ ...(await readers('m')), ...(await readers('n')) })).toEqual([2, 1])
+    client.destroy()
+    expect(one.replicas.digests).toMatchObject([{ state: 'following', bookings: 0 }])
+    expect(other.replicas.digests).toMatchObject([{ state: 'following', bookings: 1 }])
+  })
+
   it('count bookings of another block size as load, not as cache', async () => {
     const policy = { name: 'predicted', options: {} }
     join({ blockTokens: 32, policy }, { blockTokens: 64, policy })

@@ -1,4 +1,5 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
+import { readFileSync } from 'node:fs'
 import { createClient } from '@redis/client'
 import { ResponseAffinity } from '../../../src/api/responses.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
@@ -32,9 +33,16 @@ export class Member {
   #isCutOff = false
   #ids = 0
 
-  /** @param changes of its own configuration of both pools */
-  constructor(config: Partial<ReplicasConfig> & Pick<ReplicasConfig, 'url'>, changes: Partial<PoolConfig> = {}) {
-    const pools = poolsWith(changes)
+  /**
+   * @param changes of its own configuration of the pools
+   * @param names its pools
+   */
+  constructor(
+    config: Partial<ReplicasConfig> & Pick<ReplicasConfig, 'url'>,
+    changes: Partial<PoolConfig> = {},
+    names: readonly string[] = ['m', 'n'],
+  ) {
+    const pools = poolsWith(changes).filter(({ pool: name }) => names.includes(name))
     const write = (event: string, fields = {}): void => void this.lines.push({ event, fields })
     const log: Log = { debug: write, info: write, warn: write, error: write }
     const source = (_cluster: string, name: string) => {
@@ -183,3 +191,10 @@ export async function administrator(url: string) {
   await client.connect()
   return client
 }
+
+/** The least rights in docs/replicas.md, of a user with this password. */
+export const documentedRights = (password: string): readonly string[] =>
+  /ACL SETUSER firstlight (.*)/
+    .exec(readFileSync(new URL('../../../docs/replicas.md', import.meta.url), 'utf8'))![1]!
+    .replaceAll('PASSWORD', password)
+    .split(' ')

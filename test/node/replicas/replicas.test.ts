@@ -8,6 +8,7 @@ import { packedCall, unpackedCall } from '../../../src/platform/node/replicas/po
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
+import { administrator } from './member.ts'
 import { slowEngine, type SlowEngine } from '../slow-engine.ts'
 import { until } from '../../wait.ts'
 import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
@@ -292,9 +293,15 @@ describe.skipIf(binary === null)('two replicas', () => {
     )
   })
 
-  it('share bookings with threads as without', async () => {
+  it('share bookings with threads as without, over the connections of one process', async () => {
+    const client = await administrator(server.url)
+    const connections = async () => (await client.clientList()).length
+    const before = await connections()
     const third = await start({ threads: 2 })
     await joined(third, 2)
+    // Events, subscription, heartbeats: as each process without threads.
+    expect((await connections()) - before).toBe((before - 1) / 2)
+    client.destroy()
     await one.chat()
     expect(await until(async () => (await third.pool()).bookings)).toBe(1)
   })
