@@ -1,4 +1,4 @@
-/** The pages at `/` and `/dashboard`, and their hashed files in one flat folder, served below `/dashboard/`. */
+/** The pages at `/`, `/dashboard` and `/runbook`, and their hashed files in one flat folder, served below `/dashboard/`. */
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vite'
 
@@ -7,7 +7,7 @@ const folder = fileURLToPath(new URL('src/dashboard', import.meta.url))
 export default defineConfig({
   root: folder,
   build: {
-    rolldownOptions: { input: ['index.html', 'overview.html'].map((page) => `${folder}/${page}`) },
+    rolldownOptions: { input: ['index.html', 'overview.html', 'runbook.html'].map((page) => `${folder}/${page}`) },
     // scripts/build-dashboard.mjs writes what has changed.
     write: false,
     assetsDir: '',
@@ -17,7 +17,7 @@ export default defineConfig({
     target: 'es2022',
   },
   experimental: {
-    // The pages are at `/` and at `/dashboard` without a slash, so that everything works below any prefix.
+    // The pages are at `/`, `/dashboard` and `/runbook` without a slash, so that everything works below any prefix.
     renderBuiltUrl: (file, { hostType }) => (hostType === 'html' ? `dashboard/${file}` : { relative: true }),
   },
 })

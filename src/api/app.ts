@@ -105,6 +105,7 @@ function routesOf(gatewayContext: GatewayContext): Route[] {
     get('/openapi.json', openApi),
     get('/', (incoming) => dashboardPage(gatewayContext.assets, incoming, 'overview.html')),
     get('/dashboard', (incoming) => dashboardPage(gatewayContext.assets, incoming, 'index.html')),
+    get('/runbook', (incoming) => dashboardPage(gatewayContext.assets, incoming, 'runbook.html')),
     get('/dashboard/', dashboardSlash),
     get('/dashboard/:name', (incoming, c) => dashboardFile(gatewayContext.assets, incoming, c.req.param('name') ?? '')),
     get('/v1/firstlight/live', (incoming) => watch(gatewayContext, live, incoming)),

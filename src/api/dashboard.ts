@@ -55,8 +55,8 @@ const UNBUILT = `<!doctype html>
 `
 
 /**
- * Returns an operator's page: `overview.html` at `/`, `index.html` at `/dashboard`. It has no data; its script
- * requests them with the admin key.
+ * Returns an operator's page: `overview.html` at `/`, `index.html` at `/dashboard`, `runbook.html` at `/runbook`. It
+ * has no data; its script requests them with the admin key.
  */
 export async function dashboardPage(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const body = await files(name)

@@ -13,6 +13,8 @@ export interface Concern {
   readonly next: string
   /** Anchor of the engine's row; null: none. */
   readonly href: string | null
+  /** Section of the runbook. */
+  readonly help: string
   /** Start, ms since the epoch, if the gateway knows it. */
   readonly at?: number
 }
@@ -41,6 +43,7 @@ export function concernsOf(view: View, lines: readonly Line[]): Concern[] {
         reason: 'gateway replica away: both gateways place requests without the bookings of the other',
         next: 'Check that gateway, and its connection to the replica server.',
         href: null,
+        help: 'replica',
       })
   return all.toSorted((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
 }
@@ -55,6 +58,7 @@ function gatewayConcerns({ config_refused_at: refusedAt, config_version: version
       reason: `the newest one is invalid and was refused; version ${version} stays active`,
       next: 'Run firstlight check with it, or search the gateway log for configuration_refused or config_invalid.',
       href: null,
+      help: 'configuration',
       at: refusedAt,
     },
   ]
@@ -68,6 +72,7 @@ function poolConcerns(pool: Pool): Concern[] {
       {
         ...base,
         key: `pool ${cluster} ${model}`,
+        help: 'pool',
         reason: 'the state object of the pool cannot be reached',
         next: 'Search the gateway log for digest_unreachable.',
       },
@@ -78,6 +83,7 @@ function poolConcerns(pool: Pool): Concern[] {
         ...base,
         tone: 'warn',
         key: `blocks ${cluster} ${model}`,
+        help: 'blocks',
         reason: 'the regional gateway divides prompts into other blocks, so its caches are unknown',
         next: 'Set the same tokenizer and block_tokens on both gateways.',
       },
@@ -96,6 +102,7 @@ function engineConcerns(line: Line): Concern[] {
       reason,
       next,
       href: `#${anchorOf(line)}`,
+      help: kind,
     })
   if (state === 'unhealthy')
     add('unhealthy', 'bad', [problemText(engine), 'Check the process of the engine, then run firstlight doctor.'])

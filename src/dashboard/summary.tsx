@@ -166,11 +166,12 @@ interface VerdictProps {
 const NAMED = 3
 
 /** The answer to "is the fleet well, and if not, where do I look". */
-export function Verdict({ verdict: { tone, headline, more }, concerns }: VerdictProps) {
+export function Verdict({ verdict: { tone, headline, more, help }, concerns }: VerdictProps) {
   const named = concerns.slice(0, NAMED)
   return (
     <p class="verdict" id="verdict">
       <b class={tone}>{headline}</b>
+      {help !== null && <RunbookLink help={help} />}
       {named.length > 0 && (
         <span>
           {named.map(({ key, subject, href }, at) => (
@@ -192,21 +193,29 @@ export function Verdict({ verdict: { tone, headline, more }, concerns }: Verdict
   )
 }
 
-/** Problems with reason, start and next step. */
+function RunbookLink({ help }: { readonly help: string }) {
+  return (
+    <a class="runbook" href={`runbook#${help}`} target="_blank">
+      Runbook
+    </a>
+  )
+}
+
+/** Problems with reason, start, next step and the page that helps. */
 export function Attention({ concerns, since }: { readonly concerns: readonly Concern[]; readonly since: Since }) {
   if (concerns.length === 0) return null
   return (
     <section aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
       <ul class="concerns">
-        {concerns.map(({ key, tone, subject, reason, next, href }) => {
+        {concerns.map(({ key, tone, subject, reason, next, href, help }) => {
           const start = since.get(key)
           return (
             <li key={key} class={tone}>
               {href === null ? <b>{subject}</b> : <a href={href}>{subject}</a>}: {reason}.{' '}
               <span class="dim">
                 {start !== undefined && `Since ${start.isAtLeast ? 'before ' : ''}${clock(start.at)}. `}
-                {next}
+                {next} <RunbookLink help={help} />
               </span>
             </li>
           )

@@ -14,7 +14,7 @@ import type { AssetFiles } from '../../src/ports.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
 
 const files: AssetFiles = async (name) =>
-  ['overview.html', 'index.html', 'index-a1.js', 'index-a1.css'].includes(name)
+  ['overview.html', 'index.html', 'runbook.html', 'index-a1.js', 'index-a1.css'].includes(name)
     ? new TextEncoder().encode(`file ${name}`)
     : null
 
@@ -28,6 +28,7 @@ describe('the pages', () => {
   it.each([
     ['/', 'overview.html'],
     ['/dashboard', 'index.html'],
+    ['/runbook', 'runbook.html'],
   ])(
     '%s is the built page, to be asked for anew each time, under a policy that lets nothing inline run',
     async (path, name) => {

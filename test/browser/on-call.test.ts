@@ -2,6 +2,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startRecordedWorld, type RecordedWorld } from './recorded.ts'
+import { leastContrast } from './contrast.ts'
 import { openBrowser, openPage, type Watched } from './world.ts'
 
 const ids = (count: number, name: string) => Array.from({ length: count }, (_, index) => ({ id: `${name}-${index}` }))
@@ -96,9 +97,12 @@ describe.each([1, 20, 500])('the dashboard at %i requests/s with streams of 20 s
   })
 
   it('explains a request that still streams, and stays so while newer ones start', async () => {
-    const line = page.locator('tr[data-decision]').first()
-    const id = await line.getAttribute('data-decision')
-    await line.getByRole('button').click()
+    // In one step: a newer decision may take the place of the first at any time.
+    const id = await page.evaluate<string>(`(() => {
+      const line = document.querySelector('tr[data-decision]')
+      line.querySelector('button').click()
+      return line.dataset.decision
+    })()`)
     await page.locator('.sentence').waitFor(slow)
     const seen = await figure(page, 'requests_per_s')
     await expect.poll(() => figure(page, 'requests_per_s'), slow).not.toBe(perS === 1 ? '' : seen)
@@ -147,7 +151,18 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
     const listed = await page.locator('.concerns li').allInnerTexts()
     expect(listed).toHaveLength(2)
     expect(listed[0]).toMatch(/^configuration: .* version 1 stays active\. Since \d\d:\d\d:\d\d\. Run firstlight check/)
-    expect(listed[1]).toMatch(/^paris-7: health checks fail \(no connection\)\. Since .*run firstlight doctor\.$/)
+    expect(listed[1]).toMatch(
+      /^paris-7: health checks fail \(no connection\)\. Since .*run firstlight doctor\. Runbook$/,
+    )
+    const opened = page.context().waitForEvent('page')
+    await page.locator('.concerns li').nth(1).getByRole('link', { name: 'Runbook' }).click()
+    const runbook = await opened
+    expect(await runbook.locator('h2:target').innerText()).toBe('Engine unhealthy')
+    for (const width of [320, 1280]) {
+      await runbook.setViewportSize({ width, height: 740 })
+      expect(await overflow(runbook)).toBeLessThanOrEqual(0)
+    }
+    expect((await leastContrast(runbook)).ratio).toBeGreaterThanOrEqual(4.5)
     await page.context().close()
   })
 

@@ -155,6 +155,7 @@ const operators = [
   '/ready',
   '/',
   '/dashboard',
+  '/runbook',
 ]
 
 const closedCases: readonly CorsCase[] = [

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { concernsOf, sinceOf } from '../../src/dashboard/concerns.ts'
 import { linesOf } from '../../src/dashboard/engine-state.ts'
@@ -6,7 +7,7 @@ import type { Engine, Pool, View } from '../../src/dashboard/wire.ts'
 type Learned = NonNullable<Engine['learned']>
 type Stats = NonNullable<Engine['stats']>
 
-const found = (engine: Partial<Engine>, pool: Partial<Pool> = {}, view: Partial<View> = {}) => {
+const concerns = (engine: Partial<Engine>, pool: Partial<Pool> = {}, view: Partial<View> = {}) => {
   const own = {
     cluster: 'c',
     model: 'm',
@@ -14,18 +15,41 @@ const found = (engine: Partial<Engine>, pool: Partial<Pool> = {}, view: Partial<
     engines: [{ id: 'a', role: 'any', available: true, ...engine }],
   }
   const pools = [{ ...own, ...pool } as unknown as Pool]
-  return concernsOf({ pools, ...view } as View, linesOf(pools)).map(({ subject, tone, reason }) => [
-    subject,
-    tone,
-    reason,
-  ])
+  return concernsOf({ pools, ...view } as View, linesOf(pools))
 }
+const found = (...state: Parameters<typeof concerns>) =>
+  concerns(...state).map(({ subject, tone, reason }) => [subject, tone, reason])
 
 describe('what needs attention', () => {
   it('is nothing in a healthy fleet, and while engines drain or sleep', () => {
     expect(found({ healthy: true })).toEqual([])
     expect(found({ available: false, draining: true })).toEqual([])
     expect(found({ available: false, asleep: true })).toEqual([])
+  })
+
+  it('links each problem to its section of the runbook', () => {
+    const runbook = readFileSync(new URL('../../src/dashboard/runbook.html', import.meta.url), 'utf8')
+    const replicas = [{ host: 'gw-2', state: 'away' }] as unknown as NonNullable<View['replicas']>
+    const listed = [
+      ...concerns({ healthy: false }, {}, { config_refused_at: 5, replicas }),
+      ...concerns({ circuit: 'open', last_failure: { failure: 'loop', at: 1 } }, { at: 2 }),
+      ...concerns({ learned: { silent_miss: ['x'] } as unknown as Learned }, { reachable: false }),
+      ...concerns({ kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 } }),
+      ...concerns({ stats: { age_ms: 90_000 } as Stats }),
+      ...concerns({}, { gateway: { blocking_match: false } as unknown as NonNullable<Pool['gateway']> }),
+    ].map(({ help }) => help)
+    expect(new Set(listed)).toEqual(
+      new Set(
+        ['unhealthy', 'configuration', 'replica', 'circuit', 'loop'].concat([
+          'pool',
+          'silent-miss',
+          'kv-feed',
+          'stale',
+          'blocks',
+        ]),
+      ),
+    )
+    for (const section of listed) expect(runbook).toContain(`<h2 id="${section}">`)
   })
 
   it('names each problem with its reason, the most severe first', () => {
@@ -60,7 +84,8 @@ describe('what needs attention', () => {
   })
 
   it('keeps the start of a lasting problem, and forgets it when it ends', () => {
-    const problem = (key: string) => ({ key, tone: 'bad', subject: key, reason: '', next: '', href: null }) as const
+    const problem = (key: string) =>
+      ({ key, tone: 'bad', subject: key, reason: '', next: '', href: null, help: 'x' }) as const
     const first = sinceOf(null, [problem('old')], 1)
     const second = sinceOf(first, [problem('old'), problem('new')], 2)
     expect(Object.fromEntries(second)).toEqual({

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import type { Concern } from '../../src/dashboard/concerns.ts'
 import type { Line } from '../../src/dashboard/engine-state.ts'
@@ -15,6 +16,7 @@ describe('the first line', () => {
       tone: 'good',
       headline: 'The fleet is well',
       more: ['nothing needs attention'],
+      help: null,
     })
     expect(verdictOf(view({}), up, []).more).toEqual(['nothing needs attention, and there is no traffic'])
     expect(verdictOf(view({ failed_share: 0.004 }), up, []).tone).toBe('good')
@@ -38,6 +40,15 @@ describe('the first line', () => {
       tone: 'bad',
       headline: '1 problem',
       more: ['TTFT p95 of 900 ms is above the objective of 500 ms', '2 requests/s are rejected', '1 warning'],
+      help: null,
     })
+  })
+
+  it('links a finding about traffic to its section of the runbook', () => {
+    const runbook = readFileSync(new URL('../../src/dashboard/runbook.html', import.meta.url), 'utf8')
+    const findings = [view({ failed_share: 0.02 }), view({ ttft_p95_ms: 900 }, 500), view({ rejected_per_s: 2 })]
+    const sections = [...findings.map((seen) => verdictOf(seen, up, []).help), verdictOf(view({}), [], []).help]
+    expect(sections).toEqual(['failed', 'slow', 'rejected', 'no-engine'])
+    for (const section of sections) expect(runbook).toContain(`<h2 id="${section}">`)
   })
 })
