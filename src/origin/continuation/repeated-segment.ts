@@ -1,17 +1,13 @@
 /** Events of an engine that repeats the request of a stream: what the client has is compared and not sent again. */
 import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.ts'
-import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import { dataRecord, payloadOf } from '../relay/transform.ts'
+import { dataRecord } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
 import { addDeltas, FIELDS, textOf } from './deltas.ts'
-import { headOf, readChunk, withoutIds, type Chunk } from './chunks.ts'
-import { ABORTED, DONE, note, withholds, type Segment, type StreamState } from './segments.ts'
+import { headOf, withoutIds, type Chunk } from './chunks.ts'
+import { ABORTED, LaterSegment, note, withholds, type StreamState } from './segments.ts'
 
-export class RepeatedSegment implements Segment {
-  failure: AttemptFailure | null = null
-  usage: Usage | null = null
-  readonly #state: StreamState
+export class RepeatedSegment extends LaterSegment {
   readonly #repeated: RepeatedDeltas
   /** Tokens that the earlier engines sent. */
   readonly #known: number
@@ -19,43 +15,21 @@ export class RepeatedSegment implements Segment {
   #tokens = 0
 
   constructor(state: StreamState) {
-    this.#state = state
+    super(state)
     this.#repeated = new RepeatedDeltas(state.deltas ?? new SentDeltas())
     this.#known = state.record.tokens
     this.#isNew = state.head === null
   }
 
-  take(record: string): string {
-    if (this.failure !== null) return ''
-    const payload = payloadOf(record)
-    if (payload === null) return record.startsWith(':') ? record : ''
-    if (payload.trim() === DONE) return this.#done()
-    const chunk = readChunk(payload)
-    if (chunk === null || chunk.isError) {
-      if (!this.#state.finished) this.failure = chunk === null ? 'malformed' : 'status_5xx'
-      return ''
-    }
-    if (chunk.isUsage) return this.#usageRecord(chunk)
-    return this.#state.finished ? '' : this.#output(chunk)
-  }
-
-  #done(): string {
-    if (!this.#state.finished) {
-      this.failure = 'reset'
-      return ''
-    }
-    this.#state.done = true
-    return dataRecord(DONE)
-  }
-
-  #output(chunk: Chunk): string {
-    const state = this.#state
+  protected output(chunk: Chunk): string {
+    const { state } = this
     state.head ??= headOf(chunk.json)
     const isAborted = chunk.finish !== null && ABORTED.has(chunk.finish)
     const at = this.#tokens
     const ids = this.#newIds(chunk.ids ?? [])
     const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
-    if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll)) return this.#differs()
+    if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll))
+      return this.differs('replay_differs')
     note(state, chunk, at)
     state.record.addIds(ids)
     if (withholds(state, chunk)) {
@@ -80,19 +54,13 @@ export class RepeatedSegment implements Segment {
     const from = this.#tokens
     this.#tokens += ids.length
     const known = Math.max(0, Math.min(ids.length, this.#known - from))
-    const before = this.#state.record.ids
+    const before = this.state.record.ids
     for (let at = 0; at < known; at++) if (ids[at] !== before[from + at]) return null
     return ids.slice(known)
   }
 
-  #differs(): string {
-    this.#state.barrier = 'replay_differs'
-    this.failure = 'malformed'
-    return ''
-  }
-
   #write({ json }: Chunk, { rest, ids, finish }: Written): string {
-    const { head, request } = this.#state
+    const { head, request } = this.state
     const choice = choiceOf(json)
     const { prompt_token_ids: promptIds } = json
     const payload = JSON.stringify({
@@ -104,8 +72,8 @@ export class RepeatedSegment implements Segment {
     return dataRecord(request.showsIds ? payload : withoutIds(payload))
   }
 
-  #usageRecord({ json }: Chunk): string {
-    const state = this.#state
+  protected usageRecord({ json }: Chunk): string {
+    const { state } = this
     this.usage = state.usage = usageOf(json['usage'] as JsonObject)
     return state.request.showsUsage ? dataRecord(JSON.stringify({ ...json, ...state.head })) : ''
   }

@@ -187,19 +187,14 @@ export function note(state: StreamState, { ids, promptIds, text, opens, finish }
   record.textStart = { at, ids: ids?.length ?? 0, length: text.length }
 }
 
-/** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */
-export class ContinuedSegment implements Segment {
+/** The events of an engine after the first one. They are read, and written as the client's events. */
+export abstract class LaterSegment implements Segment {
   failure: AttemptFailure | null = null
   usage: Usage | null = null
-  readonly #state: StreamState
-  readonly #window: StopWindow
-  /** Output tokens before this engine. */
-  readonly #before: number
+  protected readonly state: StreamState
 
-  constructor(state: StreamState, window: StopWindow) {
-    this.#state = state
-    this.#window = window
-    this.#before = state.record.tokens
+  constructor(state: StreamState) {
+    this.state = state
   }
 
   take(record: string): string {
@@ -210,28 +205,50 @@ export class ContinuedSegment implements Segment {
     if (payload.trim() === DONE) return this.#done()
     const chunk = readChunk(payload)
     if (chunk === null || chunk.isError) {
-      if (this.#state.finished) return ''
-      this.failure = chunk === null ? 'malformed' : 'status_5xx'
+      if (!this.state.finished) this.failure = chunk === null ? 'malformed' : 'status_5xx'
       return ''
     }
-    return chunk.isUsage ? this.#usageRecord(chunk) : this.#output(chunk)
+    if (chunk.isUsage) return this.usageRecord(chunk)
+    return this.state.finished ? '' : this.output(chunk)
+  }
+
+  protected abstract usageRecord(chunk: Chunk): string
+  protected abstract output(chunk: Chunk): string
+
+  /** Ends the part: the engine's output is not what the client has. */
+  protected differs(reason: NotContinued): string {
+    this.state.barrier = reason
+    this.failure = 'malformed'
+    return ''
   }
 
   #done(): string {
-    const { finished } = this.#state
-    if (!finished) {
+    if (!this.state.finished) {
       this.failure = 'reset'
       return ''
     }
-    this.#state.done = true
+    this.state.done = true
     return dataRecord(DONE)
   }
+}
 
-  #output(chunk: Chunk): string {
-    const state = this.#state
-    if (state.finished) return ''
+/** Events of an engine that continues the stream: completion chunks, written as the client's chunks. */
+export class ContinuedSegment extends LaterSegment {
+  readonly #window: StopWindow
+  /** Output tokens before this engine. */
+  readonly #before: number
+
+  constructor(state: StreamState, window: StopWindow) {
+    super(state)
+    this.#window = window
+    this.#before = state.record.tokens
+  }
+
+  protected output(chunk: Chunk): string {
+    const { state } = this
     const ids = state.record.addAgain(chunk.ids ?? [])
-    if (ids === null && state.request.showsIds) return this.#differs()
+    // The client has other ids than this engine chose.
+    if (ids === null && state.request.showsIds) return this.differs('wrong_continuation')
     const choice = (chunk.json['choices'] as readonly JsonObject[])[0]!
     const found = this.#window.add(chunk.text)
     if (chunk.finish === null || typeof found !== 'string') return this.send(found, ids)
@@ -245,36 +262,29 @@ export class ContinuedSegment implements Segment {
     return this.#finish(found + rest, ids, { finish: chunk.finish, stopReason })
   }
 
-  /** The client has other ids than this engine chose. */
-  #differs(): string {
-    this.#state.barrier = 'wrong_continuation'
-    this.failure = 'malformed'
-    return ''
-  }
-
   /** Writes text, or the end at a stop string. */
   send(found: StopFound | string, ids: readonly number[] | null = null): string {
     if (typeof found !== 'string') return this.#finish(found.text, ids, { finish: 'stop', stopReason: found.stop })
-    if (found === '' && (!this.#state.request.showsIds || ids === null || ids.length === 0)) return ''
-    this.#state.record.addText(found)
+    if (found === '' && (!this.state.request.showsIds || ids === null || ids.length === 0)) return ''
+    this.state.record.addText(found)
     return this.#write({ text: found, finish: null, stopReason: null, ids })
   }
 
   #finish(text: string, ids: readonly number[] | null, end: { finish: string; stopReason: unknown }): string {
-    this.#state.finished = true
-    this.#state.record.addText(text)
+    this.state.finished = true
+    this.state.record.addText(text)
     return this.#write({ text, ...end, ids })
   }
 
   #write(chunk: OutputChunk): string {
-    const { head, request } = this.#state
+    const { head, request } = this.state
     const ids = request.showsIds ? chunk.ids : null
     return dataRecord(outputChunk(head!, request.api, { ...chunk, ids }))
   }
 
   /** The usage of the whole: the first prompt, and the output of all engines. */
-  #usageRecord({ json }: Chunk): string {
-    const state = this.#state
+  protected usageRecord({ json }: Chunk): string {
+    const { state } = this
     const own = json['usage'] as JsonObject
     this.usage = usageOf(own)
     const whole = wholeUsage(state, this.#before + (this.usage?.completionTokens ?? 0))
