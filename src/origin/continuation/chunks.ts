@@ -115,7 +115,8 @@ export class EventTemplate {
     const chunk = readChunk(payloadOf(`${head}text${middle}[7,8]${end}`) ?? '')
     const isPlain = chunk?.text === 'text' && chunk.ids?.join() === '7,8' && chunk.promptIds === null
     if (!isPlain || chunk.finish !== null || chunk.opens !== null) return null
-    return new EventTemplate(found.indices!.slice(1).map((range) => event.slice(...range!)))
+    // Copies: the memory of the event changes. `slice` of a Node buffer would not copy.
+    return new EventTemplate(found.indices!.slice(1).map((range) => new Uint8Array(event.subarray(...range!))))
   }
 
   /**

@@ -43,9 +43,9 @@ class SseEvents {
       ends.push(before + at)
     }
     const bytes = before === 0 ? chunk : concatBytes([this.#rest, chunk], before + chunk.length)
-    // A copy: the reader of the events may change them.
     const whole = ends.at(-1) ?? 0
-    this.#rest = whole === bytes.length ? NOTHING : bytes.slice(whole)
+    // A copy, which `slice` of a Node buffer is not: the reader of the events may change them.
+    this.#rest = whole === bytes.length ? NOTHING : new Uint8Array(bytes.subarray(whole))
     return { bytes, ends }
   }
 }

@@ -82,6 +82,15 @@ describe.each(Object.keys(FORMATS))('a template of %s events', (name) => {
     expect([record.tokens, record.sentLength]).toEqual([0, 0])
   })
 
+  it('is a copy of its event, whose memory changes when ids are hidden', () => {
+    const event = eventOf(format({ text: 'some text', ids: [123, 456] }))
+    // `slice` of a Node buffer does not copy.
+    const memory = Buffer.from(event)
+    const own = EventTemplate.of(memory)!
+    memory.fill(0)
+    expect(taken(own, event, new OutputRecord(0))).toContain('"token_ids":null')
+  })
+
   it('leaves every beginning of an event alone', () => {
     const event = eventOf(format({ text: 'some text', ids: [123, 456] }))
     for (let length = 0; length < event.length; length++) {
