@@ -93,6 +93,7 @@ async function otherParts(
     for (const row of cpu) rest.push({ part: 'CPU', ...row })
     headline['cpu_ratio'] = cpu[0]!.cpu_ratio
     headline['cpu_ratio_burst'] = cpu[1]!.cpu_ratio
+    for (const { engine, cpu_ratio_floor: floor } of cpu) headline[`cpu_ratio_floor_${engine}`] = floor
   }
   return { rest, headline }
 }
@@ -110,7 +111,9 @@ const COLUMNS: BenchRow = {
   engine: null,
   cpu_ms_off: null,
   cpu_ms_ids: null,
+  cpu_ms_floor: null,
   cpu_ratio: null,
+  cpu_ratio_floor: null,
 }
 
 async function startNode(folder: string, document: string): Promise<Gateway> {

@@ -1,8 +1,12 @@
-/** CPU of the gateway for a stream that does not fail, with `mid_stream: ids` and without. */
+/**
+ * CPU of the gateway for a stream that does not fail: with `mid_stream: ids`, without, and with the least that a relay of
+ * web streams can do (floor-gateway.ts).
+ */
 import { writeFileSync } from 'node:fs'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { median } from '../median.ts'
 import { cpuSeconds, startServed } from '../proxy/processes.ts'
@@ -17,7 +21,9 @@ export interface Cpu {
   readonly streams: number
   readonly cpu_ms_off: number
   readonly cpu_ms_ids: number
+  readonly cpu_ms_floor: number
   readonly cpu_ratio: number
+  readonly cpu_ratio_floor: number
 }
 
 /** An engine that sends one token in each event, as vLLM writes it. Its prompt and output are always the same. */
@@ -77,46 +83,60 @@ export async function measureCpu(folder: string, streams: number): Promise<reado
   return rows
 }
 
-/** Alternates between two gateways, so that load of the machine affects both. */
+const MODES = ['off', 'ids', 'floor'] as const
+type Mode = (typeof MODES)[number]
+const FLOOR = fileURLToPath(new URL('floor-gateway.ts', import.meta.url))
+
+/** Alternates between the gateways, so that load of the machine affects all. */
 async function compare(folder: string, url: string, streams: number): Promise<Omit<Cpu, 'engine'>> {
-  const modes = ['off', 'ids'] as const
   const gateways = await Promise.all(
-    modes.map((mode) => {
+    MODES.map((mode) => {
       const file = join(folder, `${mode}.yaml`)
-      writeFileSync(file, JSON.stringify(cutDocument([url], { mid_stream: mode })))
-      return startServed(file)
+      writeFileSync(file, JSON.stringify(cutDocument([url], { mid_stream: mode === 'ids' ? 'ids' : 'off' })))
+      return startServed(file, mode === 'floor' ? FLOOR : undefined)
     }),
   )
-  const each: Record<(typeof modes)[number], number[]> = { off: [], ids: [] }
+  const each: Record<Mode, number[]> = { off: [], ids: [], floor: [] }
   try {
-    for (const { port } of gateways) await load(port, streams)
+    for (const [at, { port }] of gateways.entries()) await load(port, streams, MODES[at]!)
     for (let round = 0; round < ROUNDS; round++)
-      for (const [at, mode] of modes.entries()) {
+      for (const [at, mode] of MODES.entries()) {
         const { pid, port } = gateways[at]!
         const from = cpuSeconds(pid)
-        await load(port, streams)
+        await load(port, streams, mode)
         each[mode].push(((cpuSeconds(pid) - from) * 1000) / streams)
       }
   } finally {
     for (const gateway of gateways) gateway.stop()
   }
-  const [off, ids] = [median(each.off), median(each.ids)]
+  const { off, ids, floor } = { off: median(each.off), ids: median(each.ids), floor: median(each.floor) }
   return {
     streams: ROUNDS * streams,
-    cpu_ms_off: Math.round(off * 100) / 100,
-    cpu_ms_ids: Math.round(ids * 100) / 100,
-    cpu_ratio: Math.round((ids / off) * 100) / 100,
+    cpu_ms_off: rounded(off),
+    cpu_ms_ids: rounded(ids),
+    cpu_ms_floor: rounded(floor),
+    cpu_ratio: rounded(ids / off),
+    cpu_ratio_floor: rounded(floor / off),
   }
 }
 
-async function load(port: number, streams: number): Promise<void> {
+const rounded = (value: number): number => Math.round(value * 100) / 100
+
+async function load(port: number, streams: number, mode: Mode): Promise<void> {
   let next = 0
+  const body = JSON.stringify({
+    model: MODEL,
+    messages: [{ role: 'user', content: SECRET }],
+    stream: true,
+    // The floor requests no ids itself.
+    ...(mode === 'floor' ? { return_token_ids: true } : {}),
+  })
   const client = async (): Promise<void> => {
     while (next++ < streams) {
       const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: SECRET }], stream: true }),
+        body,
       })
       await response.arrayBuffer()
     }

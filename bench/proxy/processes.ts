@@ -35,14 +35,17 @@ export async function startScript(file: string, args: readonly string[]): Promis
   return { pid: child.pid!, port, stop }
 }
 
-/** `firstlight serve` with this configuration file, as a package ships and starts it. */
-export async function startServed(file: string): Promise<Started> {
+/**
+ * `firstlight serve` with this configuration file, as a package ships and starts it.
+ * @param script started in place of the package's bundle
+ */
+export async function startServed(file: string, script: string = BUNDLE): Promise<Started> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
   const child = spawn(
     process.execPath,
-    [...servingFlags, BUNDLE, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`],
+    [...servingFlags, script, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`],
     { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) },
   )
   const stop = guard(child)
