@@ -4,7 +4,7 @@
  *
  * Flags: --part cpu,cold,paths,admit,cells,tokens (absent: all) · --quick · --path-requests 30
  * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 2000 (per Worker and scenario) ·
- *   --subjects native,front · --limit-s 240 (no further round afterwards)
+ *   --subjects native,front · --limit-s 210 (no further round afterwards)
  * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
  */
 import { admitRate } from './edge/admit-rate.ts'
@@ -36,7 +36,7 @@ const PARTS: Readonly<Record<string, Part>> = {
     const rounds = Number(flags['rounds'] ?? (flags['quick'] ? 3 : 9))
     const requests = Number(flags['requests'] ?? 300)
     const warmRequests = Number(flags['warm-requests'] ?? (flags['quick'] ? 500 : 2000))
-    const limitMs = Number(flags['limit-s'] ?? 240) * 1000
+    const limitMs = Number(flags['limit-s'] ?? 210) * 1000
     const { baseline, subjects = 'pass + object + prompt + end,pass + prompt + json + end,native,local,front' } = flags
     if (typeof baseline === 'string') process.env['BASELINE'] = baseline
     const names = [...String(subjects).split(','), ...(baseline === undefined ? [] : ['baseline'])]
