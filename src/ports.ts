@@ -371,6 +371,9 @@ export interface Log {
   error(event: string, fields?: Readonly<Record<string, unknown>>): void
 }
 
+/** Field `message` of a line, which log services show: the event in words. */
+export const messageOf = (event: string): string => event.replaceAll('_', ' ')
+
 /** Sum of KiB over all threads of a process. */
 export interface KibCount {
   add(kib: number): void

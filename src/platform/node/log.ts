@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
-import { type Log, OriginError } from '../../ports.ts'
+import { type Log, messageOf, OriginError } from '../../ports.ts'
 import { writeSync } from 'node:fs'
 
 /* Where the log goes: nobody may read it, and its disk may be full. No request waits or fails for that. */
@@ -76,7 +76,9 @@ class StandardOutput implements LogTarget {
     if (this.#dropped === 0) return
     const lines = this.#dropped
     this.#dropped = 0
-    this.write(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lines, event: 'log_dropped' })}\n`)
+    const time = new Date().toISOString()
+    const event = 'log_dropped'
+    this.write(`${JSON.stringify({ level: 'warn', time, lines, event, message: messageOf(event) })}\n`)
   }
 
   /** Writes the rest at exit, when no event runs any more. */
@@ -142,7 +144,7 @@ export function openLog(
     {
       level,
       base,
-      messageKey: 'event',
+      messageKey: 'message',
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
@@ -152,7 +154,7 @@ export function openLog(
   const at =
     (name: 'debug' | 'info' | 'warn' | 'error') =>
     (event: string, fields: Fields = {}): void => {
-      if (logger.isLevelEnabled(name)) logger[name](printable(fields), event)
+      if (logger.isLevelEnabled(name)) logger[name](printable(fields, event), messageOf(event))
     }
   const setLevel = (next: LogConfig['level']): void => {
     logger.level = next
@@ -173,6 +175,7 @@ function textTarget(target: LogTarget): LogTarget {
   const format = prettyFactory({
     colorize: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
     messageKey: 'event',
+    ignore: 'message',
     translateTime: 'SYS:HH:MM:ss.l',
     singleLine: true,
   })
@@ -192,11 +195,12 @@ const never: ReadonlySet<string> = new Set([
   'token',
 ])
 
-function printable(fields: Fields): Fields {
+function printable(fields: Fields, event: string): Fields {
   const shown: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(fields)) {
     if (!never.has(name)) shown[name] = value instanceof Error ? describe(value) : value
   }
+  shown['event'] = event
   return shown
 }
 

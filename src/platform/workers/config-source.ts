@@ -2,6 +2,7 @@
 import { sha256 } from '../../api/auth.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
+import { messageOf } from '../../ports.ts'
 
 /** Bindings for the configuration. */
 export interface ConfigEnv {
@@ -70,12 +71,14 @@ export class ConfigSource {
     // second gateway.
     if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
     this.#refusedAt = 'problem' in loaded && good !== null ? (this.#refusedAt ?? this.#now()) : null
-    if ('problem' in loaded)
-      console.error(
-        JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }),
-      )
+    if ('problem' in loaded) report('config_invalid', { kept: good !== null, problem: loaded.problem })
     return (this.#loaded = 'problem' in loaded && good !== null ? good : loaded)
   }
+}
+
+/** Logs without the level of a configuration, because there is none. */
+function report(event: 'config_invalid' | 'config_unreachable', fields: object): void {
+  console.error(JSON.stringify({ level: 'error', event, ...fields, message: messageOf(event) }))
 }
 
 /** null: there is no document, or KV is unreachable. */
@@ -84,7 +87,7 @@ async function readText(env: ConfigEnv): Promise<string | null> {
   try {
     return (await env.CONFIG?.get(CONFIG_KEY, { cacheTtl: KV_TTL_S })) ?? null
   } catch (error) {
-    console.error(JSON.stringify({ level: 'error', event: 'config_unreachable', error: String(error) }))
+    report('config_unreachable', { error: String(error) })
     return null
   }
 }

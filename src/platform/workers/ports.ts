@@ -8,7 +8,7 @@ import { FallbackLimiter } from '../../api/limiter-fallback.ts'
 import type { Config, LogConfig } from '../../config.ts'
 import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
 import type { LimitShare } from '../../core/limits/key-limiter.ts'
-import type { Limiter, Log, Ports, Ttft } from '../../ports.ts'
+import { type Limiter, type Log, messageOf, type Ports, type Ttft } from '../../ports.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
@@ -116,7 +116,7 @@ export function workersLog(
     (event: string, fields: Readonly<Record<string, unknown>> = {}) => {
       if (!writes(name)) return
       write[name](
-        JSON.stringify({ level: name, event, ...fields }, (_, value: unknown) =>
+        JSON.stringify({ level: name, event, ...fields, message: messageOf(event) }, (_, value: unknown) =>
           value instanceof Error ? plain(value) : value,
         ),
       )

@@ -11,14 +11,20 @@ function logged(
   level: 'debug' | 'warn' = 'debug',
 ): Record<string, unknown>[] {
   const lines: string[] = []
-  openLog(level, { write: (line) => void lines.push(line) }).info('happened', fields)
+  openLog(level, { write: (line) => void lines.push(line) }).info('it_happened', fields)
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
 describe('the log', () => {
-  it('writes one JSON line per event, with level, time and fields', () => {
+  it('writes one JSON line per event, with level, time, fields, and a message for log services', () => {
     expect(logged({ engine: 'a' })).toEqual([
-      { level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), event: 'happened', engine: 'a' },
+      {
+        level: 'info',
+        time: expect.stringMatching(/^\d{4}-.*Z$/),
+        event: 'it_happened',
+        engine: 'a',
+        message: 'it happened',
+      },
     ])
   })
 
