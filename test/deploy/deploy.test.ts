@@ -1,8 +1,11 @@
 /**
- * Helm chart and compose file. Rendering needs `helm` on PATH or FIRSTLIGHT_HELM; without it these tests are skipped.
+ * Helm chart and compose file. Rendering needs `helm` on PATH or FIRSTLIGHT_HELM, the schemas of Kubernetes need
+ * `kubernetes-validate` (Python) on PATH or FIRSTLIGHT_KUBERNETES_VALIDATE; without them these tests are skipped.
  */
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parseConfig, parseYaml } from '../../src/config/parse.ts'
@@ -46,19 +49,18 @@ it('the compose file has a valid document, and every config that a service uses'
 
 const helm = process.env['FIRSTLIGHT_HELM'] ?? 'helm'
 const hasHelm = spawnSync(helm, ['version']).status === 0
+const validate = process.env['FIRSTLIGHT_KUBERNETES_VALIDATE'] ?? 'kubernetes-validate'
+const hasValidate = spawnSync(validate, ['--version']).status === 0
+/** Without a cluster, Helm assumes a version that depends on how it was built. */
+const KUBERNETES = '1.31.0'
 
 describe.skipIf(!hasHelm)('the Helm chart', () => {
   const chart = pathOf('helm/firstlight')
   const run = (...args: string[]) => spawnSync(helm, args, { encoding: 'utf8' })
+  const fixed = ['template', 'x', chart, '-n', 'llm', '--kube-version', KUBERNETES]
+  const template = (...sets: string[]) => run(...fixed, ...sets.flatMap((one) => ['--set', one]))
   const rendered = (...sets: string[]): readonly Fields[] => {
-    const { status, stdout, stderr } = run(
-      'template',
-      'x',
-      chart,
-      '-n',
-      'llm',
-      ...sets.flatMap((one) => ['--set', one]),
-    )
+    const { status, stdout, stderr } = template(...sets)
     expect(stderr).toBe('')
     expect(status).toBe(0)
     return stdout
@@ -77,8 +79,22 @@ describe.skipIf(!hasHelm)('the Helm chart', () => {
   })
 
   it('rejects a wrong value and an unknown one', () => {
-    for (const wrong of ['replicaCount=two', 'service.prot=80', 'config.listen=0.0.0.0:9000'])
-      expect(run('template', 'x', chart, '--set', wrong).status).not.toBe(0)
+    for (const wrong of ['replicaCount=two', 'service.prot=80', 'config.listen=0.0.0.0:9000']) {
+      const { status, stderr } = template(wrong)
+      expect(status).not.toBe(0)
+      expect(stderr).toContain("don't meet the specifications of the schema")
+    }
+  })
+
+  it.skipIf(!hasValidate)('has manifests that the schemas of Kubernetes accept, without unknown fields', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'chart-')), 'all.yaml')
+    writeFileSync(file, template(...all).stdout)
+    const version = KUBERNETES.replace(/\.\d+$/, '')
+    const { status, stdout, stderr } = spawnSync(validate, ['--strict', '--no-warn', '-k', version, file], {
+      encoding: 'utf8',
+    })
+    expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: '' })
+    expect(stdout.split('passed for resource').length - 1).toBeGreaterThanOrEqual(13)
   })
 
   it('renders a document that the gateway accepts, with replicas if there is a Valkey server', () => {
