@@ -41,7 +41,7 @@ const INVARIANTS = [
 ] as const
 
 export default async function chaos({ flags, note }: BenchOptions): Promise<BenchResult> {
-  const names = String(flags['deployment'] ?? 'process,threads').split(',')
+  const names = String(flags['deployment'] ?? Object.keys(DEPLOYMENTS).join()).split(',')
   const unknown = names.find((name) => DEPLOYMENTS[name] === undefined)
   if (unknown !== undefined)
     throw new Error(`--deployment: "${unknown}" is none of ${Object.keys(DEPLOYMENTS).join(', ')}.`)
@@ -63,6 +63,7 @@ export default async function chaos({ flags, note }: BenchOptions): Promise<Benc
   const headline: Record<string, number> = {}
   for (const key of INVARIANTS) headline[key] = runs.reduce((sum, one) => sum + one[key], 0)
   const ratios = runs.flatMap(({ gapRatios }) => gapRatios)
+  const growths = runs.flatMap((one) => one.rss_growth_bytes ?? [])
   const isBroken = Object.values(headline).some((value) => value !== 0) || runs.some(({ problems }) => problems > 0)
   if (isBroken) process.exitCode = 1
   return {
@@ -70,7 +71,7 @@ export default async function chaos({ flags, note }: BenchOptions): Promise<Benc
     headline: {
       ...headline,
       ...(ratios.length === 0 ? {} : { gap_ratio_p50: median(ratios) }),
-      rss_growth_bytes: Math.max(...runs.map((one) => one.rss_growth_bytes)),
+      ...(growths.length === 0 ? {} : { rss_growth_bytes: Math.max(...growths) }),
     },
   }
 }

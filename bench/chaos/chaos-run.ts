@@ -51,7 +51,10 @@ export interface Figures {
   readonly rejected: number
   /** Requests of a gateway process or thread that was killed. No gateway can complete them. */
   readonly killed: number
-  /** JSON responses that an engine ended in the middle. The gateway has forwarded their bytes, so it cannot retry. */
+  /**
+   * JSON responses that an engine ended in the middle or never sent. The gateway has forwarded their bytes or waited until
+   * `answer_ms`, so it cannot retry.
+   */
   readonly plain_cut: number
   readonly continued: number
   readonly lost_tokens: number
@@ -62,7 +65,8 @@ export interface Figures {
   readonly limit_violations: number
   readonly problems: number
   readonly settled_after_s: number
-  readonly rss_growth_bytes: number
+  /** null: the run was too short for the memory to be warm. */
+  readonly rss_growth_bytes: number | null
   readonly gapRatios: readonly number[]
 }
 
@@ -108,7 +112,7 @@ export class ChaosRun {
   figures(): Figures {
     const { deployment, note, fleet } = this.#options
     const errors = this.#suspects.filter((one) => !this.#isKilled(one))
-    const plainCut = errors.filter(({ outcome }) => outcome === 'plain_cut').length
+    const plainCut = errors.filter(isPlainCut).length
     for (const { id, kind, outcome, url } of errors.slice(0, 20)) note(`error: ${outcome} ${kind} ${id} at ${url}`)
     for (const problem of deployment.log.problems.slice(0, 20)) note(`problem: ${problem}`)
     const busy = fleet.engines.reduce((sum, { log }) => sum + log.running, 0)
@@ -129,9 +133,14 @@ export class ChaosRun {
       limit_violations: this.#violations,
       problems: deployment.log.problems.length + busy,
       settled_after_s: this.#left.afterS,
-      rss_growth_bytes: Math.round(this.#left.rss - this.#warmRss),
+      rss_growth_bytes: this.#isWarm ? Math.round(this.#left.rss - this.#warmRss) : null,
       gapRatios: this.#gapRatios(),
     }
+  }
+
+  get #isWarm(): boolean {
+    const { ms, deployment } = this.#options
+    return ms * WARM_SHARE >= (deployment.warmMs ?? 0)
   }
 
   /** Sends requests at random intervals, independent of the responses. */
@@ -239,6 +248,9 @@ export class ChaosRun {
     return ratios
   }
 }
+
+const isPlainCut = ({ kind, outcome }: Ended): boolean =>
+  outcome === 'plain_cut' || (kind === 'plain' && outcome === 'status_504_engine_timeout')
 
 interface Settled {
   readonly bookings: number

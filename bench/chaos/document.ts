@@ -30,7 +30,7 @@ export const keyOf = (turn: number): string => `chaos-key-${turn}-of-no-use-else
 // Most engines have faults at times, and a stream may meet several of them.
 const retry = { share: 1, min_per_s: 1000, mid_stream: 'replay', mid_stream_max: 5 }
 // Longer than the queues of an overload on the one engine without faults, which is healthy.
-const limits = { first_byte_ms: 8000, prefill_ms: 4000, idle_ms: 3000, native_ms: 10_000 }
+const limits = { first_byte_ms: 8000, prefill_ms: 4000, idle_ms: 3000, native_ms: 10_000, answer_ms: 20_000 }
 
 function documentWith(pool: object, rest: object): object {
   return {
@@ -48,18 +48,24 @@ const keysOf = (turn: number): object[] => [
   limited,
 ]
 
-export function plainDocument(urls: readonly string[]): object {
+/** Hedging of some pools. A fixed time is below `limits.heartbeat_ms`, after which nothing is hedged. */
+const HEDGES = ['auto', 250] as const
+
+export function plainDocument(urls: readonly string[], hedge: 'auto' | 'off' = 'off'): object {
   const engines = urls.map((url, i) => ({ id: `e${i}`, url }))
   // Milliseconds: a newer run is a newer configuration.
   return documentWith(
-    { model: MODEL, stats_interval_ms: 1000, limits, retry, engines },
+    { model: MODEL, stats_interval_ms: 1000, limits, retry: { ...retry, hedge_ms: hedge }, engines },
     { keys: keysOf(1), version: Date.now(), log: { level: 'info' } },
   )
 }
 
+/** The edge waits while a region finds a silent engine and asks others, which may be silent, too. */
+const edgeLimits = { ...limits, connect_ms: 500, idle_ms: 10 * limits.idle_ms }
+
 /** Configuration of the edge in front of regions, which share the engines. */
 export function edgeDocument(urls: readonly string[], key: string): object {
-  const models = [{ model: MODEL, limits: { ...limits, connect_ms: 500 }, lease_ms: 3000, circuit: { open_ms: 500 } }]
+  const models = [{ model: MODEL, limits: edgeLimits, lease_ms: 3000, circuit: { open_ms: 500 } }]
   return {
     ...plainDocument(['http://127.0.0.1:1']),
     clusters: urls.map((url, i) => ({ id: `r${i}`, gateway: { url, key, digest_interval_ms: 500, models } })),
@@ -89,7 +95,6 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     policy: POLICIES[Math.floor(random() * POLICIES.length)],
     stats_interval_ms: 1000,
     lease_ms: 3000,
-    retry,
     observe_share: random(),
     limits: {
       ...limits,
@@ -98,6 +103,7 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     },
     ...(split ? { split: { connector: 'nixl', mode: 'always' } } : {}),
     engines,
+    retry: random() < 0.5 ? retry : { ...retry, hedge_ms: HEDGES[Math.floor(random() * HEDGES.length)] },
   }
   return documentWith(pool, {
     keys: keysOf(turn),

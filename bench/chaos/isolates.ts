@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { changedDocument, keyOf } from './document.ts'
-import type { Deployment, Kill } from './deployment.ts'
+import { WORKERD_WARM_MS, type Deployment, type Kill } from './deployment.ts'
 import { IsolateProcess } from './isolate-process.ts'
 import { fleetLedger, type Ledger } from './ledger.ts'
 import { LogReader } from './log.ts'
@@ -20,6 +20,7 @@ const OBJECTS = 'objects'
 export class Isolates implements Deployment {
   readonly log = new LogReader()
   readonly kills: Kill[] = []
+  readonly warmMs = WORKERD_WARM_MS
   readonly key = keyOf(1)
   readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-chaos-'))
   readonly #random: () => number

@@ -97,7 +97,7 @@ export class Regions implements Deployment {
 
   #region(at: number, urls: readonly string[]): Promise<ChildGateway> {
     const document = {
-      ...plainDocument(urls),
+      ...plainDocument(urls, at === 0 ? 'auto' : 'off'),
       listen: `127.0.0.1:${FIRST_PORT + at}`,
       keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }],
       log: { level: 'info' },

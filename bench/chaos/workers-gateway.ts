@@ -7,7 +7,7 @@ import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
 import { added, type Ledger } from './ledger.ts'
-import type { Deployment, Kill } from './deployment.ts'
+import { WORKERD_WARM_MS, type Deployment, type Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
 import type { ObjectFault } from './object-fault.ts'
 
@@ -26,6 +26,7 @@ const OUTDIR = fileURLToPath(new URL('../../dist/chaos-worker', import.meta.url)
 export class WorkersGateway implements Deployment {
   readonly log = new LogReader()
   readonly kills: readonly Kill[] = []
+  readonly warmMs = WORKERD_WARM_MS
   readonly #urls: readonly string[]
   readonly #runtime: Miniflare
   #edges: readonly string[] = []
