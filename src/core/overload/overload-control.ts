@@ -1,5 +1,6 @@
 import type { Admission, Decision, Refusal, RequestClass, SloConfig } from '../contract/contract.ts'
 import { KeyShares } from './key-shares.ts'
+import { RefusalRate } from './refusal-rate.ts'
 import { PREFILL_WINDOW_MS } from './step-limit.ts'
 
 /** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */
@@ -90,9 +91,12 @@ const ADMIT: Verdict = { kind: 'admit' }
  * work is lost: refusing or moving the first turns of sessions leaves later turns without cache.
  */
 export class OverloadControl {
+  /** Rate of all refusals for lack of room. */
+  readonly refusals = new RefusalRate()
   readonly #random: () => number
   readonly #keys = new KeyShares()
-  #refused = { workS: 0, at: 0 }
+  /** Decayed work of refused requests, and that of the last one. */
+  #refused = { workS: 0, at: 0, lastS: 0 }
   /** Admitted shares of all requests and of long prompts. */
   readonly #admitted = new AdmittedShare(0.01)
   readonly #longAdmitted = new AdmittedShare(0.05)
@@ -138,6 +142,18 @@ export class OverloadControl {
     const output = expectedOutputTokens ?? DEFAULT_OUTPUT_TOKENS
     const workS = (prefillMs + DECODE_WEIGHT * output * stepMs) / 1000
     this.#keys.charge(tenant, workS, now, keyWeight)
+  }
+
+  /** Records requests that edges refused in place of the pool. Their work is assumed to be that of the last refusal. */
+  refusedByEdges(requests: number, now: number): void {
+    this.refusals.add(requests, now)
+    const { lastS } = this.#refused
+    this.#refused = { workS: this.#refusedWorkS(now) + requests * lastS, at: now, lastS }
+  }
+
+  #refusedWorkS(now: number): number {
+    const { workS, at } = this.#refused
+    return workS * Math.exp(-Math.max(0, now - at) / REFUSED_MS)
   }
 
   /** Records the duration of a complete response. */
@@ -216,8 +232,9 @@ export class OverloadControl {
       limit === 'ttft' || limit === 'deadline'
         ? ttftOf(chosen) - budgetMs
         : this.#answerMs / Math.max(1, chosen.requests)
-    const workS = this.#refused.workS * Math.exp(-Math.max(0, now - this.#refused.at) / REFUSED_MS)
-    if (waitedMs === undefined) this.#refused = { workS: workS + chosen.prefillMs / 1000, at: now }
+    const workS = this.#refusedWorkS(now)
+    const ownS = chosen.prefillMs / 1000
+    if (waitedMs === undefined) this.#refused = { workS: workS + ownS, at: now, lastS: ownS }
     // Earlier refusals come back too: their work is spread over the time that the engines need for it.
     const backlogMs = (1000 * workS) / Math.max(1, engines)
     const retryMs = Math.min(MOST_RETRY_MS, Math.max(LEAST_RETRY_MS, soonestMs + backlogMs))

@@ -10,11 +10,9 @@ export class RefusalRate {
   #sum = 0
   #at = 0
 
-  /** Returns `refusals`. */
-  add(refusals: number, now: number): number {
+  add(refusals: number, now: number): void {
     this.#sum = this.perS(now) * (RATE_MS / 1_000) + refusals
     this.#at = now
-    return refusals
   }
 
   /** Counts a refusal, and adds the rate to one that edges may repeat. */

@@ -36,7 +36,6 @@ import { HistoryRecorder } from '../reports/history.ts'
 import { unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget } from './retry-budget.ts'
 import { OverloadControl } from '../overload/overload-control.ts'
-import { RefusalRate } from '../overload/refusal-rate.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION, emptyDigest } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
@@ -100,7 +99,6 @@ export class ClusterState {
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   readonly #overload: OverloadControl
-  readonly #refusals = new RefusalRate()
   readonly #placer: Placer
   readonly #waiting = new WaitingRoom({
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
@@ -169,12 +167,15 @@ export class ClusterState {
     const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
     const { edgeRefusals = 0 } = asked
-    if (edgeRefusals > 0) this.#counts.refusedByEdge(this.#refusals.add(edgeRefusals, now))
+    if (edgeRefusals > 0) {
+      this.#counts.refusedByEdge(edgeRefusals)
+      this.#overload.refusedByEdges(edgeRefusals, now)
+    }
     const admission = this.registry.hinted(asked, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission)) return { refusal: { ...behindOthers, mayWait: true } }
-    return this.#refusals.rated(this.#placed({ admission, now }), admission, now)
+    return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)
   }
 
   /**

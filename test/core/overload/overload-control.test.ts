@@ -207,6 +207,14 @@ describe('the retry time', () => {
     expect(retryMs(control)).toBeLessThanOrEqual(60_000)
   })
 
+  it('grows as much with refusals of edges as with those of the pool', () => {
+    const [pool, edges] = [new OverloadControl(() => 0), new OverloadControl(() => 0)]
+    for (let at = 0; at < 51; at++) retryMs(pool)
+    retryMs(edges)
+    edges.refusedByEdges(50, 0)
+    expect(retryMs(edges)).toBe(retryMs(pool))
+  })
+
   it('is spread by chance over half of its length', () => {
     expect(retryMs(new OverloadControl(() => 1))).toBe(3_300)
   })
