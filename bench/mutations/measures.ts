@@ -112,6 +112,14 @@ export const measures: readonly Mutation[] = [
     tests: { node: ['test/core/pool/foreign-load.test.ts'] },
   },
   {
+    name: 'shared engines of a small pool are probed once a second',
+    file: 'src/core/pool/foreign-load.ts',
+    find: 'Math.max(LEAST_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
+    replace: 'SHARED_PROBE_MS',
+    impact: 'the queues of engines with random load from other sources are known too late',
+    tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/probe.test.ts'] },
+  },
+  {
     name: 'a prefill of another source ends while the engine computes own prompts',
     file: 'src/core/pool/foreign-load.ts',
     find: 'Math.max(0, prefilledS - this.#prefilledS)',

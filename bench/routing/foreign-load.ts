@@ -24,6 +24,7 @@ const SEEDS = [1, 2, 3]
 /** Interval of the engines' reports, or of what the gateway is told, milliseconds; absent: the default. */
 const INTERVALS_MS: Readonly<Record<string, number>> = {
   reports_10s: 10_000,
+  reports_1s: 1000,
   reports_500ms: 500,
   reports_250ms: 250,
   told_10s: 10_000,
@@ -56,8 +57,10 @@ export function foreignLoad(): BenchResult {
     rows,
     headline: {
       foreign_load_ttft_ratio: Math.max(ratio('even', 'reports'), ratio('skewed', 'reports')),
+      foreign_load_ttft_ratio_1s: Math.max(ratio('even', 'reports_1s'), ratio('skewed', 'reports_1s')),
       foreign_load_ttft_ratio_250ms: Math.max(ratio('even', 'reports_250ms'), ratio('skewed', 'reports_250ms')),
       foreign_load_ttft_ratio_bound_1s: Math.max(ratio('even', 'told_1s'), ratio('skewed', 'told_1s')),
+      foreign_load_ttft_ratio_bound_250ms: Math.max(ratio('even', 'told_250ms'), ratio('skewed', 'told_250ms')),
       foreign_load_ttft_ratio_without_reports: Math.max(ratio('even', 'nothing'), ratio('skewed', 'nothing')),
       own_load_ttft_ratio: Math.round((1000 * of('none', 'reports')) / of('none', 'nothing')) / 1000,
     },

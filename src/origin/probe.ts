@@ -9,7 +9,7 @@ import {
   type Probe,
   type ProbeSignal,
 } from '../ports.ts'
-import { SHARED_PROBE_MS } from '../core/pool/foreign-load.ts'
+import { sharedProbeMs } from '../core/pool/foreign-load.ts'
 import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
 import { SECOND_METRICS_PATH } from './engine-metrics.ts'
@@ -79,7 +79,7 @@ export function engineProbe(origin: Origin, log: Log, memory: ProbeMemory = newP
 /** Interval, ms, after a failed probe, so that a recovered engine is used soon. */
 const SICK_EVERY_MS = 1_000
 /** Tolerance, ms, because rounds start by a timer. */
-const EARLY_MS = 50
+const EARLY_MS = 25
 
 /**
  * Probes that start in one turn. If a fleet is down, all refusals of a turn arrive together and would delay other
@@ -191,7 +191,8 @@ export class FleetProbe {
     if (signals.length === 0) return
     try {
       const shared = await this.#ports.cluster(cluster.id, pool.model).observe(signals)
-      if (shared.length > 0) this.#probeAgain(key, startedAt + Math.min(SHARED_PROBE_MS, pool.statsIntervalMs))
+      if (shared.length === 0) return
+      this.#probeAgain(key, startedAt + Math.min(sharedProbeMs(this.#engines.length), pool.statsIntervalMs))
     } catch (error) {
       this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
     }

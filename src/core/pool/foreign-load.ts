@@ -35,8 +35,12 @@ export interface Foreign {
 
 export const NO_FOREIGN_LOAD: Foreign = { requests: 0, waiting: 0, queuedS: 0, blocks: 0 }
 
-/** Interval, ms, at which engines that also serve other sources are probed: only reports show that load. */
+/** Maximum interval, ms, at which engines that also serve other sources are probed: only reports show that load. */
 export const SHARED_PROBE_MS = 1_000
+/** Minimum interval, milliseconds. */
+const LEAST_SHARED_PROBE_MS = 100
+/** Probes of shared engines that a gateway makes in a second. */
+const SHARED_PROBES_PER_S = 50
 /** Time by which a report may be older or younger than the bookings, milliseconds: engines report once per step. */
 const REPORT_LAG_MS = 500
 /** Maximum of sequences counted for one request. */
@@ -51,6 +55,14 @@ const REQUESTS_KEPT_MS = 5_000
 const QUEUE_KEPT_PREFILLS = 2
 /** Share of the used blocks below which a difference is rounding: engines and gateway count partial blocks. */
 const LEAST_BLOCK_SHARE = 0.02
+
+/**
+ * Interval, milliseconds, at which a gateway probes each of its `engines` that also serve other sources. The shorter
+ * the interval, the better it knows their queues; in total it makes at most 50 probes a second, or one per engine.
+ */
+export function sharedProbeMs(engines: number): number {
+  return Math.min(SHARED_PROBE_MS, Math.max(LEAST_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S))
+}
 
 /** Latest value of reports, and their mean. */
 class Reported {

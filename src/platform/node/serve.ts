@@ -52,7 +52,7 @@ const serverOptions: ServerOptions = {
 /** Connections that wait to be accepted; the system's own limit (`net.core.somaxconn`) may be lower. */
 const BACKLOG = 4096
 /** Interval at which due health checks are started. */
-const probeTickMs = 250
+const probeTickMs = 50
 
 /** Resolves when the port is open; rejects with the system's error if it cannot be opened. */
 export async function listen(

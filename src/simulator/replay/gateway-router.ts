@@ -13,7 +13,7 @@ import {
   type SloConfig,
   type StageTimes,
 } from '../../core/contract/contract.ts'
-import { SHARED_PROBE_MS } from '../../core/pool/foreign-load.ts'
+import { sharedProbeMs } from '../../core/pool/foreign-load.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
 import type { ReplayEngine } from './serial-engine.ts'
 import type { Job } from './trace.ts'
@@ -192,7 +192,7 @@ export class GatewayRouter implements ReplayRouter {
       this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })),
       now,
     )
-    this.scrapeMs = shared.length > 0 ? SHARED_PROBE_MS : STATS_INTERVAL_MS
+    this.scrapeMs = shared.length > 0 ? sharedProbeMs(this.#places.size) : STATS_INTERVAL_MS
   }
 
   /** Chooses now and books later, as routers with remote state do. */

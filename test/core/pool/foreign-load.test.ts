@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ForeignLoad, type OwnLoad } from '../../../src/core/pool/foreign-load.ts'
+import { ForeignLoad, type OwnLoad, sharedProbeMs } from '../../../src/core/pool/foreign-load.ts'
 
 const PREFILL_S = 0.5
 
@@ -121,4 +121,17 @@ describe('load from other sources', () => {
     for (let at = 30; at < 120; at++) load.observed(report(0), own(at * 1_000))
     expect(load.isPresent).toBe(false)
   })
+})
+
+it('shared engines are probed every 100 ms to 1 s, and more than 50 times a second in total only from 50 engines on', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 2_000 }), (engines) => {
+      const everyMs = sharedProbeMs(engines)
+      expect(everyMs).toBeGreaterThanOrEqual(100)
+      expect(everyMs).toBeLessThanOrEqual(1_000)
+      expect((engines * 1_000) / everyMs).toBeLessThanOrEqual(Math.max(50, engines) + 1e-9)
+      expect(sharedProbeMs(engines + 1)).toBeGreaterThanOrEqual(everyMs)
+    }),
+  )
+  expect([1, 8, 25, 50, 500].map(sharedProbeMs)).toEqual([100, 160, 500, 1_000, 1_000])
 })
