@@ -9,17 +9,19 @@ import { basename } from 'node:path'
 import { profileNamed } from '../src/simulator/profiles.ts'
 import { fleetOf, type FleetPlan, speedsOn } from '../src/simulator/replay/plan.ts'
 import { shippedKinds, baselineKinds } from '../src/simulator/replay/routers.ts'
-import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
+import { type Job, readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
 import { refusalsOverHttp } from './overload/http.ts'
 import { isolation } from './overload/isolation.ts'
 import { oracleKinds } from './overload/oracle.ts'
 import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
+import { pairedRow, pairsOf } from './overload/pairs.ts'
 import { refusalUs } from './overload/refusal-cost.ts'
 import { workByWeight } from './overload/weights.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
-const LOADS = [0.7, 0.95, 1, 1.5, 2, 4]
+const LOW_LOAD = 0.7
+const LOADS = [LOW_LOAD, 0.95, 1, 1.5, 2, 4]
 /** Requests of the two traces that the goals are stated for. */
 const REQUESTS = [3000, 2000]
 
@@ -43,13 +45,19 @@ const bench: Bench = async ({ flags, args, note }) => {
     for (const load of LOADS) {
       const own = [overloadKind('slo', SLO), overloadKind('slo_queue', SLO, { queue: QUEUE })]
       const kinds = [...own, ...others, ...(load === 4 ? oracleKinds : [])]
+      const jobs = new Map<string, readonly (readonly Job[])[]>()
       for (const kind of kinds) {
         note(`${name}, load ${load}, ${kind.name} …`)
         const figures = Array.from({ length: seeds }, (_, at) =>
           runOnce({ trace: spread(trace, at + 1), fleet, kind, load, seed: at + 1, speedAt }),
         )
         rows.push(rowOf(name, load, kind.name, figures))
+        jobs.set(
+          kind.name,
+          figures.map((one) => one.jobs),
+        )
       }
+      if (load === LOW_LOAD) rows.push(pairedRow(name, load, pairsOf(jobs.get('slo')!, jobs.get('predicted')!)))
     }
   }
   const first = workloads[0]!

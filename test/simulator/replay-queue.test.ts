@@ -61,6 +61,9 @@ function run(trace: Trace, options: Partial<GatewayOptions>, maxInFlight: number
 const ttftMs = (jobs: readonly Job[], share: number): number =>
   quantile(Float64Array.from(jobs, ({ firstTokenAt, sentAt }) => firstTokenAt - sentAt).sort(), share)
 
+const meanTtftMs = (jobs: readonly Job[]): number =>
+  jobs.reduce((sum, { firstTokenAt, sentAt }) => sum + firstTokenAt - sentAt, 0) / jobs.length
+
 /** Median error of the predicted TTFT, from the placement on. */
 const errorOf = (placed: readonly Placed[]): number =>
   quantile(
@@ -92,4 +95,16 @@ it('sheddable requests beyond the load do not delay critical ones: their p99 sta
   expect(both.refused).toBeGreaterThan(0.5 * all.requests.length)
   expect(mine.filter(({ endedAt }) => endedAt < 0)).toHaveLength(0)
   expect(ttftMs(mine, 0.99)).toBeLessThan(1.1 * ttftMs(alone.jobs, 0.99))
+})
+
+it('below the limit of the fleet, the same requests are as fast with admission control', () => {
+  const trace = traceOf(1_500, 190)
+  const without = run(trace, {})
+  const limited = run(trace, { slo: SLO })
+  const admitted = limited.jobs.filter(({ endedAt }) => endedAt >= 0)
+  const pairs = admitted.map(({ index }) => without.jobs[index]!)
+  expect(limited.refused).toBeGreaterThan(0)
+  expect(limited.refused).toBeLessThan(0.01 * trace.requests.length)
+  expect(meanTtftMs(admitted) / meanTtftMs(pairs)).toBeLessThan(1.01)
+  expect(ttftMs(admitted, 0.99) / ttftMs(pairs, 0.99)).toBeLessThan(1.02)
 })

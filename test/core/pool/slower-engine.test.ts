@@ -1,0 +1,64 @@
+/** Admission control while an engine becomes slower. */
+import { expect, it } from 'vitest'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { chance } from '../../../src/simulator/replay/chance.ts'
+
+const TTFT_MS = 2_000
+/** Prefill speed of the engine at first, tokens/ms. */
+const PACE = 10
+const MEAN_TOKENS = 4_000
+
+interface Served {
+  readonly firstTokenAt: number
+  readonly ttftMs: number
+}
+
+/** An engine that computes one prompt after the other, with random arrivals at 1.5 times its load. */
+function run(seconds: number, paceAt: (now: number) => number): Served[] {
+  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const slo = { ttftMs: TTFT_MS, ttftMsPer1kTokens: null, itlMs: null }
+  state.configure(1, pool({ engines: [engine('a')], slo, policy: { name: 'predicted', options: {} } }), 0)
+  const random = chance(3)
+  const served: Served[] = []
+  const events: { readonly at: number; readonly happen: (now: number) => void }[] = []
+  const soon = (at: number, happen: (now: number) => void): void => {
+    const place = events.findIndex((event) => event.at > at)
+    events.splice(place === -1 ? events.length : place, 0, { at, happen })
+  }
+  let freeAt = 0
+  const arrive = (now: number): void => {
+    const promptTokens = Math.floor(MEAN_TOKENS * (0.25 + 1.5 * random()))
+    if (now < seconds * 1_000) soon(now - Math.log(1 - random()) * (MEAN_TOKENS / paceAt(now) / 1.5), arrive)
+    const answer = state.admit(admission({ promptTokens, streams: true, expectedOutputTokens: 20 }), now)
+    if ('refusal' in answer) return
+    const firstTokenAt = Math.max(now, freeAt) + promptTokens / paceAt(now)
+    freeAt = firstTokenAt
+    const stages = { ttft: firstTokenAt - now, first_byte: firstTokenAt - now }
+    const usage = { promptTokens, completionTokens: 20, cachedTokens: 0 }
+    soon(firstTokenAt, (at) => {
+      served.push({ firstTokenAt, ttftMs: firstTokenAt - now })
+      state.firstToken(answer.key, stages, at)
+      soon(at + 100, (end) => void state.release(answer.key, outcome({ usage, stages }), end))
+    })
+  }
+  soon(0, arrive)
+  for (let event = events.shift(); event !== undefined; event = events.shift()) event.happen(event.at)
+  return served
+}
+
+const late = (served: readonly Served[]): number =>
+  served.filter(({ ttftMs }) => ttftMs > TTFT_MS).length / served.length
+
+it('after 20 responses of an engine that became twice as slow, fewer than 5 % of the admitted requests are late', () => {
+  const changeAt = 300_000
+  const seconds = 900
+  const served = run(seconds, (now) => (now < changeAt ? PACE : PACE / 2))
+  const before = served.filter(({ firstTokenAt }) => firstTokenAt > 60_000 && firstTokenAt < changeAt)
+  const after = served.filter(({ firstTokenAt }) => firstTokenAt >= changeAt)
+  expect(late(before)).toBeLessThan(0.02)
+  expect(late(after.slice(0, 20))).toBeGreaterThan(0.2)
+  expect(late(after.slice(20))).toBeLessThan(0.05)
+  // The engine stays busy.
+  expect(after.length).toBeGreaterThan((0.9 * (seconds * 1_000 - changeAt) * (PACE / 2)) / MEAN_TOKENS)
+})
