@@ -18,6 +18,9 @@ const DURATIONS: readonly (readonly [string, number])[] = [
 /** Formats a size in bytes, as in `32 MiB`. */
 export const sizeText = (bytes: number): string => inUnits(bytes, SIZES, 'bytes')
 
+/** Formats a number, as in `500,000`. */
+export const countText = (count: number): string => count.toLocaleString('en')
+
 /** Formats a duration in milliseconds, as in `10 min`. */
 export const durationText = (ms: number): string => inUnits(ms, DURATIONS, 'ms')
 
@@ -56,9 +59,9 @@ export function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
     case 'too_small':
-      return `must ${sizeOf(issue.origin)} at least ${issue.minimum}`
+      return `must ${sizeRule(issue.origin, 'at least', Number(issue.minimum))}`
     case 'too_big':
-      return `must ${sizeOf(issue.origin)} at most ${issue.maximum}`
+      return `must ${sizeRule(issue.origin, 'at most', Number(issue.maximum))}`
     default:
       return undefined
   }
@@ -77,10 +80,11 @@ function article(expected: string): string {
   return names[expected] ?? expected
 }
 
-function sizeOf(origin: string): string {
-  if (origin === 'string') return 'have a length of'
-  if (origin === 'array') return 'have a number of entries of'
-  return 'be'
+function sizeRule(origin: string, bound: string, limit: number): string {
+  const many = limit === 1 ? '' : 's'
+  if (origin === 'string') return `have ${bound} ${limit} character${many}`
+  if (origin === 'array') return `have ${bound} ${limit} ${limit === 1 ? 'entry' : 'entries'}`
+  return `be ${bound} ${limit}`
 }
 
 /** Flattens unions to the intended alternative, and unknown keys to one finding each. */

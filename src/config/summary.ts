@@ -6,7 +6,7 @@ import { ownEngines, reportsShareThePort } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText, isLoopback } from './fields.ts'
 import { urlHost } from '../url.ts'
-import { durationText, sizeText } from './problem.ts'
+import { countText, durationText, sizeText } from './problem.ts'
 
 /* Clusters behind another gateway. */
 
@@ -143,9 +143,9 @@ function gatewaySettings({
   return {
     ...(workers !== 1 && { workers: String(workers) }),
     limits:
-      `body ${sizeText(limits.bodyBytes)} in ${limits.maxJsonCost} pieces, bodies together ` +
+      `body ${sizeText(limits.bodyBytes)} with ${countText(limits.maxJsonCost)} parse steps, bodies together ` +
       `${sizeText(limits.bufferedBytes)}, heartbeat ${durationText(limits.heartbeatMs)}, ` +
-      `drain ${durationText(limits.drainMs)}, ${limits.responseIds} responses`,
+      `drain ${durationText(limits.drainMs)}, ${countText(limits.responseIds)} stored responses`,
     ...(keyLimits !== null && { 'each key': limitsText(keyLimits) }),
     log: [
       log.level,
