@@ -73,6 +73,22 @@ const ttft670 = routerNamed('production_stack_ttft')
 const kvawareAlways = kvawareWith('kvaware', 999_999_999)
 const qps = kvawareWith('qps_fallback', 0)
 
+/** @param joinMs interval at which users join, milliseconds */
+export const experiment1Trace = (joinMs: number): Trace =>
+  multiRound({
+    name: 'experiment-1',
+    users: 206,
+    rounds: 10,
+    systemTokens: 1,
+    historyTokens: 200,
+    questionTokens: 46,
+    answerTokens: 65,
+    joinMs,
+    thinkMs: 0,
+    blockTokens: 16,
+    named: false,
+  })
+
 const experiment1: PresetKind = {
   name: 'experiment-1',
   doc:
@@ -85,19 +101,7 @@ const experiment1: PresetKind = {
   parts: () => [
     {
       name: 'experiment-1',
-      trace: multiRound({
-        name: 'experiment-1',
-        users: 206,
-        rounds: 10,
-        systemTokens: 1,
-        historyTokens: 200,
-        questionTokens: 46,
-        answerTokens: 65,
-        joinMs: 90,
-        thinkMs: 0,
-        blockTokens: 16,
-        named: false,
-      }),
+      trace: experiment1Trace(90),
       fleet: { ...fleetOf(2, { kind: 'vllm', profile: rtx3090 }), lmcache: pageLmcache },
       kinds: [ttft670, kvawareAlways, qps, routerNamed('ttft'), ...others],
       closedLoop: true,
