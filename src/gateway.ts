@@ -49,7 +49,7 @@ export interface Gateway {
 
 /** State that a gateway passes to its successor in the same process, which has another configuration. */
 export interface CarriedState {
-  readonly held: StoredResponses
+  readonly storedResponses: StoredResponses
   readonly recent: RequestHistory
   readonly telemetry: Telemetry
   readonly measurers: PromptMeasurers
@@ -76,6 +76,8 @@ export interface GatewayOptions {
 /** Number of requests that the admin API can describe. */
 const RECENT_REQUESTS = 1000
 
+const newStored = ({ limits }: Config): StoredResponses => new ResponseAffinity(limits.responseIds)
+
 /** Limits per key in the memory of this process. */
 export function memoryLimiter(now: () => number): Limiter {
   const limiter = new KeyLimiter()
@@ -100,7 +102,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     ports,
     catalog,
     authenticator: new Authenticator(config, ports),
-    held: kept?.held ?? shared?.held ?? ports.held ?? new ResponseAffinity(config.limits.responseIds),
+    storedResponses: kept?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStored(config),
     recent: kept?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,
     digests,

@@ -357,7 +357,7 @@ export interface StoredResponses {
   /** null: the id is unknown or expired, or belongs to another tenant. */
   find(id: string, tenant: string): StoredResponse | null | Promise<StoredResponse | null>
   /** Keeps the first tenant of an id: engines let clients choose ids, so another client could take one over. */
-  keep(id: string, holding: StoredResponse): void
+  keep(id: string, stored: StoredResponse): void
   /** Resolves when no thread has the id any more. */
   forget(id: string): void | Promise<void>
 }
@@ -407,7 +407,7 @@ export interface Ports {
   /** Absent: reports and rollups are off. */
   readonly ttft?: Ttft
   /** Locations of stored responses, shared with other threads or replicas. Absent: this gateway keeps its own. */
-  readonly held?: StoredResponses
+  readonly storedResponses?: StoredResponses
   /** Memory of request bodies in all threads. Absent: the gateway has the only thread. */
   readonly bodyCount?: KibCount
   /** Limits per key, shared with other threads or isolates. Absent: this gateway keeps its own. */

@@ -60,7 +60,7 @@ const inner = ledger('bench', 'm')
 const observed = role === 'follow' ? measured(inner) : inner
 const replicas =
   url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
-replicas?.join({ cluster: () => observed, pool: () => pool, held: new ResponseAffinity(10) })
+replicas?.join({ cluster: () => observed, pool: () => pool, storedResponses: new ResponseAffinity(10) })
 const cluster = replicas?.cluster(inner, ['bench', 'm']) ?? inner
 
 if (role === 'follow') await follow()

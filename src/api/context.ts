@@ -22,7 +22,7 @@ export interface GatewayContext {
   readonly ports: Ports
   readonly catalog: ModelRegistry
   readonly authenticator: Authenticator
-  readonly held: StoredResponses
+  readonly storedResponses: StoredResponses
   readonly recent: RequestHistory
   /** null: this gateway is the only one of its process. */
   readonly shared: WorkerGroup | null

@@ -16,7 +16,7 @@ export interface Endpoint {
   /** The engine reads `cache_salt`. */
   readonly salted: boolean
   /** The engine stores the response for later calls. */
-  readonly held: boolean
+  readonly storesResponses: boolean
   /** Why the request cannot be split between prefill and decode engines. null: it can. */
   readonly unsplittable: string | null
 }
@@ -27,7 +27,7 @@ const plain = {
   streams: false,
   usageOnRequest: false,
   salted: false,
-  held: false,
+  storesResponses: false,
 } as const
 const generates = { ...plain, streams: true, salted: true } as const
 const scores = { ...plain, salted: true, unsplittable: 'nothing is decoded' } as const
@@ -44,7 +44,7 @@ const counts = { ...plain, unsplittable: 'nothing is computed' } as const
 export const endpoints: readonly Endpoint[] = [
   { ...generates, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
   { ...generates, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
-  { ...generates, path: '/v1/responses', prompt: 'responses', held: true, unsplittable: null },
+  { ...generates, path: '/v1/responses', prompt: 'responses', storesResponses: true, unsplittable: null },
   { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
   { ...counts, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
   { ...scores, path: '/v1/embeddings', prompt: 'embeddings' },

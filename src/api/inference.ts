@@ -26,7 +26,7 @@ export async function proxy(context: GatewayContext, endpoint: Endpoint, incomin
   const turn = parsed.body.bytes.length < TURNS_BYTES ? undefined : context.ports.yieldToEventLoop
   await turn?.()
   const exchange = new InferenceExchange(context, parsed, context.ports.random())
-  if (endpoint.held) exchange.onResponseId = keepResponse(context, parsed)
+  if (endpoint.storesResponses) exchange.onResponseId = keepResponse(context, parsed)
   incoming.logFields['model'] = parsed.model
   incoming.logFields['stream'] = exchange.stream
   await turn?.()
@@ -70,25 +70,29 @@ export async function parseInferenceRequest(
   authorizeOverrides(asked, caller)
   authorizePriority(json, caller, form)
   const wishes = caller.priority === null ? asked : { ...asked, priority: caller.priority }
-  const holding = endpoint.held ? await holdingOf(context, fields, caller) : null
-  const model = modelOf(context, fields, caller, holding)
+  const stored = endpoint.storesResponses ? await storedResponseOf(context, fields, caller) : null
+  const model = modelOf(context, fields, caller, stored)
   const offer = context.catalog.offer(model, caller)
   enforceLimits(body, limits)
-  const routes = holding === null ? offer.routes : [routeOf(context, holding)]
-  return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: holding }
+  const routes = stored === null ? offer.routes : [routeOf(context, stored)]
+  return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: stored }
 }
 
-function modelOf(context: GatewayContext, fields: Fields, caller: Caller, holding: StoredResponse | null): string {
+function modelOf(context: GatewayContext, fields: Fields, caller: Caller, stored: StoredResponse | null): string {
   if (fields.model) return fields.model
-  if (holding !== null) return holding.model
+  if (stored !== null) return stored.model
   throw new Failure('model_missing', `The request names no model. ${context.catalog.hint(caller)}`, { param: 'model' })
 }
 
-async function holdingOf(context: GatewayContext, fields: Fields, caller: Caller): Promise<StoredResponse | null> {
+async function storedResponseOf(
+  context: GatewayContext,
+  fields: Fields,
+  caller: Caller,
+): Promise<StoredResponse | null> {
   const id = fields.previous_response_id
   if (id === undefined || id === null) return null
-  const holding = await context.held.find(id, caller.tenant)
-  if (holding !== null) return holding
+  const stored = await context.storedResponses.find(id, caller.tenant)
+  if (stored !== null) return stored
   throw new Failure(
     'not_found',
     `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, ` +
@@ -97,9 +101,9 @@ async function holdingOf(context: GatewayContext, fields: Fields, caller: Caller
   )
 }
 
-export function routeOf(context: GatewayContext, holding: StoredResponse): PoolRoute {
-  const route = context.catalog.route(holding.cluster, holding.pool)
-  if (route !== null && route.targets.has(holding.engine)) return route
+export function routeOf(context: GatewayContext, stored: StoredResponse): PoolRoute {
+  const route = context.catalog.route(stored.cluster, stored.pool)
+  if (route !== null && route.targets.has(stored.engine)) return route
   throw new Failure(
     'not_found',
     'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.',
@@ -113,6 +117,6 @@ function keepResponse(
   return ({ cluster, engine }, id) => {
     const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
     if (route === undefined) return
-    context.held.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
+    context.storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }
 }

@@ -16,32 +16,32 @@ import { BoundedMap } from '../core/bounded-map.ts'
  * only, because engines lose their responses at a restart too.
  */
 export class ResponseAffinity implements StoredResponses {
-  readonly #holdings: BoundedMap<string, StoredResponse>
+  readonly #responses: BoundedMap<string, StoredResponse>
 
   constructor(limit: number) {
-    this.#holdings = new BoundedMap(limit)
+    this.#responses = new BoundedMap(limit)
   }
 
   find(id: string, tenant: string): StoredResponse | null {
-    const holding = this.#holdings.get(id)
-    if (holding === undefined || holding.tenant !== tenant) return null
-    this.#holdings.set(id, holding)
-    return holding
+    const stored = this.#responses.get(id)
+    if (stored === undefined || stored.tenant !== tenant) return null
+    this.#responses.set(id, stored)
+    return stored
   }
 
-  keep(id: string, holding: StoredResponse): void {
-    const known = this.#holdings.get(id)
-    if (known !== undefined && known.tenant !== holding.tenant) return
-    this.#holdings.set(id, holding)
+  keep(id: string, stored: StoredResponse): void {
+    const known = this.#responses.get(id)
+    if (known !== undefined && known.tenant !== stored.tenant) return
+    this.#responses.set(id, stored)
   }
 
   forget(id: string): void {
-    this.#holdings.delete(id)
+    this.#responses.delete(id)
   }
 
   /** Least recently used first. */
-  entries(): Iterable<readonly [id: string, holding: StoredResponse]> {
-    return this.#holdings
+  entries(): Iterable<readonly [id: string, stored: StoredResponse]> {
+    return this.#responses
   }
 }
 
@@ -56,8 +56,8 @@ export async function storedResponse(
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const responseId = idParam(id, 'response')
-  const holding = await context.held.find(responseId, caller.tenant)
-  if (holding === null) {
+  const stored = await context.storedResponses.find(responseId, caller.tenant)
+  if (stored === null) {
     throw new Failure(
       'not_found',
       `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs ` +
@@ -65,7 +65,7 @@ export async function storedResponse(
     )
   }
   const response = await context.forward(
-    exchangeWithoutBody(context, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }),
+    exchangeWithoutBody(context, incoming, { stored, caller, path: `/v1/responses/${responseId}${action}` }),
   )
   const { method } = incoming.request
   const cannot = method === 'DELETE' && response.status === 405
@@ -76,12 +76,12 @@ export async function storedResponse(
     throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', {
       headers: { allow: 'GET, HEAD' },
     })
-  if (method === 'DELETE' && response.ok) await context.held.forget(responseId)
+  if (method === 'DELETE' && response.ok) await context.storedResponses.forget(responseId)
   return response
 }
 
 interface Call {
-  readonly holding: StoredResponse
+  readonly stored: StoredResponse
   readonly caller: Caller
   readonly path: string
 }
@@ -89,10 +89,10 @@ interface Call {
 function exchangeWithoutBody(
   context: GatewayContext,
   incoming: RequestContext,
-  { holding, caller, path }: Call,
+  { stored, caller, path }: Call,
 ): Exchange {
-  const route = routeOf(context, holding)
-  const { model, adapter } = engineModel(holding.model, route.pool)
+  const route = routeOf(context, stored)
+  const { model, adapter } = engineModel(stored.model, route.pool)
   const isHead = incoming.request.method === 'HEAD'
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
   const { id, requestId, receivedAt } = incoming
@@ -128,7 +128,7 @@ function exchangeWithoutBody(
     heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
     routes: [route],
     configVersion: context.config.version,
-    pinned: holding,
+    pinned: stored,
     stages: { edge: context.ports.now() - incoming.receivedAt },
     cors: incoming.cors,
     // With the client's socket the platform would write the response itself, and it could not be read here.

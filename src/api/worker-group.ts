@@ -20,7 +20,7 @@ export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
   ask(question: WorkerQuery): Promise<readonly unknown[]>
   /** Absent: each gateway has its own. */
-  readonly held?: StoredResponses
+  readonly storedResponses?: StoredResponses
   /** One thread probes the engines for all. Absent: each gateway probes. */
   readonly prober?: Pick<FleetProbe, 'round' | 'suspect'>
   /** Start of the first gateway, ms since the epoch. May fall when an earlier one becomes known. */

@@ -9,6 +9,14 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const inFolder = (folder: string): string[] =>
   readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
 const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'docs/tutorials', 'durable'].flatMap(inFolder)
+const sourceFolders = ['src', 'durable']
+  .flatMap((folder) =>
+    readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' }).map((name) =>
+      resolve(root, folder, name),
+    ),
+  )
+  .filter((file) => file.endsWith('/README.md'))
+  .map(dirname)
 const read = (page: string): string => readFileSync(page, 'utf8')
 const named = (page: string): string => relative(root, page)
 
@@ -43,6 +51,19 @@ function linksOf(page: string): Link[] {
     return [{ target: path === '' ? page : resolve(dirname(page), path), anchor }]
   })
 }
+
+it.each(sourceFolders.map((folder) => [named(folder), folder]))(
+  '%s/README.md names each file of its folder',
+  (_, folder) => {
+    const text = read(resolve(folder, 'README.md'))
+    const files = readdirSync(folder).filter((name) => name.endsWith('.ts'))
+    expect(files.filter((name) => !text.includes(`\`${name}\``))).toEqual([])
+    const namedFiles = [...text.matchAll(/^\| (`[^|]*)\|/gm)].flatMap(([, cell]) => [
+      ...cell!.matchAll(/`([a-z0-9-]+\.ts)`/g),
+    ])
+    expect(namedFiles.map(([, name]) => name!).filter((name) => !files.includes(name))).toEqual([])
+  },
+)
 
 describe('the pages', () => {
   it.each(pages.map((page) => [named(page), page]))('%s links to what is there', (_, page) => {

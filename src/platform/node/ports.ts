@@ -165,7 +165,7 @@ export function memoryClusters({
 }
 
 export interface NodePorts extends Ports {
-  readonly held: StoredResponses
+  readonly storedResponses: StoredResponses
   /** Applies the pools of a new configuration. */
   adopt(config: Config): void
   /** Stops timers and closes idle sockets. */
@@ -208,15 +208,15 @@ export type ClusterMiddleware = (cluster: Cluster, pool: PoolSource['pool']) => 
 /** Objects that outlive a configuration and observe clusters. */
 export interface RuntimeHooks {
   readonly between?: ClusterMiddleware
-  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings' | 'limits'> | null
+  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'storedResponses' | 'limits'> | null
 }
 
 export function nodePorts(config: Config, log: Log, { between, replicas = null }: RuntimeHooks = {}): NodePorts {
   let sources = sourcesOf(config)
   const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
   const clusters = memoryClusters({ source, now: steadyNow })
-  const held = new ResponseAffinity(config.limits.responseIds)
-  replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, held })
+  const storedResponses = new ResponseAffinity(config.limits.responseIds)
+  replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, storedResponses })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft
@@ -229,7 +229,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
       const settings = between === undefined ? null : source(clusterId, pool)
       return between === undefined || settings === null ? cluster : between(cluster, settings.pool)
     },
-    held: replicas?.holdings ?? held,
+    storedResponses: replicas?.storedResponses ?? storedResponses,
     ...(replicas === null ? {} : { limiter: limiterOf(replicas.limits, log, () => fallback) }),
     ttft: config.ttft.enabled ? relayed(kept, () => relay, { post, now: steadyNow, log }) : kept,
     adopt(next) {

@@ -85,8 +85,14 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
         await stop()
         await converged(members)
       }
-      members[0]!.replicas.holdings.keep('resp_1', { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' })
-      await until(async () => (await members[1]!.replicas.holdings.find('resp_1', 't')) !== null)
+      members[0]!.replicas.storedResponses.keep('resp_1', {
+        tenant: 't',
+        cluster: 'one',
+        pool: 'm',
+        engine: 'a',
+        model: 'm',
+      })
+      await until(async () => (await members[1]!.replicas.storedResponses.find('resp_1', 't')) !== null)
       expect(members.map((member) => member.streams.length > 0)).toEqual([true, true, true])
     } finally {
       await Promise.all(members.map((member) => member.close()))

@@ -262,9 +262,15 @@ describe.skipIf(binary === null)('replicas', () => {
     try {
       const stop = loaded(pair, 7)
       await until(() => pair.every((member) => member.following === 1))
-      pair[0]!.replicas.holdings.keep('resp_1', { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' })
-      await until(async () => (await pair[1]!.replicas.holdings.find('resp_1', 't')) !== null)
-      await pair[1]!.replicas.holdings.forget('resp_1')
+      pair[0]!.replicas.storedResponses.keep('resp_1', {
+        tenant: 't',
+        cluster: 'one',
+        pool: 'm',
+        engine: 'a',
+        model: 'm',
+      })
+      await until(async () => (await pair[1]!.replicas.storedResponses.find('resp_1', 't')) !== null)
+      await pair[1]!.replicas.storedResponses.forget('resp_1')
       const limits = { requestsPerMin: 9, tokensPerMin: 9, tokensPerDay: 9, concurrent: 9 }
       await pair[0]!.replicas.limits.reserve({ key: 'k', id: 'a', limits, tokens: 1 })
       await pair[0]!.replicas.limits.settle({ key: 'k', id: 'a', tokens: 1 })

@@ -64,7 +64,7 @@ export class Member {
     this.replicas.join({
       cluster: this.#ledgers.cluster,
       pool: (cluster, name) => source(cluster, name)?.pool ?? null,
-      held: new ResponseAffinity(100),
+      storedResponses: new ResponseAffinity(100),
     })
     this.clusters = new Map(
       pools.map(({ pool: name }) => [name, this.replicas.cluster(this.#ledgers.cluster('one', name), ['one', name])]),

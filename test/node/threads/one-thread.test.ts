@@ -17,7 +17,7 @@ const config = parseConfig(
 )
 
 let clusters: MemoryClusters
-let books: Cluster
+let poolHost: Cluster
 let lines: Record<string, unknown>[]
 let thread: WorkerSupervisor
 
@@ -41,7 +41,7 @@ function open(
     get entry() {
       return entry()
     },
-    books: () => new ThreadClusterHost(() => books, log),
+    poolHost: () => new ThreadClusterHost(() => poolHost, log),
     receive: () => undefined,
     log,
   })
@@ -50,7 +50,7 @@ function open(
 beforeEach(() => {
   lines = []
   clusters = memoryClusters({ source: () => ({ version: 1, pool: pool() }) })
-  books = clusters.cluster('paris', 'qwen')
+  poolHost = clusters.cluster('paris', 'qwen')
 })
 
 afterEach(async () => {
@@ -64,7 +64,7 @@ describe('one thread', () => {
   it('is started again after a fault, with its old bookings given back', async () => {
     thread = open(7)
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
-    expect((await books.digest()).bookings).toBe(1)
+    expect((await poolHost.digest()).bookings).toBe(1)
     thread.forceStop()
     await until(() => said('worker_exited') !== undefined)
     expect(said('worker_failed')).toMatchObject({
@@ -73,11 +73,11 @@ describe('one thread', () => {
       error: { message: 'Error: a fault nobody caught' },
     })
     expect(said('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
-    expect((await books.digest()).bookings).toBe(0)
+    expect((await poolHost.digest()).bookings).toBe(0)
     await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow(/being started/)
     await until(() => said('worker_restarted') !== undefined)
     expect(await thread.call(['sibling', { about: 'counts' }])).toBe('still here')
-    expect((await books.digest()).bookings).toBe(1)
+    expect((await poolHost.digest()).bookings).toBe(1)
   })
 
   it('is started again later when the machine has no thread to give, and the process lives on', async () => {
@@ -115,6 +115,6 @@ describe('one thread', () => {
     expect(said('worker_exited')).toBeUndefined()
     await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow()
     // Its stream has ended, so its booking is released.
-    expect((await books.digest()).bookings).toBe(0)
+    expect((await poolHost.digest()).bookings).toBe(0)
   })
 })

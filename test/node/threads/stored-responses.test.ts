@@ -39,9 +39,9 @@ describe('a stored response', () => {
   it('is found if the lookup overtakes the message of the serving thread', async () => {
     const { threads, deliver } = open()
     const [serving, asking] = threads as [RpcChannel<ToMain, ToThread>, RpcChannel<ToMain, ToThread>]
-    serving.notify(['held_keep', 'resp_1', holding])
+    serving.notify(['response_keep', 'resp_1', holding])
     serving.flush()
-    const found = asking.call(['held_find', 'resp_1', 't'])
+    const found = asking.call(['response_find', 'resp_1', 't'])
     asking.flush()
     deliver(1)
     // Until the main thread has queried the others, or has responded without that.
@@ -52,7 +52,7 @@ describe('a stored response', () => {
 
   it('is not found if no thread served it, even if one does not answer', async () => {
     const { threads, deliver } = open(1)
-    const found = threads[1]!.call(['held_find', 'resp_1', 't'])
+    const found = threads[1]!.call(['response_find', 'resp_1', 't'])
     threads[1]!.flush()
     deliver(1)
     expect(await found).toBeNull()

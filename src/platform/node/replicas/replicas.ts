@@ -33,7 +33,7 @@ export interface OwnState {
   readonly cluster: (...name: PoolName) => Cluster
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
-  readonly held: ResponseAffinity
+  readonly storedResponses: ResponseAffinity
 }
 
 export class Replicas {
@@ -82,7 +82,7 @@ export class Replicas {
       () => this.#limits.disconnected(),
     )
     const shared = { link: this.#control, prefix: this.#prefix }
-    this.#responses = new ReplicatedResponses(own.held, {
+    this.#responses = new ReplicatedResponses(own.storedResponses, {
       ...shared,
       isPool: (name) => own.pool(...name) !== null,
       forgotten: (id) => feeds.forEach(({ open }) => open.announce(['forgotten', id])),
@@ -99,7 +99,7 @@ export class Replicas {
     ]
   }
 
-  get holdings(): StoredResponses {
+  get storedResponses(): StoredResponses {
     return this.#responses
   }
 
@@ -197,7 +197,7 @@ export class Replicas {
       now: this.#parts.now,
       ledger: own.cluster(...name),
       pool: () => own.pool(...name),
-      forget: (id) => own.held.forget(id),
+      forget: (id) => own.storedResponses.forget(id),
       drained: ({ draining, engine }) =>
         this.#parts.log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
       joined: (id) => this.#peerJoined(id),

@@ -74,7 +74,7 @@ class ThreadTransport implements ClusterTransport {
   }
 }
 
-export type LineToMain = RpcChannel<ToMain, ToThread>
+export type MainChannel = RpcChannel<ToMain, ToThread>
 
 /** Batching delay of records on their way to the main thread. */
 const RECORDS_MS = 100
@@ -115,37 +115,41 @@ export class PoolNumbers {
 const numbered = (names: readonly PoolName[]): ReadonlyMap<string, number> =>
   new Map(names.map((name, number) => [JSON.stringify(name), number]))
 
-export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): Omit<NodePorts, 'adopt' | 'held'> {
+export function threadPorts(
+  numbers: PoolNumbers,
+  log: Log,
+  channel: MainChannel,
+): Omit<NodePorts, 'adopt' | 'storedResponses'> {
   const machine = machinePorts(log)
   return {
     ...machine,
-    cluster: threadClusters(line, numbers.of),
-    ttft: threadTtft(line),
+    cluster: threadClusters(channel, numbers.of),
+    ttft: threadTtft(channel),
     limiter: {
-      reserve: (reservation) => line.call(['limit_reserve', reservation]) as Promise<LimitAnswer>,
-      settle: (settlement) => line.notify(['limit_settle', settlement]),
+      reserve: (reservation) => channel.call(['limit_reserve', reservation]) as Promise<LimitAnswer>,
+      settle: (settlement) => channel.notify(['limit_settle', settlement]),
     },
     close: () => machine.origin.close(),
   }
 }
 
 /** State shared by the threads, as one of them sees it. */
-export function sharedByThreads(numbers: PoolNumbers, line: LineToMain, startedAt: number): WorkerGroup {
+export function sharedByThreads(numbers: PoolNumbers, channel: MainChannel, startedAt: number): WorkerGroup {
   return {
     // If the main thread is gone, the process ends.
-    ask: (question) => line.call(['siblings', question]) as Promise<readonly unknown[]>,
-    held: threadHoldings(line),
+    ask: (question) => channel.call(['siblings', question]) as Promise<readonly unknown[]>,
+    storedResponses: threadStoredResponses(channel),
     prober: {
       round: async () => {},
-      suspect: ({ cluster, pool }, { id }) => line.notify(['suspect', numbers.of(cluster.id, pool.model), id], true),
+      suspect: ({ cluster, pool }, { id }) => channel.notify(['suspect', numbers.of(cluster.id, pool.model), id], true),
     },
     startedAt,
   }
 }
 
-export function threadTtft(line: Pick<LineToMain, 'call'>): Ttft {
+export function threadTtft(channel: Pick<MainChannel, 'call'>): Ttft {
   const ask = (question: TtftQuestion, ...given: readonly unknown[]): Promise<unknown> =>
-    line.call(['ttft', question, given])
+    channel.call(['ttft', question, given])
   return {
     batchMs: RECORDS_MS,
     report: (partials) => ask('report', partials) as ReturnType<Ttft['report']>,
@@ -157,14 +161,15 @@ export function threadTtft(line: Pick<LineToMain, 'call'>): Ttft {
   }
 }
 
-function threadHoldings(line: LineToMain): StoredResponses {
+function threadStoredResponses(channel: MainChannel): StoredResponses {
   return {
-    find: (id, tenant) => line.call(['held_find', id, tenant]) as Promise<Awaited<ReturnType<StoredResponses['find']>>>,
-    keep: (id, holding) => {
-      line.notify(['held_keep', id, holding])
+    find: (id, tenant) =>
+      channel.call(['response_find', id, tenant]) as Promise<Awaited<ReturnType<StoredResponses['find']>>>,
+    keep: (id, stored) => {
+      channel.notify(['response_keep', id, stored])
       // Posted before the bytes with the id are written, so that `sync` finds it.
-      line.flush()
+      channel.flush()
     },
-    forget: async (id) => void (await line.call(['held_forget', id])),
+    forget: async (id) => void (await channel.call(['response_forget', id])),
   }
 }

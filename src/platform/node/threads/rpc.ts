@@ -22,29 +22,29 @@ export type PoolMessage =
 /** Messages of an I/O thread to the main thread. */
 export type ToMain =
   | PoolMessage
-  | readonly [said: 'ttft', question: TtftQuestion, given: readonly unknown[]]
-  | readonly [said: 'limit_reserve', reservation: Reservation]
-  | readonly [said: 'limit_settle', settlement: Settlement]
-  | readonly [said: 'held_find', id: string, tenant: string]
-  | readonly [said: 'held_keep', id: string, holding: StoredResponse]
-  | readonly [said: 'held_forget', id: string]
-  | readonly [said: 'suspect', pool: number, engine: string]
-  | readonly [said: 'siblings', question: WorkerQuery]
+  | readonly [type: 'ttft', question: TtftQuestion, given: readonly unknown[]]
+  | readonly [type: 'limit_reserve', reservation: Reservation]
+  | readonly [type: 'limit_settle', settlement: Settlement]
+  | readonly [type: 'response_find', id: string, tenant: string]
+  | readonly [type: 'response_keep', id: string, stored: StoredResponse]
+  | readonly [type: 'response_forget', id: string]
+  | readonly [type: 'suspect', pool: number, engine: string]
+  | readonly [type: 'siblings', question: WorkerQuery]
   /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
-  | readonly [said: 'listening', url: string, reports: string | null]
+  | readonly [type: 'listening', url: string, reports: string | null]
 
 /** Messages of the main thread to an I/O thread. */
 export type ToThread =
   /** New configuration. Answered when new requests use it. */
-  | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
+  | readonly [type: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   /** When a newer configuration was refused, ms since the epoch; null: none was. */
-  | readonly [said: 'config_refused', at: number | null]
-  | readonly [said: 'sibling', question: WorkerQuery]
+  | readonly [type: 'config_refused', at: number | null]
+  | readonly [type: 'sibling', question: WorkerQuery]
   /** Answered at once, after every message that was posted before. */
-  | readonly [said: 'sync']
+  | readonly [type: 'sync']
   /** Answered with `Drained` when all requests have ended. */
-  | readonly [said: 'stop']
-  | readonly [said: 'stop_now']
+  | readonly [type: 'stop']
+  | readonly [type: 'stop_now']
 
 /** Calls with responses, and notifications, between two threads of this process. */
 
@@ -54,7 +54,7 @@ export interface Wire {
 }
 
 /** Handles a call or notification. The returned or resolved value is the response. */
-export type RpcHandler<Word> = (word: Word) => unknown
+export type RpcHandler<Message> = (message: Message) => unknown
 
 /** [number, message, …]: above 0 a call, 0 a notification, below 0 the response to a call. */
 type Batch = readonly unknown[]
@@ -71,7 +71,7 @@ const LINGER_MS = 20
  * Sends all messages of one turn of the event loop together, in order. No message is lost or reordered. When the other
  * thread exits, its pending calls reject.
  */
-export class RpcChannel<Said, Received> {
+export class RpcChannel<Sent, Received> {
   readonly #wire: Wire
   readonly #receive: RpcHandler<Received>
   #waiting: unknown[] = []
@@ -87,18 +87,18 @@ export class RpcChannel<Said, Received> {
   }
 
   /** Sends a notification. `canWait`: it need not go with this turn's message. */
-  notify(word: Said, canWait = false): void {
+  notify(message: Sent, canWait = false): void {
     if (this.#closed !== null) return
-    this.#waiting.push(0, word)
+    this.#waiting.push(0, message)
     if (canWait) this.#lingering ??= setTimeout(() => this.flush(), LINGER_MS)
     else this.#flushSoon()
   }
 
   /** Sends a call. Rejects if the other side failed or exited. */
-  call(word: Said): Promise<unknown> {
+  call(message: Sent): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
     const question = ++this.#questions
-    this.#waiting.push(question, word)
+    this.#waiting.push(question, message)
     this.#flushSoon()
     return new Promise((resolve, reject) => this.#asked.set(question, { resolve, reject }))
   }
@@ -139,10 +139,10 @@ export class RpcChannel<Said, Received> {
     this.#flushing ??= setImmediate(() => this.flush())
   }
 
-  #receiveAll(question: number, word: Received): void {
+  #receiveAll(question: number, message: Received): void {
     let answer: unknown
     try {
-      answer = this.#receive(word)
+      answer = this.#receive(message)
     } catch (error) {
       answer = Promise.reject(error)
     }

@@ -26,45 +26,49 @@ import { createServer, type AddressInfo } from 'node:net'
 
 /** An I/O thread as the main thread calls it. */
 export interface AskedThread {
-  call(word: ToThread): Promise<unknown>
+  call(message: ToThread): Promise<unknown>
 }
 
-type Word = Extract<ToMain, readonly [`held_${string}`, ...unknown[]]>
+type Message = Extract<ToMain, readonly [`response_${string}`, ...unknown[]]>
 
 export class StoredResponseHost {
-  readonly #held: StoredResponses
+  readonly #storedResponses: StoredResponses
   readonly #othersThan: (thread: number) => readonly AskedThread[]
   readonly #limitMs: number
 
   /** @param limitMs how long a lookup that finds nothing waits for a thread that does not answer. */
-  constructor(held: StoredResponses, othersThan: (thread: number) => readonly AskedThread[], limitMs: number) {
-    this.#held = held
+  constructor(
+    storedResponses: StoredResponses,
+    othersThan: (thread: number) => readonly AskedThread[],
+    limitMs: number,
+  ) {
+    this.#storedResponses = storedResponses
     this.#othersThan = othersThan
     this.#limitMs = limitMs
   }
 
   /** Handles a message of the thread with number `from`. */
-  receive(from: number, word: Word): unknown {
-    switch (word[0]) {
-      case 'held_find':
-        return this.#find(from, word[1], word[2])
-      case 'held_keep':
-        return this.#held.keep(word[1], word[2])
-      case 'held_forget':
-        return this.#held.forget(word[1])
+  receive(from: number, message: Message): unknown {
+    switch (message[0]) {
+      case 'response_find':
+        return this.#find(from, message[1], message[2])
+      case 'response_keep':
+        return this.#storedResponses.keep(message[1], message[2])
+      case 'response_forget':
+        return this.#storedResponses.forget(message[1])
     }
   }
 
   /**
-   * A thread posts `held_keep` before a client can read the id, but this thread may receive messages of two threads in
+   * A thread posts `response_keep` before a client can read the id, but this thread may receive messages of two threads in
    * another order than they were posted. Messages of one thread stay in order, so what a thread posted has arrived when
    * that thread has answered a question.
    */
   async #find(from: number, id: string, tenant: string): Promise<StoredResponse | null> {
-    const found = await this.#held.find(id, tenant)
+    const found = await this.#storedResponses.find(id, tenant)
     if (found !== null) return found
     await Promise.all(this.#othersThan(from).map((thread) => withTimeout(this.#limitMs, thread.call(['sync']))))
-    return this.#held.find(id, tenant)
+    return this.#storedResponses.find(id, tenant)
   }
 }
 
@@ -264,7 +268,7 @@ class PoolOwner {
   constructor(config: Config, ports: NodePorts, count: number) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
     this.#limits = new LimitHost(ports.limiter ?? memoryLimiter(() => ports.now()))
-    this.#responses = new StoredResponseHost(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
+    this.#responses = new StoredResponseHost(ports.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
     this.#start = {
       firstlight: 'thread',
       config,
@@ -304,13 +308,13 @@ class PoolOwner {
         return told.start
       },
       entry: ENTRY,
-      books: () =>
+      poolHost: () =>
         new ThreadClusterHost(
           (pool) => this.#pools[pool]!.cluster,
           log,
           () => this.#limits.exited(number),
         ),
-      receive: (word) => this.#receive(number, word),
+      receive: (message) => this.#receive(number, message),
       log,
     }
   }
@@ -320,22 +324,22 @@ class PoolOwner {
     return this.#start.pools.map((name) => ({ cluster: this.#ports.cluster(...name), route: catalog.route(...name) }))
   }
 
-  #receive(from: number, word: Parameters<ThreadParts['receive']>[0]): unknown {
-    switch (word[0]) {
+  #receive(from: number, message: Parameters<ThreadParts['receive']>[0]): unknown {
+    switch (message[0]) {
       case 'ttft':
-        return this.#reports(word)
+        return this.#reports(message)
       case 'limit_reserve':
-        return this.#limits.reserve(from, word[1])
+        return this.#limits.reserve(from, message[1])
       case 'limit_settle':
-        return this.#limits.settle(from, word[1])
-      case 'held_find':
-      case 'held_keep':
-      case 'held_forget':
-        return this.#responses.receive(from, word)
+        return this.#limits.settle(from, message[1])
+      case 'response_find':
+      case 'response_keep':
+      case 'response_forget':
+        return this.#responses.receive(from, message)
       case 'suspect':
-        return this.#suspect(word[1], word[2])
+        return this.#suspect(message[1], message[2])
       case 'siblings':
-        return this.#askOthers(from, word[1])
+        return this.#askOthers(from, message[1])
     }
     return undefined
   }

@@ -7,7 +7,7 @@ import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
 import { RpcChannel, type ToMain, type ToThread } from './rpc.ts'
 import type { PoolName } from '../../../ports.ts'
-import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain } from './ports.ts'
+import { PoolNumbers, sharedByThreads, threadPorts, type MainChannel } from './ports.ts'
 
 /** Start parameters of a thread. */
 export interface ThreadStart {
@@ -38,18 +38,18 @@ export async function runThread(): Promise<void> {
   const { config, pools, folder, number, bodyKib, startedAt, configRefusedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number }, config.log.format)
   const main = parentPort!
-  const line: LineToMain = new RpcChannel<ToMain, ToThread>(main, (word) => onMessage(word))
-  main.on('message', (batch: readonly unknown[]) => line.receive(batch))
+  const channel: MainChannel = new RpcChannel<ToMain, ToThread>(main, (message) => onMessage(message))
+  main.on('message', (batch: readonly unknown[]) => channel.receive(batch))
   const numbers = new PoolNumbers(pools)
   const slots = new Int32Array(bodyKib)
   // Bodies of a failed thread no longer exist.
   Atomics.store(slots, number - 1, 0)
-  const ports = { ...threadPorts(numbers, log, line), bodyCount: countIn(slots, number - 1) }
+  const ports = { ...threadPorts(numbers, log, channel), bodyCount: countIn(slots, number - 1) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, {
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
-    shared: sharedByThreads(numbers, line, startedAt),
+    shared: sharedByThreads(numbers, channel, startedAt),
   })
   gateway.configRefused(configRefusedAt)
   const now = new AbortController()
@@ -61,14 +61,14 @@ export async function runThread(): Promise<void> {
     log.setLevel(next.log.level)
   }
 
-  function onMessage(word: ToThread): unknown {
-    switch (word[0]) {
+  function onMessage(message: ToThread): unknown {
+    switch (message[0]) {
       case 'adopt':
-        return adopt(word[1], word[2], word[3])
+        return adopt(message[1], message[2], message[3])
       case 'config_refused':
-        return gateway.configRefused(word[1])
+        return gateway.configRefused(message[1])
       case 'sibling':
-        return gateway.answer(word[1])
+        return gateway.answer(message[1])
       case 'sync':
         return null
       case 'stop':
@@ -78,5 +78,5 @@ export async function runThread(): Promise<void> {
     }
   }
 
-  line.notify(['listening', gateway.url, gateway.reports])
+  channel.notify(['listening', gateway.url, gateway.reports])
 }

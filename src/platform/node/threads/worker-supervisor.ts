@@ -35,9 +35,9 @@ export interface ThreadParts {
   readonly start: () => ThreadStart
   readonly entry: URL
   /** Creates the host of one run of the thread, which holds that run's bookings. */
-  readonly books: () => ThreadClusterHost
+  readonly poolHost: () => ThreadClusterHost
   /** Handles all messages except those about pools. */
-  readonly receive: (word: Exclude<ToMain, PoolMessage>) => unknown
+  readonly receive: (message: Exclude<ToMain, PoolMessage>) => unknown
   readonly log: Log
 }
 
@@ -46,17 +46,17 @@ export interface Listening {
   readonly reports: string | null
 }
 
-interface Life {
+interface Run {
   readonly worker: Worker
-  readonly line: RpcChannel<ToThread, ToMain>
-  readonly books: ThreadClusterHost
+  readonly channel: RpcChannel<ToThread, ToMain>
+  readonly poolHost: ThreadClusterHost
   readonly ended: Promise<void>
   /** True if it accepts calls. */
   listens: boolean
 }
 
 /** Messages about pools; the rest is about the gateway. */
-const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>([
+const POOL_MESSAGES: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>([
   'admit',
   'wait',
   'resume',
@@ -65,12 +65,12 @@ const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>([
   'pool',
 ])
 
-const isAboutBooks = (word: ToMain): word is PoolMessage => ABOUT_BOOKS.has(word[0])
+const isPoolMessage = (message: ToMain): message is PoolMessage => POOL_MESSAGES.has(message[0])
 
 export class WorkerSupervisor {
   readonly #parts: ThreadParts
   readonly #backoff = new Backoff()
-  #life: Life | null = null
+  #run: Run | null = null
   #restart: NodeJS.Timeout | null = null
   #stopping = false
 
@@ -84,9 +84,9 @@ export class WorkerSupervisor {
   }
 
   /** Calls the thread. Rejects if it is not running or fails. */
-  call(word: ToThread): Promise<unknown> {
-    return this.#life?.listens === true
-      ? this.#life.line.call(word)
+  call(message: ToThread): Promise<unknown> {
+    return this.#run?.listens === true
+      ? this.#run.channel.call(message)
       : Promise.reject(new Error('the thread is being started'))
   }
 
@@ -94,58 +94,58 @@ export class WorkerSupervisor {
   async stop(limitMs: number): Promise<Drained> {
     this.#stopping = true
     if (this.#restart !== null) clearTimeout(this.#restart)
-    const life = this.#life
-    if (life === null) return { cut: false }
-    const late = setTimeout(() => void life.worker.terminate(), limitMs)
-    const drained = life.listens
-      ? await (life.line.call(['stop']) as Promise<Drained>).catch(() => ({ cut: true }))
+    const run = this.#run
+    if (run === null) return { cut: false }
+    const late = setTimeout(() => void run.worker.terminate(), limitMs)
+    const drained = run.listens
+      ? await (run.channel.call(['stop']) as Promise<Drained>).catch(() => ({ cut: true }))
       : { cut: false }
     clearTimeout(late)
-    await life.worker.terminate()
-    await life.ended
+    await run.worker.terminate()
+    await run.ended
     return drained
   }
 
   /** Stops waiting for running requests. */
   forceStop(): void {
-    this.#life?.line.notify(['stop_now'])
+    this.#run?.channel.notify(['stop_now'])
   }
 
   /** Applies the present configuration, at once or when the thread listens. */
   async adopt(sameFiles = false): Promise<void> {
     const { config, pools, number: thread } = this.#parts.start()
-    const life = this.#life
-    if (life?.listens !== true) return
-    await life.line.call(['adopt', config, pools, sameFiles]).catch((error: unknown) => {
+    const run = this.#run
+    if (run?.listens !== true) return
+    await run.channel.call(['adopt', config, pools, sameFiles]).catch((error: unknown) => {
       // If it exited, its successor starts with the new configuration.
-      if (life === this.#life) this.#parts.log.error('configuration_refused', { thread, error })
+      if (run === this.#run) this.#parts.log.error('configuration_refused', { thread, error })
     })
   }
 
   /** Reports when a configuration was refused. */
   configRefused(): void {
-    if (this.#life?.listens === true) this.#life.line.notify(['config_refused', this.#parts.start().configRefusedAt])
+    if (this.#run?.listens === true) this.#run.channel.notify(['config_refused', this.#parts.start().configRefusedAt])
   }
 
   /** Ends it like a fault. For tests. */
   async kill(): Promise<void> {
-    await this.#life?.worker.terminate()
+    await this.#run?.worker.terminate()
   }
 
   #begin(listening: (at: Listening) => void, failed: (error: unknown) => void): void {
     const { entry, log } = this.#parts
     const start = this.#parts.start()
     const worker = new Worker(entry, { workerData: start, name: `firstlight-${start.number}` })
-    const books = this.#parts.books()
-    const line: Life['line'] = new RpcChannel<ToThread, ToMain>(worker, (word) => {
-      if (isAboutBooks(word)) return books.receive(word)
-      if (word[0] !== 'listening') return this.#parts.receive(word)
+    const poolHost = this.#parts.poolHost()
+    const channel: Run['channel'] = new RpcChannel<ToThread, ToMain>(worker, (message) => {
+      if (isPoolMessage(message)) return poolHost.receive(message)
+      if (message[0] !== 'listening') return this.#parts.receive(message)
       this.#backoff.began(Date.now())
-      this.#life!.listens = true
+      this.#run!.listens = true
       this.#catchUp(start)
-      return listening({ url: word[1], reports: word[2] })
+      return listening({ url: message[1], reports: message[2] })
     })
-    worker.on('message', (batch: readonly unknown[]) => line.receive(batch))
+    worker.on('message', (batch: readonly unknown[]) => channel.receive(batch))
     worker.on('error', (error) => {
       log.error('worker_failed', { thread: start.number, error })
       failed(error)
@@ -157,7 +157,7 @@ export class WorkerSupervisor {
         resolve()
       })
     })
-    this.#life = { worker, line, books, ended, listens: false }
+    this.#run = { worker, channel, poolHost, ended, listens: false }
   }
 
   /** Applies a configuration that changed while it started. */
@@ -166,10 +166,10 @@ export class WorkerSupervisor {
   }
 
   #ended(): void {
-    const { line, books } = this.#life!
-    this.#life = null
-    line.close(new Error('the thread is gone'))
-    const released = books.close()
+    const { channel, poolHost } = this.#run!
+    this.#run = null
+    channel.close(new Error('the thread is gone'))
+    const released = poolHost.close()
     if (!this.#stopping) this.#beginLater(released)
   }
 
