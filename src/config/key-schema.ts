@@ -53,13 +53,14 @@ const rights = {
     z.optional(keyLimits),
   ),
   class: describe(
-    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first in the ' +
-      'queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with `allow_overrides`.',
+    'Class of the key’s requests under overload: `sheddable` requests are refused first, `critical` ones go first in ' +
+      'the queue of a pool (docs/overload.md). Clients may choose a lower class, and a higher one only with ' +
+      '`allow_overrides`.',
     withDefault(oneOf(['critical', 'standard', 'sheddable']), 'standard'),
   ),
   weight: describe(
-    'Share of the key under overload, relative to other keys: of the engines’ work, and of the places for requests that ' +
-      'wait.',
+    'Share of the key under overload, relative to other keys: of the engines’ work, and of the places for requests ' +
+      'that wait.',
     withDefault(number(0.001, 1000), 1),
   ),
   ttft_deadline_ms: describe(

@@ -32,12 +32,13 @@ export const overloadShape = {
     withDefault(int(1, 1_000_000), 1_000),
   ),
   queue: describe(
-    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at once.',
+    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at ' +
+      'once.',
     z.optional(queue),
   ),
   class_priority: describe(
-    'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` get ' +
-      '`priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',
+    'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +
+      'get `priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',
     withDefault(z.boolean(), false),
   ),
 }

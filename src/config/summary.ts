@@ -102,8 +102,9 @@ function callers({ keys, jwt, open, loopback }: Config): string {
       const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
       const ends = key.expires === null ? '' : `; until ${key.expires}`
       const priority = key.priority === null ? '' : `; priority ${key.priority}`
-      const own = `${key.class === 'standard' ? '' : `; ${key.class}`}${key.limits === null ? '' : `; ${limitsText(key.limits)}`}`
-      return `${key.name} (${models}${rights}${priority}${own}${ends})`
+      const requestClass = key.class === 'standard' ? '' : `; ${key.class}`
+      const limits = key.limits === null ? '' : `; ${limitsText(key.limits)}`
+      return `${key.name} (${models}${rights}${priority}${requestClass}${limits}${ends})`
     })
     .concat(tokens)
     .join(', ')

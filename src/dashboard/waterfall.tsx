@@ -138,7 +138,10 @@ function Quantiles({ quantiles }: { readonly quantiles: readonly StageQuantile[]
       <h3>Last 15 minutes</h3>
       <ol
         class="waterfall quantiles"
-        title="The quantile of each stage by itself. At p95 the stages add up to more than the TTFT, because they are rarely slow together."
+        title={
+          'The quantile of each stage by itself. At p95 the stages add up to more than the TTFT, because they are ' +
+          'rarely slow together.'
+        }
       >
         {quantiles.map(({ name, spans, ttftMs }) => (
           <li key={name} data-quantile={name}>

@@ -166,9 +166,9 @@ export const OWN_COUNTS: readonly Metric[] = [
     name: 'firstlight_rejected_requests_total',
     help:
       'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies, repetitions at ' +
-      'once after 429 (`overloaded`); on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, ' +
-      '`transfer_encoding`), connections beyond `limits.connections` (`connections_full`) and clients that ' +
-      'stopped reading their response (`write_timeout`).',
+      'once after 429 (`overloaded`); on Node also malformed HTTP (`bad_http`, `request_timeout`, ' +
+      '`expectation_unmet`, `head_too_large`, `transfer_encoding`), connections beyond `limits.connections` ' +
+      '(`connections_full`) and clients that stopped reading their response (`write_timeout`).',
     label: 'reason',
     counts: (g) => g.own?.refusals,
     panel: 'Requests',
@@ -401,7 +401,8 @@ export const METRICS: readonly Metric[] = [
   ),
   gauge(
     'places',
-    'Learned number of requests that the engine runs at the same time (max_num_seqs). Absent: no request waited for one.',
+    'Learned number of requests that the engine runs at the same time (max_num_seqs). Absent: no request waited for ' +
+      'a place.',
     (e) => e.learned?.places,
     'Load',
   ),
@@ -596,9 +597,9 @@ export const METRICS: readonly Metric[] = [
     type: 'counter',
     name: 'firstlight_hedges_total',
     help:
-      'Requests whose first byte was late, by what became of the second engine: its first byte came first (won), that ' +
-      'of the first engine did (lost), neither came (failed), or the reason why none was asked. Pools with hedge_ms ' +
-      'only.',
+      'Requests whose first byte was late, by what became of the second engine: its first byte came first (won), ' +
+      'that of the first engine did (lost), neither came (failed), or the reason why none was asked. Pools with ' +
+      'hedge_ms only.',
     count: 'hedges',
     label: 'result',
     panel: 'Health',

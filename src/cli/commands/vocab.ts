@@ -109,10 +109,10 @@ function describe({ header, size }: OpenVocabulary, io: Io): void {
   io.out(`  ids            ${size}, ${header.added.length} of them added tokens`)
   const { characters } = header
   if (characters === undefined) io.out(`  pre-tokenizer  ${header.preTokenizer}${header.nfc ? ', after NFC' : ''}`)
-  else
-    io.out(
-      `  model          ${characters.model === 'bpe' ? 'BPE of characters' : 'Unigram'}, words: ${characters.words.kind}`,
-    )
+  else {
+    const model = characters.model === 'bpe' ? 'BPE of characters' : 'Unigram'
+    io.out(`  model          ${model}, words: ${characters.words.kind}`)
+  }
   io.out(
     '  chat template  ' +
       `${header.template === null ? 'none: chats are measured in bytes' : `${header.template.length} characters`}`,

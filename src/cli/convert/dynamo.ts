@@ -221,8 +221,8 @@ function pools(draft: Draft, workers: readonly Worker[], model: string | null): 
   for (const program of new Set(given.map((worker) => worker.program)))
     draft.todo(
       'workers',
-      `${program} has no HTTP API. Start each worker as ${SERVERS[program]} with the same flags, and write its address ` +
-        `in url${isSplit ? '; a prefill worker needs NixlConnector' : ''}.`,
+      `${program} has no HTTP API. Start each worker as ${SERVERS[program]} with the same flags, and write its ` +
+        `address in url${isSplit ? '; a prefill worker needs NixlConnector' : ''}.`,
     )
   if (hasPrefill && !canSplit)
     draft.differs('prefill workers', 'only vLLM can prefill for another engine here. All workers prefill and decode.')

@@ -137,10 +137,10 @@ const costTable = new CostTable([
  * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
  * - `adapter` 0, or `adapterLoadS` / `adapterFullS` if the adapter must be loaded / has no room
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
- *   pressure(q_e, q_e) - u / (1 + u)) * c + place)`, where `q_e` is the engine's number of queued prefills, `q` the mean
- *   of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u` the number
- *   of later requests that such a copy serves, and `place` the wait for one of the engine's places: those who come
- *   later wait as much longer
+ *   pressure(q_e, q_e) - u / (1 + u)) * c + place)`, where `q_e` is the engine's number of queued prefills, `q` the
+ *   mean of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u` the
+ *   number of later requests that such a copy serves, and `place` the wait for one of the engine's places: those who
+ *   come later wait as much longer
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
  * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed
  *   recent prefill work, a tie-breaker

@@ -60,9 +60,9 @@ export class StoredResponseHost {
   }
 
   /**
-   * A thread posts `response_keep` before a client can read the id, but this thread may receive messages of two threads in
-   * another order than they were posted. Messages of one thread stay in order, so what a thread posted has arrived when
-   * that thread has answered a question.
+   * A thread posts `response_keep` before a client can read the id, but this thread may receive messages of two threads
+   * in another order than they were posted. Messages of one thread stay in order, so what a thread posted has arrived
+   * when that thread has answered a question.
    */
   async #find(from: number, id: string, tenant: string): Promise<StoredResponse | null> {
     const found = await this.#storedResponses.find(id, tenant)

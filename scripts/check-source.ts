@@ -1,6 +1,7 @@
 /**
- * Rejects retired words in identifiers and file names: `npm run lint` runs it.
- * scripts/retired-words.json maps each retired word to the term of the glossary in AGENTS.md.
+ * Rejects retired words in identifiers and file names, and lines of the product over 120 characters, which oxfmt does
+ * not break in strings and comments: `npm run lint` runs it. scripts/retired-words.json maps each retired word to the
+ * term of the glossary in AGENTS.md.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { parseSync, Visitor } from 'vite'
@@ -33,10 +34,20 @@ function check(name: string, where: string): void {
     problems.add(`${where}: "${name}" has the retired word "${word}". Use "${retired.get(word)}".`)
 }
 
+const MAX_CHARACTERS = 120
+
+/** Regular expressions cannot be broken. */
+function checkLines(path: string, text: string): void {
+  for (const [at, line] of text.split('\n').entries())
+    if (line.length > MAX_CHARACTERS && !/^\s*\/[^/*]/.test(line))
+      problems.add(`${path}:${at + 1}: has ${line.length} characters. Use at most ${MAX_CHARACTERS}.`)
+}
+
 const root = new URL('..', import.meta.url).pathname
 for (const path of globSync('{src,durable,scripts,bench,test}/**/*.{ts,tsx,mjs}', { cwd: root }).sort()) {
   check(path, path)
   const text = read(path)
+  if (/^(src|durable)\//.test(path)) checkLines(path, text)
   const { program } = parseSync(path, text)
   const visit = ({ name, start }: { name: string; start: number }): void => {
     if (retiredIn(name) !== undefined) check(name, `${path}:${text.slice(0, start).split('\n').length}`)
@@ -46,6 +57,6 @@ for (const path of globSync('{src,durable,scripts,bench,test}/**/*.{ts,tsx,mjs}'
 
 for (const problem of problems) console.error(problem)
 if (problems.size > 0) {
-  console.error(`${problems.size} retired words. The glossary in AGENTS.md has the terms.`)
+  console.error(`${problems.size} problems. The glossary in AGENTS.md has the terms.`)
   process.exitCode = 1
 }
