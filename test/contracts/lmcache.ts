@@ -75,8 +75,8 @@ export function reloaded(document: Record<string, unknown>, { pool, without = []
     version: version + 1,
     keys: keys.filter(({ name }) => !without.includes(name)),
     clusters: clusters.map((cluster) => {
-      const [{ model, block_tokens, engines }] = cluster.pools as [Record<string, unknown>]
-      return { ...cluster, pools: [{ model, block_tokens, engines, ...pool }] }
+      const [{ model, block_tokens, observe_share, engines }] = cluster.pools as [Record<string, unknown>]
+      return { ...cluster, pools: [{ model, block_tokens, observe_share, engines, ...pool }] }
     }),
   }
 }
