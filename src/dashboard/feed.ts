@@ -30,7 +30,7 @@ export class Feed {
 
   constructor(viewer: Viewer) {
     this.#viewer = viewer
-    document.addEventListener('visibilitychange', this.#receivedAt)
+    document.addEventListener('visibilitychange', this.#onVisibilityChange)
     this.open()
   }
 
@@ -40,16 +40,16 @@ export class Feed {
     if (document.hidden) return this.#viewer.onLink({ state: 'paused' })
     const attempt = new AbortController()
     this.#attempt = attempt
-    this.#expectWord()
+    this.#limitSilence()
     void this.#follow(attempt)
   }
 
   close(): void {
-    document.removeEventListener('visibilitychange', this.#receivedAt)
+    document.removeEventListener('visibilitychange', this.#onVisibilityChange)
     this.#stop()
   }
 
-  readonly #receivedAt = (): void => this.open()
+  readonly #onVisibilityChange = (): void => this.open()
 
   #stop(): void {
     clearTimeout(this.#timer)
@@ -75,7 +75,7 @@ export class Feed {
   /**
    * A hung gateway or a lost network closes no connection. Without this limit the page would show old data as current.
    */
-  #expectWord(): void {
+  #limitSilence(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#stop()
@@ -93,7 +93,7 @@ export class Feed {
     const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
     let text = ''
     for (;;) {
-      this.#expectWord()
+      this.#limitSilence()
       const { done, value } = await reader.read()
       if (done || attempt.signal.aborted) return
       const { json, rest } = lastView(text + value)

@@ -569,6 +569,7 @@ describe('the dashboard of the built Worker (npm run build:worker) under workerd
     await expect.poll(() => past.count(), slow).toBe(2)
     // The object keeps the history, so that it is in the first view of a page opened later.
     const { page: later } = await open(`${edge.url}/dashboard`)
+    await expect.poll(() => later.locator('body').innerText(), slow).toContain('Admin key')
     await later.getByLabel('Admin key').fill(adminKey)
     await later.getByLabel('Admin key').press('Enter')
     await row(later, 'engine-0').waitFor(slow)
