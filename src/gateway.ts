@@ -7,6 +7,7 @@ import { ResponseAffinity } from './api/responses.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { Authenticator } from './api/auth.ts'
 import { dashboardSnapshot } from './api/fleet-view.ts'
+import { EdgePrompts } from './api/edge-prompts.ts'
 import { blockingFingerprints } from './api/region-digest.ts'
 import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RepeatedRequests } from './api/repeated-requests.ts'
@@ -108,6 +109,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     digests,
     fingerprintOf,
     measurers,
+    edgePrompts: new EdgePrompts({ measurers, fingerprintOf, hasKeys: config.keys !== null, ports }),
     bodyMemory,
     usage: kept?.usage ?? new KeyUsage(),
     limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),

@@ -427,4 +427,6 @@ export interface Ports {
    * it whole, and say what is wrong with it. Absent: always whole.
    */
   parseLong?(bytes: Uint8Array): object | null | Promise<object | null>
+  /** Longest measured prompt that an edge may send in a header. Absent: it sends none. */
+  readonly measuredPromptBytes?: number
 }

@@ -5,19 +5,22 @@ import { isText } from '../core/tokens/utf8.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
+import type { EngineTarget } from '../ports.ts'
 import { engineModel } from './model-registry.ts'
 import type { InferenceRequest } from './inference-exchange.ts'
 import type { Fields, RoutingOverrides } from './fields.ts'
 import type { Caller } from './auth.ts'
+import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
 import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableReason } from './split-eligibility.ts'
 
 type Admission = ReturnType<Exchange['admission']>
 
-/** Shared parts of admissions: the pools' measurers and the LMCache lookups. */
+/** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
 interface Making {
   readonly measurers: PromptMeasurers
   readonly lookups: CacheLookups
+  readonly edgePrompts: EdgePrompts
 }
 
 /** Admission for one pool. */
@@ -34,17 +37,25 @@ export class AdmissionBuilder {
   readonly #parsed: InferenceRequest
   readonly #measurers: PromptMeasurers
   readonly #lookups: CacheLookups
+  readonly #edgePrompts: EdgePrompts
   // There is nearly always one entry: searching a list is faster than creating a map.
   readonly #shares: PoolAdmission[] = []
 
-  constructor(parsed: InferenceRequest, { measurers, lookups }: Making) {
+  constructor(parsed: InferenceRequest, { measurers, lookups, edgePrompts }: Making) {
     this.#parsed = parsed
     this.#measurers = measurers
     this.#lookups = lookups
+    this.#edgePrompts = edgePrompts
   }
 
   of(route: PoolRoute): Admission {
     return this.#share(route).admission
+  }
+
+  /** The measured prompt as headers for a region. `others`: headers that it gets besides. */
+  forRegion(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
+    const { request, prompt } = this.#share(route)
+    return request === null ? [] : this.#edgePrompts.headersFor(route, { request, prompt }, target, others)
   }
 
   /** Releases the prompt. Returns false if a lookup may still read it. */
@@ -93,7 +104,7 @@ export class AdmissionBuilder {
   #share(route: PoolRoute): PoolAdmission {
     for (const share of this.#shares) if (share.route === route) return share
     const request = promptOf(this.#parsed, route, this.#wanted(route))
-    const prompt = this.#measurers.measure(route, request)
+    const prompt = this.#edgePrompts.received(this.#parsed, route, request) ?? this.#measurers.measure(route, request)
     const share: PoolAdmission = {
       route,
       request,

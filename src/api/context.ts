@@ -14,6 +14,7 @@ import type { WorkerGroup } from './worker-group.ts'
 import type { Authenticator } from './auth.ts'
 import type { RepeatedRequests } from './repeated-requests.ts'
 import type { RequestHistory } from './request-log.ts'
+import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
 
 /** State shared by the handlers. One per gateway. */
@@ -31,6 +32,7 @@ export interface GatewayContext {
   /** Fingerprint of how a pool divides prompts into blocks: equal numbers mean equal blocks. null: not at all. */
   readonly fingerprintOf: (route: PoolRoute) => number | null
   readonly measurers: PromptMeasurers
+  readonly edgePrompts: EdgePrompts
   readonly bodyMemory: BodyMemory
   /** Limits per key. */
   readonly limiter: Limiter

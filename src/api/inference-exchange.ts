@@ -5,12 +5,14 @@ import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
+import type { EngineTarget } from '../ports.ts'
 import { withTrace } from '../telemetry/batch-exporter.ts'
 import { AdmissionBuilder, saltOf } from './admissions.ts'
 import type { JsonBody } from './body.ts'
 import { engineModel } from './model-registry.ts'
 import type { GatewayContext } from './context.ts'
 import { rewriteBody, canRequestUsage } from './body-rewrite.ts'
+import type { EdgePrompts } from './edge-prompts.ts'
 import type { Endpoint } from './endpoints.ts'
 import { type Fields, REQUEST_CLASSES, type RoutingOverrides } from './fields.ts'
 import { renamed } from './forms.ts'
@@ -104,11 +106,12 @@ export class InferenceExchange implements Exchange {
   readonly lastComment: boolean
   readonly record: OpenRecord
   onResponseId?: NonNullable<Exchange['onResponseId']>
-  limitHeaders: readonly string[] = []
+  limitHeaders: readonly string[]
   #permit: Permit | null = null
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
   readonly #watch: RequestLifecycle
+  readonly #edgePrompts: EdgePrompts
   /** null: streams of the pool are not continued. */
   #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
@@ -139,6 +142,8 @@ export class InferenceExchange implements Exchange {
     this.waits = context.waits
     this.signal = request.signal
     this.lastComment = config.ttft.comment
+    this.#edgePrompts = context.edgePrompts
+    this.limitHeaders = context.edgePrompts.offer(parsed.caller, routes[0]!)
     this.#admissions = new AdmissionBuilder(parsed, context)
     const edge = incoming.elapsedMs()
     const { sequences, encodeItems } = this.#admissions.of(routes[0]!)
@@ -241,17 +246,22 @@ export class InferenceExchange implements Exchange {
     if (!isLimited(caller.limits)) return
     const { promptTokens, sequences = 1 } = this.#admissions.of(this.routes[0]!)
     this.#permit = await reserve(context, caller, { id: this.id, promptTokens, sequences, json: body.json })
-    this.limitHeaders = this.#permit?.headers ?? []
+    if (this.#permit !== null) this.limitHeaders = [...this.limitHeaders, ...this.#permit.headers]
   }
 
   admission(route: PoolRoute): ReturnType<Exchange['admission']> {
     return this.#admissions.of(route)
   }
 
-  /** Gateway fields of the request, for a gateway that chooses the engine. */
-  get forGateway(): readonly string[] {
+  forGateway(route: PoolRoute, target: EngineTarget): readonly string[] {
     const { wishes } = this.#parsed
-    return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]
+    const options = Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]
+    const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...options])
+    return [...options, ...prompt]
+  }
+
+  gatewayAnswered(route: PoolRoute, headers: readonly string[]): void {
+    this.#edgePrompts.answered(route, headers)
   }
 
   hints(route: PoolRoute): Promise<StageTimes> | null {

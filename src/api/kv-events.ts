@@ -1,5 +1,6 @@
 /** `POST /v1/firstlight/kv-events`: KV events that a bridge received from engines. */
 import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
+import { lanesFromBase64 } from '../bytes.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'
@@ -66,8 +67,7 @@ function listOf(given: unknown): readonly Fields[] {
 function blocksOf(given: unknown): Uint32Array {
   if (typeof given !== 'string') return new Uint32Array(0)
   try {
-    const bytes = Uint8Array.from(atob(given), (char) => char.charCodeAt(0))
-    return new Uint32Array(bytes.buffer, 0, (bytes.length >> 3) * 2)
+    return lanesFromBase64(given)
   } catch (cause) {
     throw new Failure('bad_value', 'Blocks are base64 of 8 bytes each.', { cause })
   }

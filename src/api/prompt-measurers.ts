@@ -1,4 +1,5 @@
 import type { PoolSettings } from '../config.ts'
+import type { ChainState } from '../core/tokens/block-hash.ts'
 import { isTooFragmented } from '../core/tokens/prompt.ts'
 import {
   PromptAnalyzer,
@@ -42,6 +43,11 @@ export class PromptMeasurers {
 
   measure(route: PoolRoute, request: PromptRequest): PromptProfile {
     return this.#meter(route).measure(readable(request))
+  }
+
+  /** As `PromptAnalyzer.scopeOf`. */
+  scopeOf(route: PoolRoute, request: PromptRequest): ChainState {
+    return this.#meter(route).scopeOf(request)
   }
 
   /** Measures by an engine's token ids if they arrive within the call's budget, else returns `own`. Never rejects. */

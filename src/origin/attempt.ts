@@ -174,7 +174,7 @@ function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, 
   const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
     target.isGateway === true && exchange.forGateway !== undefined
-      ? [...exchange.headers, ...exchange.forGateway]
+      ? [...exchange.headers, ...exchange.forGateway(placed.route, target)]
       : exchange.headers
   return {
     target,
@@ -211,7 +211,7 @@ class PendingDispatch implements ResponseHandler {
 
   head(answer: OriginAnswer): boolean {
     const { attempt, engine, resolve, reject } = this.#parts
-    noteHead(attempt, answer, this.#dispatchedAt)
+    noteHead(attempt, answer, engine, this.#dispatchedAt)
     if (isClientAnswer(answer.status, engine)) return true
     // This status is no answer for the client, so the result is never null.
     classifyStatus(answer, engine).then(
@@ -249,7 +249,7 @@ async function dispatchInSteps(
   const dispatchedAt = ports.now()
   const answer = await ports.origin.send(request)
   try {
-    noteHead(attempt, answer, dispatchedAt)
+    noteHead(attempt, answer, request.target, dispatchedAt)
     const failed = await classifyStatus(answer, request.target)
     return failed ?? begun(answer, await firstByte(answer, exchange.heartbeatMs, request.alarms))
   } catch (error) {
@@ -262,7 +262,13 @@ async function dispatchInSteps(
  * Records the time to the response head. Without a stream the head comes with the body: it is no measure of the
  * connection.
  */
-function noteHead({ stages, ports }: AttemptContext, answer: OriginAnswer, dispatchedAt: number): void {
+function noteHead(
+  { exchange, placed, stages, ports }: AttemptContext,
+  answer: OriginAnswer,
+  { isGateway }: OriginRequest['target'],
+  dispatchedAt: number,
+): void {
+  if (isGateway === true && answer.status < 300) exchange.gatewayAnswered?.(placed.route, answer.headers)
   if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
 }
 

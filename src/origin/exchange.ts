@@ -43,7 +43,9 @@ export interface Exchange {
   /** Headers for the engine: flat, lower-case, without hop-by-hop headers and client credentials. */
   readonly headers: readonly string[]
   /** Additional headers for another gateway, in the same form. Absent: none. */
-  readonly forGateway?: readonly string[]
+  forGateway?(route: PoolRoute, target: EngineTarget): readonly string[]
+  /** Called with the headers of another gateway's response. */
+  gatewayAnswered?(route: PoolRoute, headers: readonly string[]): void
   /** The body for this pool: the original bytes with the gateway's edits; null: no body. */
   body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
   /** The parsed body; absent: the request cannot be split. */
@@ -75,7 +77,7 @@ export interface Exchange {
   readonly stages: StageTimes
   /** CORS headers for the client, flat. Absent: none. */
   readonly cors?: readonly string[] | null
-  /** Further headers for the client, flat: the limits of its key. Absent: none. */
+  /** Further headers for the client, flat: the limits of its key, and what an edge may send. Absent: none. */
   readonly limitHeaders?: readonly string[]
   readonly scope: RequestScope
   /** Where requests that wait for room are known. Absent: requests do not wait. */

@@ -167,6 +167,11 @@ export class PromptAnalyzer {
     return { ...measured, stages: { tokens: Math.max(0, this.#options.now() - start) } }
   }
 
+  /** Initial state of the chain of blocks of token ids: covers model, adapter, salts and tenant. */
+  scopeOf(request: PromptRequest): ChainState {
+    return this.#seed(request, 'ids')
+  }
+
   /** Measures by given ids, such as from the engine's `/tokenize`; one list per prompt. */
   measureIds(request: PromptRequest, lists: readonly ArrayLike<number>[], source: 'engine' | 'ids'): Measured {
     this.#ids.clear()

@@ -186,6 +186,9 @@ const post: NonNullable<Ports['post']> = async (url, headers, body) => {
   return answer.status
 }
 
+/** The server accepts 16 KiB of headers. */
+const MEASURED_PROMPT_BYTES = 8 * 1024
+
 /** Ports that depend neither on the configuration nor on the place of pool state. */
 export function machinePorts(log: Log) {
   return {
@@ -199,6 +202,7 @@ export function machinePorts(log: Log) {
     post,
     fetchJson,
     parseLong: parseLongInTurns(yieldToEventLoop),
+    measuredPromptBytes: MEASURED_PROMPT_BYTES,
   }
 }
 

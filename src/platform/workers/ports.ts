@@ -142,6 +142,9 @@ export interface PortsEnv {
 }
 
 /** Returns ports for the whole isolate; nothing in them belongs to one request. */
+/** Cloudflare accepts 128 KiB of headers. */
+const MEASURED_PROMPT_BYTES = 48 * 1024
+
 export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): Ports {
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
@@ -155,6 +158,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
     ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
     ...(hasLimits(config) ? limiterOf(config, env, log) : {}),
     fetchJson,
+    measuredPromptBytes: MEASURED_PROMPT_BYTES,
     async post(url, headers, body) {
       const answer = await fetch(url, {
         method: 'POST',

@@ -1,0 +1,89 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, request as send } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { startWorkers } from '../../../scripts/edge-workers.ts'
+import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
+import { MEASURED_PROMPT_HEADER } from '../../../src/origin/regions/measured-prompt.ts'
+import { measuredPromptContract, type MeasuredPromptWay } from '../../contracts/measured-prompts.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+const modelFile = (name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const vocabulary = compileVocabulary({
+  tokenizer: modelFile('tokenizer.json'),
+  ...readTokenizerConfig(modelFile('tokenizer_config.json')),
+})
+
+/** Proxy before a gateway that keeps the measured prompt of the last request. */
+async function startProxy(url: string) {
+  let last: string | null = null
+  const server = createServer((request, response) => {
+    last = (request.headers[MEASURED_PROMPT_HEADER] as string | undefined) ?? null
+    const { method, headers } = request
+    const call = send(url + request.url!, { method: method!, headers }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers)
+      answer.pipe(response)
+    })
+    request.pipe(call)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const close = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { url: `http://127.0.0.1:${port}`, sent: async () => last, close }
+}
+
+const onNode: MeasuredPromptWay['start'] = async ({ edge, region }) => {
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-measured-'))
+  const file = join(folder, 'sim.vocab')
+  writeFileSync(file, vocabulary)
+  const regional = await startSilent(region(file))
+  const proxy = await startProxy(regional.url)
+  const front = await startSilent(edge(file, { url: proxy.url }))
+  return {
+    edge: front.url,
+    region: regional.url,
+    sent: proxy.sent,
+    async close() {
+      await front.close()
+      proxy.close()
+      await regional.close()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+/** The same proxy as a Worker between two service bindings. */
+const PROXY = `let last = null
+export default {
+  async fetch(request, env) {
+    if (new URL(request.url).pathname === '/sent') return Response.json(last)
+    last = request.headers.get('${MEASURED_PROMPT_HEADER}')
+    return env.TO.fetch(request)
+  },
+}`
+
+const onWorkers: MeasuredPromptWay['start'] = async ({ edge, region }) => {
+  const vocabularies = { sim: new Uint8Array(gzipSync(vocabulary)) }
+  const variables = (document: object) => ({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
+  const gateway = { url: 'http://paris.invalid', binding: 'PARIS' }
+  const running = await startWorkers(
+    [
+      { name: 'front', bindings: variables(edge('sim', gateway)), services: { PARIS: 'proxy' }, vocabularies, port: 0 },
+      { name: 'proxy', script: PROXY, objects: false, bindings: {}, services: { TO: 'region' }, port: 0 },
+      { name: 'region', bindings: variables(region('sim')), vocabularies, port: 0 },
+    ],
+    { quiet: true },
+  )
+  const { front, proxy, region: regional } = running.urls as Record<'front' | 'proxy' | 'region', string>
+  const sent = async () => (await (await fetch(`${proxy}/sent`)).json()) as string | null
+  return { edge: front, region: regional, sent, close: () => running.stop() }
+}
+
+measuredPromptContract('Node', { start: onNode, maxBytes: 8 * 1024 })
+measuredPromptContract('Workers, by a service binding', { start: onWorkers, maxBytes: 48 * 1024 })
