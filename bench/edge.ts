@@ -2,7 +2,7 @@
  * What the gateway costs on Workers: the built Worker under workerd beside a Worker that only passes on, interleaved in
  * one run over the same stub engines. All parts take about ten minutes. Needs `npm run build:worker`.
  *
- * Flags: --part cpu,cold,paths,admit,cells,tokens (absent: all) · --quick · --path-requests 30
+ * Flags: --part cpu,cold,paths,admit,cells,tokens,prompts (absent: all) · --quick · --path-requests 30
  * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 2000 (per Worker and scenario) ·
  *   --subjects native,front · --limit-s 210 (no further round afterwards)
  * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
@@ -11,6 +11,7 @@ import { admitRate } from './edge/admit-rate.ts'
 import { cellRows } from './edge/cells.ts'
 import { coldStart } from './edge/cold-start.ts'
 import { workerCpu } from './edge/cpu.ts'
+import { frontPrompts } from './edge/front-prompts.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { pathRows } from './edge/path-model.ts'
 import { placedPaths } from './edge/placed.ts'
@@ -67,6 +68,10 @@ const PARTS: Readonly<Record<string, Part>> = {
       note,
     ),
   tokens: async ({ start, urls }) => ({ rows: [], headline: await longPrompts(start, urls) }),
+  prompts: async ({ start, urls, options: { flags } }) => ({
+    rows: [],
+    headline: await frontPrompts(start, urls, Number(flags['rounds'] ?? (flags['quick'] ? 3 : 9))),
+  }),
 }
 
 export default async function edge(options: BenchOptions): Promise<BenchResult> {

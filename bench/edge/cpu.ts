@@ -12,9 +12,18 @@ import type { Start } from './long-prompts.ts'
  * `pass`: a Worker that only calls `fetch`, with the parts of pass-through.mjs that are named. `native`: nobody reads
  * the stream on its way; `observed`: all are read, where Workers read a tenth by default; `exact`: native, with a
  * vocabulary; `local`: native, with the pool's state in the isolate (local-worker.ts); `front`: a front Worker and a region
- * Worker; `baseline`: `native` with the bundle that BASELINE names.
+ * Worker; `front exact`: both with a vocabulary, `twice`: both measure; `baseline`: `native` with the bundle that BASELINE names.
  */
-export type EdgeSubject = PassSubject | 'native' | 'local' | 'observed' | 'exact' | 'front' | 'baseline'
+export type EdgeSubject =
+  | PassSubject
+  | 'native'
+  | 'local'
+  | 'observed'
+  | 'exact'
+  | 'front'
+  | 'front exact'
+  | 'front exact twice'
+  | 'baseline'
 type PassSubject =
   | 'pass'
   | 'pass + prompt'

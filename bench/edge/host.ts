@@ -1,5 +1,5 @@
 /**
- * One Worker under workerd, on a port it prints. `node host.ts SUBJECT URL…`; for `exact` VOCABULARY names a compiled
+ * One Worker under workerd, on a port it prints. `node host.ts SUBJECT URL…`; with `exact` VOCABULARY names a compiled
  * file, for `baseline` BASELINE a bundle.
  */
 import { readFileSync } from 'node:fs'
@@ -22,8 +22,11 @@ async function scriptOf(name: EdgeSubject): Promise<{ readonly script?: string }
 const pool = {
   model: 'fake',
   observe_share: subject === 'observed' ? 1 : 0,
-  ...(subject === 'exact' ? { tokenizer: 'bench' } : {}),
+  ...(subject.includes('exact') ? { tokenizer: 'bench' } : {}),
 }
+const exact = subject.includes('exact')
+  ? { vocabularies: { bench: new Uint8Array(readFileSync(process.env['VOCABULARY']!)) } }
+  : {}
 const document = {
   open: true,
   version: Date.now(),
@@ -39,10 +42,12 @@ const bindings = {
 
 /** A front and a region, without a way between them. */
 async function startFront() {
-  const native = { observe_share: 0 }
+  const { tokenizer } = pool
+  const native = { observe_share: 0, ...(tokenizer === undefined ? {} : { tokenizer }) }
+  const region = regionDocument({ ...native, ...document.clusters[0]!.pools[0]! }, subject !== 'front exact twice')
   const specs = [
-    { name: 'front', bindings: frontDocument('fake', native), services: { REGION_C: 'region' }, port: 0 },
-    { name: 'region', bindings: regionDocument({ ...native, ...document.clusters[0]!.pools[0]! }) },
+    { name: 'front', bindings: frontDocument('fake', native), services: { REGION_C: 'region' }, port: 0, ...exact },
+    { name: 'region', bindings: region, ...exact },
   ]
   const { urls: bound, stop } = await startWorkers(specs, { quiet: true })
   return { url: bound['front']!, stop }
@@ -55,11 +60,9 @@ const startOne = async () =>
     direct: true,
     quiet: true,
     ...(await scriptOf(subject)),
-    ...(subject === 'exact'
-      ? { vocabularies: { bench: new Uint8Array(readFileSync(process.env['VOCABULARY']!)) } }
-      : {}),
+    ...exact,
   })
 
-const edge = await (subject === 'front' ? startFront() : startOne())
+const edge = await (subject.startsWith('front') ? startFront() : startOne())
 console.log(JSON.stringify({ url: edge.url }))
 process.on('SIGTERM', () => void edge.stop().then(() => process.exit(0)))

@@ -18,10 +18,23 @@ const CHARS = 450_000
 const MERGES = 40_000
 const LATER = 20
 
-export async function longPrompts(
+export function longPrompts(
   start: Start,
   engines: readonly string[],
 ): Promise<Record<'cpu_ms_100k_tokens_first' | 'cpu_ms_100k_tokens' | 'cpu_ms_100k_tokens_in_bytes', number>> {
+  return withVocabulary(async (text) => {
+    const exact = await costs(await start('../edge/host.ts', ['exact', ...engines]), text)
+    const bytes = await costs(await start('../edge/host.ts', ['native', ...engines]), text)
+    return {
+      cpu_ms_100k_tokens_first: exact.first,
+      cpu_ms_100k_tokens: exact.later,
+      cpu_ms_100k_tokens_in_bytes: bytes.later,
+    }
+  })
+}
+
+/** Trains a vocabulary, which VOCABULARY names meanwhile. `use` gets other text. */
+export async function withVocabulary<Result>(use: (text: string) => Promise<Result>): Promise<Result> {
   const corpus = readCorpus(new URL('../../node_modules/', import.meta.url), CHARS)
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-edge-'))
   try {
@@ -32,13 +45,7 @@ export async function longPrompts(
       specials: {},
     })
     writeFileSync(process.env['VOCABULARY'], gzipSync(compiled, { level: 9 }))
-    const exact = await costs(await start('../edge/host.ts', ['exact', ...engines]), corpus.heldOut)
-    const bytes = await costs(await start('../edge/host.ts', ['native', ...engines]), corpus.heldOut)
-    return {
-      cpu_ms_100k_tokens_first: exact.first,
-      cpu_ms_100k_tokens: exact.later,
-      cpu_ms_100k_tokens_in_bytes: bytes.later,
-    }
+    return await use(corpus.heldOut)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -52,16 +59,9 @@ async function costs(
   { port, pid }: Started,
   text: string,
 ): Promise<{ readonly first: number; readonly later: number }> {
-  const ask = async (at: number): Promise<void> => {
+  const ask = (at: number): Promise<void> => {
     const cut = Math.floor(text.length * at)
-    const body = JSON.stringify({ model: 'fake', stream: true, prompt: text.slice(cut) + text.slice(0, cut) })
-    const response = await fetch(`http://127.0.0.1:${port}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body,
-    })
-    await response.text()
-    if (response.status !== 200) throw new Error(`a long prompt was answered ${response.status}`)
+    return complete(port, text.slice(cut) + text.slice(0, cut))
   }
   const msSince = (seconds: number) => (cpuSeconds(pid) - seconds) * 1000
   const start = cpuSeconds(pid)
@@ -70,4 +70,14 @@ async function costs(
   const warm = cpuSeconds(pid)
   for (let i = 1; i <= LATER; i++) await ask(i / (LATER + 1))
   return { first, later: msSince(warm) / LATER }
+}
+
+export async function complete(port: number, prompt: string): Promise<void> {
+  const response = await fetch(`http://127.0.0.1:${port}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'fake', stream: true, prompt }),
+  })
+  await response.text()
+  if (response.status !== 200) throw new Error(`a prompt was answered ${response.status}`)
 }

@@ -62,9 +62,9 @@ export function frontDocument(model: string, options: object = {}) {
   return documentOf({ open: true, clusters: [{ id: 'c', gateway }] })
 }
 
-/** Bindings of that region. */
-export function regionDocument(pool: object) {
-  const keys = [{ name: 'edge', secret: 'k', edge: true, allow_overrides: true }]
+/** Bindings of that region. `edge`: it accepts prompts that the front has measured. */
+export function regionDocument(pool: object, edge = true) {
+  const keys = [{ name: 'edge', secret: 'k', edge, allow_overrides: true }]
   return documentOf({ keys, clusters: [{ id: 'c', pools: [pool] }] })
 }
 

@@ -266,6 +266,22 @@ export const origin: readonly Mutation[] = [
     tests: { node: ['test/origin/region', 'test/node/contracts/regions-mutual.test.ts'] },
   },
   {
+    name: 'measured prompt of any key is accepted',
+    file: 'src/api/edge-prompts.ts',
+    find: 'return edge && this.#options.hasKeys',
+    replace: 'return edge || this.#options.hasKeys',
+    impact: 'a client chooses the tokens it is limited by, and fills the prefix index with blocks of its own',
+    tests: { node: ['test/api/edge-prompts.test.ts'] },
+  },
+  {
+    name: 'measured prompt of another salt is accepted',
+    file: 'src/api/edge-prompts.ts',
+    find: '|| scope.lo !== own.lo || scope.hi !== own.hi) return',
+    replace: ') return',
+    impact: 'hits are predicted in caches that the engine keeps apart',
+    tests: { node: ['test/api/edge-prompts.test.ts'] },
+  },
+  {
     name: 'digest is used without validation',
     file: 'src/origin/regions/client.ts',
     find:
