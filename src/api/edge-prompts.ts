@@ -67,9 +67,11 @@ export class EdgePrompts {
     if (offer === undefined || prompt.tokenSource !== 'exact') return NONE
     const cut = this.#options.fingerprintOf(route)
     if (cut === null || cut !== offer.cut) return NONE
-    const room = (binding === null ? HTTP_BYTES : BINDING_BYTES) - LATER_BYTES - bytesOf(others) - bytesOf(headers)
+    // A binding may lead to a server with the limits of HTTP, so the offer counts for all headers.
+    const most = Math.min(binding === null ? HTTP_BYTES : BINDING_BYTES, offer.bytes)
+    const room = most - LATER_BYTES - bytesOf(others) - bytesOf(headers)
     const scope = this.#options.measurers.scopeOf(route, request)
-    const text = writeMeasuredPrompt({ cut, scope, ...prompt }, Math.min(room, offer.bytes))
+    const text = writeMeasuredPrompt({ cut, scope, ...prompt }, room)
     return text === null ? NONE : [MEASURED_PROMPT_HEADER, text]
   }
 

@@ -77,6 +77,15 @@ describe('a prompt that an edge has measured', () => {
     expect(sent(offer, { others: ['x', 'y'.repeat(7_700)] })).toEqual([])
   })
 
+  it('counts all headers against the offer through a binding too, which may lead to a server on Node', () => {
+    const end = open()
+    end.answered(route, offer)
+    const through = (others: readonly string[]) =>
+      end.headersFor(route, { request, prompt: profile }, { binding: 'VPC', headers: [] }, others)
+    expect(through(['x', 'y'.repeat(7_000)])).toHaveLength(2)
+    expect(through(['x', 'y'.repeat(7_700)])).toEqual([])
+  })
+
   it('is measured again if the region divides or salts otherwise, needs the ids, or cannot read it', () => {
     expect(received(header, edge, open({ cut: 8 }))).toEqual({ prompt: null, field: 'mismatch' })
     expect(received(header, edge, open({ scope: 6 }))).toEqual({ prompt: null, field: 'mismatch' })
