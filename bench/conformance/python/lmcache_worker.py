@@ -25,6 +25,7 @@ for port, (name, tokens) in enumerate(asked["instances"].items(), 9):
     keys = [key for _, _, key in database.process_tokens(whole, make_key=False)]
     events = [KVOpEvent(op_type=OpType.ADMIT, key=key, seq_num=at) for at, key in enumerate(keys)]
     pull.send(msgspec.msgpack.encode(BatchedKVOperationMsg(name, 0, "LocalCPUBackend", events)))
-# Returns when the messages are sent.
+# Returns when the messages are sent and all sockets are closed.
+reply.close(linger=0)
 pull.close(linger=10_000)
 context.term()
