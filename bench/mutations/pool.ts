@@ -210,6 +210,14 @@ export const pool: readonly Mutation[] = [
     tests: CLUSTERS,
   },
   {
+    name: 'a late health check stops an engine that produces output',
+    file: 'src/core/pool/fleet.ts',
+    find: "if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return",
+    replace: '',
+    impact: 'a busy fleet rejects all requests for seconds, because its servers answer health checks late',
+    tests: CLUSTERS,
+  },
+  {
     name: 'old probes overrule new ones',
     file: 'src/core/pool/fleet.ts',
     find: 'if (at < engine.probedAt) return',

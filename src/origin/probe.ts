@@ -47,6 +47,7 @@ export const newProbeMemory = (): ProbeMemory => ({ unpausable: new Set(), paths
 export function engineProbe(origin: Origin, log: Log, memory: ProbeMemory = newProbeMemory()): Probe {
   const { unpausable, paths, versions } = memory
   return async (target, now) => {
+    const sentAt = now()
     const problem = await problemOf(origin, target, log)
     if (problem === 'gateway_limit') return null
     if (problem !== null) {
@@ -66,6 +67,7 @@ export function engineProbe(origin: Origin, log: Log, memory: ProbeMemory = newP
       kind: 'probe',
       engine: target.id,
       at: now(),
+      sentAt,
       healthy: problem === null,
       asleep: paused || (scraped?.asleep ?? false),
       stats: scraped?.stats ?? null,

@@ -440,6 +440,23 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[chosen]).toBe(0)
     })
 
+    it('keeps an engine whose check timed out while its responses went on, and no other', async () => {
+      const { engine: chosen, lease } = await admit()
+      const late = (problem: string, sentAt: number) => probe(chosen, opened.now(), { healthy: false, problem, sentAt })
+      const sentAt = opened.now()
+      await opened.advance(1_000)
+      await lease.firstToken({ ttft: 100 })
+      await opened.cluster.observe([late('first_byte_timeout', sentAt)])
+      expect((await availability())[chosen]).toBe(true)
+      await opened.cluster.observe([late('connect', sentAt)])
+      expect((await availability())[chosen]).toBe(false)
+      await opened.cluster.observe([probe(chosen, opened.now())])
+      await opened.advance(1_000)
+      await opened.cluster.observe([late('first_byte_timeout', opened.now())])
+      expect((await availability())[chosen]).toBe(false)
+      await lease.release(outcome())
+    })
+
     it('ignores a probe that is older than the last one', async () => {
       const early = opened.now()
       await opened.advance(1_000)

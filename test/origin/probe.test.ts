@@ -193,6 +193,7 @@ describe('probes of a fleet', () => {
       kind: 'probe',
       engine: 'a',
       at: 0,
+      sentAt: 0,
       healthy: true,
       asleep: false,
       stats: null,

@@ -423,6 +423,8 @@ export type EngineSignal =
       readonly kind: 'probe'
       readonly engine: string
       readonly at: number
+      /** Time at which the check was sent, ms since the epoch. Absent: unknown. */
+      readonly sentAt?: number
       readonly healthy: boolean
       readonly asleep: boolean
       /** Metrics; null: the engine runs but its metrics could not be read. */

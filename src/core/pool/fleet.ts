@@ -43,6 +43,8 @@ export interface PoolAccounts {
   readonly ledger: PoolLedger
 }
 
+type Probed = Extract<EngineSignal, { readonly kind: 'probe' }>
+
 /** Engines of a pool: membership, health and circuits. A removed engine stays until its last booking ends. */
 export class Fleet {
   readonly engines = new EngineTable()
@@ -91,11 +93,13 @@ export class Fleet {
     }
   }
 
-  #probed(engine: EngineState, signal: Extract<EngineSignal, { kind: 'probe' }>, now: number): void {
+  #probed(engine: EngineState, signal: Probed, now: number): void {
     // A clock that is ahead must not make later reports look old.
     const at = Math.min(signal.at, now)
     if (at < engine.probedAt) return
     engine.probedAt = at
+    // The server of a busy engine may answer a check late, while its responses go on.
+    if (signal.problem?.endsWith('_timeout') === true && engine.movedAt >= (signal.sentAt ?? Infinity)) return
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#accounts.ledger.revived(engine)
