@@ -8,7 +8,7 @@ import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { EngineTarget } from '../ports.ts'
 import { engineModel } from './model-registry.ts'
 import type { InferenceRequest } from './inference-exchange.ts'
-import type { Fields, RoutingOverrides } from './fields.ts'
+import type { Fields, RequestOptions } from './fields.ts'
 import type { Caller } from './auth.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import type { PromptMeasurers } from './prompt-measurers.ts'
@@ -97,8 +97,8 @@ export class AdmissionBuilder {
   }
 
   #wanted(route: PoolRoute): boolean {
-    const { wishes } = this.#parsed
-    return this.#lookups.wanted(route, wishes.policy ?? null) && !readsNoCache(this.#parsed)
+    const { options } = this.#parsed
+    return this.#lookups.wanted(route, options.policy ?? null) && !readsNoCache(this.#parsed)
   }
 
   #share(route: PoolRoute): PoolAdmission {
@@ -143,9 +143,9 @@ export function saltOf(caller: Caller, fields: Fields): string | null {
 }
 
 function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptProfile): Admission {
-  const { incoming, caller, body, fields, wishes } = parsed
+  const { incoming, caller, body, fields, options } = parsed
   const { model, adapter } = engineModel(parsed.model, route.pool)
-  const deadlineMs = wishes.ttft_deadline_ms ?? caller.ttftDeadlineMs
+  const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
   const admission: Admission = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
@@ -155,14 +155,14 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     tokenSource: prompt.tokenSource,
     blocks: prompt.blocks,
     session: sessionOf(parsed, route),
-    priority: wishes.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
-    expectedOutputTokens: wishes.expected_output_tokens ?? null,
+    priority: options.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
+    expectedOutputTokens: options.expected_output_tokens ?? null,
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
-    requestClass: wishes.class ?? caller.requestClass,
+    requestClass: options.class ?? caller.requestClass,
     ...(caller.weight === 1 ? {} : { keyWeight: caller.weight }),
     ...(deadlineMs === null ? {} : { ttftDeadlineMs: deadlineMs }),
-    overrides: overridesOf(wishes),
+    overrides: overridesOf(options),
     hints: null,
     unsplittable: unsplittable(parsed, route),
     computesAll: readsNoCache(parsed),
@@ -203,8 +203,8 @@ const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean =>
 const SESSION_CHARS = 512
 
 /** Finds the session: from an override, the pool's header or its body field. */
-function sessionOf({ incoming, body, wishes }: InferenceRequest, { pool }: PoolRoute): string | null {
-  if (wishes.session !== undefined) return wishes.session
+function sessionOf({ incoming, body, options }: InferenceRequest, { pool }: PoolRoute): string | null {
+  if (options.session !== undefined) return options.session
   const header = incoming.request.headers.get(pool.session.header)
   if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
   const field =
@@ -213,7 +213,7 @@ function sessionOf({ incoming, body, wishes }: InferenceRequest, { pool }: PoolR
   return typeof field === 'number' ? String(field) : null
 }
 
-function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RoutingOverrides): Overrides | null {
+function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {
   if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
   return {
     ...(policy === undefined ? {} : { policy }),

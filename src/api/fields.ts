@@ -19,7 +19,7 @@ const fields = z.object({
  * Routing overrides in the body's `firstlight` object or, as JSON, in the `x-firstlight-options` header. Numbers have
  * the bounds of the policy options.
  */
-const wishes = z.strictObject({
+const options = z.strictObject({
   policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
   overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(100))),
   temperature: z.optional(z.number().check(z.gte(0), z.lte(10))),
@@ -34,7 +34,7 @@ const wishes = z.strictObject({
 const ALIASES = { overlap_score_weight: 'overlap_weight', router_temperature: 'temperature' } as const
 
 export type Fields = z.infer<typeof fields>
-export type RoutingOverrides = z.infer<typeof wishes>
+export type RequestOptions = z.infer<typeof options>
 
 /** Fails with `bad_value`, naming path and value. */
 export function readFields(body: Readonly<Record<string, unknown>>): Fields {
@@ -68,15 +68,15 @@ export function validatedFields(body: Readonly<Record<string, unknown>>): Fields
   throw badValue(parsed.error, body, '')
 }
 
-const NO_WISHES: RoutingOverrides = {}
+const NO_OPTIONS: RequestOptions = {}
 
 /** Merges the overrides; fields of the body take precedence over the header. Fails with `bad_value`. */
-export function readWishes(body: Readonly<Record<string, unknown>> | null, header: string | null): RoutingOverrides {
+export function readOptions(body: Readonly<Record<string, unknown>> | null, header: string | null): RequestOptions {
   const own = body !== null && Object.hasOwn(body, 'firstlight') ? body['firstlight'] : undefined
-  if (own === undefined && header === null) return NO_WISHES
+  if (own === undefined && header === null) return NO_OPTIONS
   return {
-    ...(header === null ? {} : checkOverrides(parseHeader(header), 'x-firstlight-options')),
-    ...(own === undefined ? {} : checkOverrides(own, 'firstlight')),
+    ...(header === null ? {} : checkOptions(parseHeader(header), 'x-firstlight-options')),
+    ...(own === undefined ? {} : checkOptions(own, 'firstlight')),
   }
 }
 
@@ -92,9 +92,9 @@ function parseHeader(header: string): unknown {
   }
 }
 
-function checkOverrides(value: unknown, base: string): RoutingOverrides {
+function checkOptions(value: unknown, base: string): RequestOptions {
   const given = withoutAliases(value, base)
-  const parsed = wishes.safeParse(given)
+  const parsed = options.safeParse(given)
   if (parsed.success) return parsed.data
   throw badValue(parsed.error, given, base)
 }
@@ -123,7 +123,7 @@ function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
   const path = (base === '' ? steps : [base, ...steps]).join('.')
   if (unknownKey !== undefined) {
-    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(wishes.shape).join(', ')}.`, {
+    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(options.shape).join(', ')}.`, {
       param: path,
     })
   }

@@ -14,7 +14,7 @@ import type { GatewayContext } from './context.ts'
 import { rewriteBody, canRequestUsage } from './body-rewrite.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
 import type { Endpoint } from './endpoints.ts'
-import { type Fields, REQUEST_CLASSES, type RoutingOverrides } from './fields.ts'
+import { type Fields, REQUEST_CLASSES, type RequestOptions } from './fields.ts'
 import { renamed } from './forms.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
@@ -28,7 +28,7 @@ export interface InferenceRequest {
   /** Empty after the response has begun. */
   body: JsonBody
   readonly fields: Fields
-  readonly wishes: RoutingOverrides
+  readonly options: RequestOptions
   /** Requested model name. */
   readonly model: string
   readonly routes: readonly PoolRoute[]
@@ -39,22 +39,22 @@ export interface InferenceRequest {
 const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
 
 /** Fails with `forbidden` and names the override. */
-export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): void {
+export function authorizeOptions(options: RequestOptions, caller: Caller): void {
   if (caller.allowOverrides) return
-  authorizeClass(wishes, caller)
-  const wish = PRIVILEGED_OVERRIDES.find((name) => wishes[name] !== undefined)
-  if (wish === undefined) return
+  authorizeClass(options, caller)
+  const refused = PRIVILEGED_OVERRIDES.find((name) => options[name] !== undefined)
+  if (refused === undefined) return
   throw new Failure(
     'forbidden',
-    `This key may not set firstlight.${wish}. Leave it out, or ask the operator for allow_overrides.`,
+    `This key may not set firstlight.${refused}. Leave it out, or ask the operator for allow_overrides.`,
     {
-      param: `firstlight.${wish}`,
+      param: `firstlight.${refused}`,
     },
   )
 }
 
 /** Clients may lower the class of their key, never raise it. */
-function authorizeClass({ class: asked }: RoutingOverrides, { requestClass }: Caller): void {
+function authorizeClass({ class: asked }: RequestOptions, { requestClass }: Caller): void {
   if (asked === undefined || REQUEST_CLASSES.indexOf(asked) >= REQUEST_CLASSES.indexOf(requestClass)) return
   throw new Failure(
     'forbidden',
@@ -222,10 +222,10 @@ export class InferenceExchange implements Exchange {
 
   /** Priority to set for the engine. undefined: that of the client stays, or none is needed. */
   #priorityIn({ classPriority }: PoolRoute['pool']): number | undefined {
-    const { body, caller, wishes } = this.#parsed
-    if (wishes.priority !== undefined) return wishes.priority
+    const { body, caller, options } = this.#parsed
+    if (options.priority !== undefined) return options.priority
     if (!classPriority || (body.json['priority'] ?? null) !== null) return undefined
-    return CLASS_PRIORITIES[wishes.class ?? caller.requestClass]
+    return CLASS_PRIORITIES[options.class ?? caller.requestClass]
   }
 
   continuation(): Continuable | NotContinued | null {
@@ -254,10 +254,10 @@ export class InferenceExchange implements Exchange {
   }
 
   forGateway(route: PoolRoute, target: EngineTarget): readonly string[] {
-    const { wishes } = this.#parsed
-    const options = Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]
-    const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...options])
-    return [...options, ...prompt]
+    const { options } = this.#parsed
+    const ours = Object.keys(options).length === 0 ? [] : ['x-firstlight-options', headerJson(options)]
+    const prompt = this.#admissions.forRegion(route, target, [...this.headers, ...ours])
+    return [...ours, ...prompt]
   }
 
   gatewayAnswered(route: PoolRoute, headers: readonly string[]): void {

@@ -4,8 +4,8 @@ import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
 import type { Endpoint } from './endpoints.ts'
-import { InferenceExchange, authorizeOverrides, type InferenceRequest } from './inference-exchange.ts'
-import { readFields, readWishes, type Fields } from './fields.ts'
+import { InferenceExchange, authorizeOptions, type InferenceRequest } from './inference-exchange.ts'
+import { readFields, readOptions, type Fields } from './fields.ts'
 import { readForm } from './forms.ts'
 import type { StoredResponse } from '../ports.ts'
 import { authorizePriority, enforceLimits } from './request-limits.ts'
@@ -66,16 +66,16 @@ export async function parseInferenceRequest(
   const { json } = body
   // Fields of a form are texts. The gateway uses only these two.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  const asked = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
-  authorizeOverrides(asked, caller)
+  const asked = readOptions(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
+  authorizeOptions(asked, caller)
   authorizePriority(json, caller, form)
-  const wishes = caller.priority === null ? asked : { ...asked, priority: caller.priority }
+  const options = caller.priority === null ? asked : { ...asked, priority: caller.priority }
   const stored = endpoint.storesResponses ? await storedResponseOf(context, fields, caller) : null
   const model = modelOf(context, fields, caller, stored)
   const offer = context.catalog.offer(model, caller)
   enforceLimits(body, limits)
   const routes = stored === null ? offer.routes : [routeOf(context, stored)]
-  return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: stored }
+  return { incoming, endpoint, caller, body, fields, options, model, routes, pinned: stored }
 }
 
 function modelOf(context: GatewayContext, fields: Fields, caller: Caller, stored: StoredResponse | null): string {

@@ -254,7 +254,7 @@ const written: fc.Arbitrary<Written> = fc
     members,
   }))
 
-const wishes = fc.record({
+const wantedEdits = fc.record({
   model: fc.option(fc.string()),
   includeUsage: fc.boolean(),
   cacheSalt: fc.option(fc.string()),
@@ -291,7 +291,7 @@ const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstli
 describe('edits of any document', () => {
   it('equal the same edits on the parsed document', () => {
     fc.assert(
-      fc.property(written, wishes, ({ text, members }, edits) => {
+      fc.property(written, wantedEdits, ({ text, members }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>
         // With two equal `model` keys only the first is renamed, and the engine returns its model error.
         fc.pre(members.filter(({ key }) => key === 'model').length < 2 || typeof body['model'] !== 'string')
@@ -317,7 +317,7 @@ describe('edits of any document', () => {
       'ec_transfer_params',
     ])
     fc.assert(
-      fc.property(written, wishes, ({ text, members }, edits) => {
+      fc.property(written, wantedEdits, ({ text, members }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>
         const after = decode(rewriteBody(encode(text), body, edits))
         let from = 0
@@ -335,7 +335,7 @@ describe('edits of any document', () => {
 
   it('never keep a forbidden name', () => {
     fc.assert(
-      fc.property(written, wishes, ({ text }, edits) => {
+      fc.property(written, wantedEdits, ({ text }, edits) => {
         const body = JSON.parse(text.replace(/^\uFEFF/, '')) as Record<string, unknown>
         const out = encode(
           decode(rewriteBody(encode(text), body, edits))

@@ -22,7 +22,7 @@ import type {
 
 const decoder = new TextDecoder()
 
-export interface ConfigWish {
+export interface ConfigChanges {
   readonly keys?: readonly unknown[]
   readonly open?: boolean
   readonly admin?: string
@@ -48,16 +48,16 @@ export const onePool = {
   ],
 }
 
-export function configOf(wish: ConfigWish = {}): Config {
+export function configOf(changes: ConfigChanges = {}): Config {
   const document = {
     version: 7,
-    clusters: wish.clusters ?? [onePool],
-    ...(wish.keys === undefined ? {} : { keys: wish.keys }),
-    ...(wish.open === undefined ? {} : { open: wish.open }),
-    ...(wish.admin === undefined ? {} : { admin: { secret: wish.admin } }),
-    ...(wish.limits === undefined ? {} : { limits: wish.limits }),
+    clusters: changes.clusters ?? [onePool],
+    ...(changes.keys === undefined ? {} : { keys: changes.keys }),
+    ...(changes.open === undefined ? {} : { open: changes.open }),
+    ...(changes.admin === undefined ? {} : { admin: { secret: changes.admin } }),
+    ...(changes.limits === undefined ? {} : { limits: changes.limits }),
   }
-  return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: wish.loopback ?? true })
+  return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: changes.loopback ?? true })
 }
 
 /** Response of a fake engine; the body can depend on the request. */

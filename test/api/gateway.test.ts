@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
-import { configOf, onePool, openWorld, poster, type ConfigWish, type Post, type World } from './fleet.ts'
+import { configOf, onePool, openWorld, poster, type ConfigChanges, type Post, type World } from './fleet.ts'
 
 const chat = '/v1/chat/completions'
 const hello = { model: 'qwen', messages: [{ role: 'user', content: 'Hello' }] }
@@ -12,9 +12,9 @@ interface Opened {
   readonly get: (path: string, headers?: Readonly<Record<string, string>>) => Promise<Response>
 }
 
-function open(wish: ConfigWish = {}): Opened {
+function open(changes: ConfigChanges = {}): Opened {
   const world = openWorld()
-  const gateway = createGateway(configOf(wish), world.ports)
+  const gateway = createGateway(configOf(changes), world.ports)
   return {
     world,
     gateway,
@@ -142,14 +142,14 @@ describe('the request to an engine', () => {
       expect((await post(path, body, headers)).status).toBe(200)
       return last(world.sent).body
     }
-    const wish = { 'x-firstlight-options': '{"priority":-2}' }
+    const options = { 'x-firstlight-options': '{"priority":-2}' }
     expect(await reached(chat, '{"model":"qwen","firstlight":{"priority":3},"a":1}')).toBe(
       '{"priority":3,"model":"Qwen/Qwen3-8B","a":1}',
     )
-    expect(await reached('/v1/embeddings', '{"model":"qwen","input":"x","priority":7}', wish)).toBe(
+    expect(await reached('/v1/embeddings', '{"model":"qwen","input":"x","priority":7}', options)).toBe(
       '{"model":"Qwen/Qwen3-8B","input":"x","priority":-2}',
     )
-    expect(await reached('/tokenize', '{"model":"qwen","prompt":"x"}', wish)).toBe(
+    expect(await reached('/tokenize', '{"model":"qwen","prompt":"x"}', options)).toBe(
       '{"model":"Qwen/Qwen3-8B","prompt":"x"}',
     )
     expect(await reached(chat, '{"model":"qwen","priority":7}')).toBe('{"model":"Qwen/Qwen3-8B","priority":7}')

@@ -9,12 +9,15 @@ import {
 } from 'openai'
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
-import { configOf, openWorld, type ConfigWish, type World } from './fleet.ts'
+import { configOf, openWorld, type ConfigChanges, type World } from './fleet.ts'
 
 /** The official client with the gateway in place of its network. It may retry twice, as by default. */
-function open(wish: ConfigWish = {}, apiKey = 'team-secret'): { client: OpenAI; world: World; asked: () => number } {
+function open(
+  changes: ConfigChanges = {},
+  apiKey = 'team-secret',
+): { client: OpenAI; world: World; asked: () => number } {
   const world = openWorld()
-  const gateway = createGateway(configOf(wish), world.ports)
+  const gateway = createGateway(configOf(changes), world.ports)
   let asked = 0
   const client = new OpenAI({
     apiKey,

@@ -14,7 +14,7 @@ export const never = new AbortController().signal
 export const BLOCK_TOKENS = 16
 const KEY = 'bridge-secret'
 
-export interface Wish {
+export interface BridgeWorldOptions {
   readonly engines?: number
   readonly cacheBlocks?: number
   readonly publish?: KvPublisherOptions
@@ -52,7 +52,7 @@ export async function openBridgeWorld({
   cacheBlocks = 400,
   publish = {},
   pool = {},
-}: Wish = {}): Promise<BridgeWorld> {
+}: BridgeWorldOptions = {}): Promise<BridgeWorld> {
   const fleet = await startFleet({
     engines,
     port: ownPorts(engines + 1),

@@ -17,7 +17,7 @@ import { endpointsOf, enginesIn } from '../../src/cli/bridge/engines.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
-import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type Wish } from './bridge-fixture.ts'
+import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type BridgeWorldOptions } from './bridge-fixture.ts'
 import { firstlight } from './run-cli.ts'
 import { until } from '../wait.ts'
 
@@ -30,8 +30,8 @@ const ipv6IsThere = Object.values(networkInterfaces())
 
 describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   let world: BridgeWorld
-  const open = async (wish: Wish = {}) => {
-    world = await openBridgeWorld(wish)
+  const open = async (options: BridgeWorldOptions = {}) => {
+    world = await openBridgeWorld(options)
     await world.caughtUp()
   }
   afterEach(() => world.close())

@@ -17,7 +17,7 @@ export interface SplitRuntime {
 }
 
 /** One pool, named like its model. Every test has its own, because learned values stay with it. */
-export interface PoolWish {
+export interface SplitPool {
   readonly engines: readonly string[]
   readonly split?: Readonly<Record<string, unknown>>
   readonly limits?: Readonly<Record<string, number>>
@@ -54,7 +54,7 @@ export class SplitBench {
   static async open(
     runtime: SplitRuntime,
     connector: 'nixl' | 'response' | 'lmcache',
-    pools: Readonly<Record<string, PoolWish>>,
+    pools: Readonly<Record<string, SplitPool>>,
   ): Promise<SplitBench> {
     const ids = [...new Set(Object.values(pools).flatMap(({ engines }) => engines))].sort()
     const options = ids.map((id): EngineOptions => {

@@ -1,6 +1,6 @@
 /** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { comparable, SplitBench, wordsOf, type Body, type PoolWish, type SplitRuntime } from './disagg-fixture.ts'
+import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from './disagg-fixture.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -36,7 +36,7 @@ const responses: readonly [string, string, Body][] = [
 export function disaggContract(name: string, runtime: SplitRuntime): void {
   for (const connector of ['nixl', 'response', 'lmcache'] as const) {
     const cases = connector === 'lmcache' ? shapes : [...shapes, ...responses, ...anthropic]
-    const pools = Object.fromEntries(cases.map((_, at): [string, PoolWish] => [`m${at}`, { engines: onePair }]))
+    const pools = Object.fromEntries(cases.map((_, at): [string, SplitPool] => [`m${at}`, { engines: onePair }]))
     describe(`${name}, prefill and decode by ${connector}`, () => {
       let bench: SplitBench
       beforeAll(async () => {
@@ -125,7 +125,7 @@ function forged(name: string, runtime: SplitRuntime): void {
 function legs(name: string, runtime: SplitRuntime): void {
   describe(`${name}, the legs of a split`, () => {
     let bench: SplitBench
-    const pool: PoolWish = { engines: onePair }
+    const pool: SplitPool = { engines: onePair }
     beforeAll(async () => {
       bench = await SplitBench.open(runtime, 'nixl', {
         bytes: pool,
@@ -156,7 +156,7 @@ function legs(name: string, runtime: SplitRuntime): void {
     })
 
     it('prefill generates one token without streaming', async () => {
-      const wishes = {
+      const fields = {
         stream: true,
         ...usage,
         max_tokens: 50,
@@ -168,7 +168,7 @@ function legs(name: string, runtime: SplitRuntime): void {
         temperature: 0.5,
         tools: [{ type: 'function', function: { name: 'f', parameters: {} } }],
       }
-      expect((await bench.ask(chat, { model: 'costs', messages: hello, ...wishes })).status).toBe(200)
+      expect((await bench.ask(chat, { model: 'costs', messages: hello, ...fields })).status).toBe(200)
       const [body] = bench.bodies('p0', 'costs')
       expect(body).toEqual({
         model: 'costs',
@@ -178,7 +178,7 @@ function legs(name: string, runtime: SplitRuntime): void {
         max_completion_tokens: 1,
         n: 1,
         temperature: 0.5,
-        tools: wishes.tools,
+        tools: fields.tools,
         kv_transfer_params: {
           do_remote_decode: true,
           do_remote_prefill: false,
@@ -188,7 +188,7 @@ function legs(name: string, runtime: SplitRuntime): void {
           remote_port: null,
         },
       })
-      expect(bench.bodies('d0', 'costs')[0]).toMatchObject(wishes)
+      expect(bench.bodies('d0', 'costs')[0]).toMatchObject(fields)
     })
 
     it('a message with thinking is split too, with its budget of more than one token', async () => {
@@ -284,7 +284,7 @@ function walks(name: string, runtime: SplitRuntime): void {
   const all = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1']
   const first = { encode: 'e0', prefill: 'p0', decode: 'd0' } as const
   const keyOf = (phase: string, fault: string) => `${phase}-${fault.replaceAll(' ', '-')}`
-  const pools: Record<string, PoolWish> = {}
+  const pools: Record<string, SplitPool> = {}
   for (const phase of phases) {
     for (const fault of [...Object.keys(faults), 'leave', 'alone'])
       pools[keyOf(phase, fault)] = { engines: all, split: { encode: { limit_ms: HANG_MS, concurrency: 2 } }, limits }
@@ -491,7 +491,7 @@ function plans(name: string, runtime: SplitRuntime): void {
   const ids = (length: number) => Array.from({ length }, (_, at) => 1000 + at)
   describe(`${name}, the plan`, () => {
     let bench: SplitBench
-    const split = (more: Body): PoolWish => ({ engines: onePair, split: more })
+    const split = (more: Body): SplitPool => ({ engines: onePair, split: more })
     beforeAll(async () => {
       bench = await SplitBench.open(runtime, 'nixl', {
         whole: split({}),

@@ -652,7 +652,7 @@ const uploadCases: readonly GatewayCase[] = [
     error: { code: 'unsupported_media_type' },
   },
   {
-    name: 'takes an upload’s wishes from the header alone',
+    name: 'takes an upload’s options from the header alone',
     send: upload(
       [
         ['model', 'qwen'],

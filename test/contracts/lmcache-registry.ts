@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { chunkHashes, hashHex } from '../../src/core/lmcache/chunks.ts'
 import { rankOf } from '../../src/simulator/lmcache.ts'
-import { lmcacheKeys, MODEL_PATH, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
+import { lmcacheKeys, MODEL_PATH, type LmcacheWorld, type OpenLmcache, type PoolDocument } from './lmcache.ts'
 
 const TOKEN = 'server-token-5'
 const BASE = '/lmcache/one'
@@ -11,7 +11,7 @@ const ids = (count: number, salt = 0): number[] =>
 const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
 const client = { authorization: `Bearer ${lmcacheKeys.free}` }
 
-interface BatchWish {
+interface BatchOptions {
   readonly instance?: string
   readonly incarnation?: number
   readonly seq?: number
@@ -36,7 +36,7 @@ function batch({
   salt = '',
   model = MODEL_PATH,
   worldSize = 1,
-}: BatchWish) {
+}: BatchOptions) {
   const hashes = chunkHashes(tokens, 256)
   const entries = Array.from({ length: (hashes.length / 8) * worldSize }, (_, row) => ({
     key: {
@@ -72,7 +72,7 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     world = null
   })
 
-  const start = async (pool: PoolWish = {}, lmcache: PoolWish = {}): Promise<void> => {
+  const start = async (pool: PoolDocument = {}, lmcache: PoolDocument = {}): Promise<void> => {
     world = await open({
       service: async () => new Response('nobody is asked', { status: 500 }),
       pool: () => ({ policy: 'kv_aware', lmcache: { registry: true, budget_ms: 10_000, ...lmcache }, ...pool }),
@@ -94,8 +94,8 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     return { status: response.status, json: text === '' ? null : JSON.parse(text) }
   }
 
-  const report = async (...wishes: BatchWish[]) =>
-    (await tell('POST', `${BASE}/events`, { batches: wishes.map(batch) })).json
+  const report = async (...batches: BatchOptions[]) =>
+    (await tell('POST', `${BASE}/events`, { batches: batches.map(batch) })).json
 
   async function chosen(
     prompt: readonly number[],

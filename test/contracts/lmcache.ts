@@ -11,7 +11,7 @@ export const lmcacheKeys = {
 } as const
 
 /** Settings of the pool under test; its engines are three of a simulated fleet. */
-export type PoolWish = Readonly<Record<string, unknown>>
+export type PoolDocument = Readonly<Record<string, unknown>>
 
 /** A gateway, its fleet, and a service with the base URL `serviceUrl`. */
 export interface LmcacheWorld {
@@ -23,19 +23,22 @@ export interface LmcacheWorld {
 }
 
 export interface Reload {
-  readonly pool: PoolWish
+  readonly pool: PoolDocument
   /** Names of removed keys. */
   readonly without?: readonly string[]
 }
 
 export interface OpenLmcache {
   /** `service` answers all requests to the URL that `pool` gets. */
-  (options: { service(request: Request): Promise<Response>; pool(serviceUrl: string): PoolWish }): Promise<LmcacheWorld>
+  (options: {
+    service(request: Request): Promise<Response>
+    pool(serviceUrl: string): PoolDocument
+  }): Promise<LmcacheWorld>
 }
 
 /** The rest of a configuration around the pool. */
 export function lmcacheDocument(
-  pool: PoolWish,
+  pool: PoolDocument,
   engines: readonly Readonly<Record<string, unknown>>[],
 ): Record<string, unknown> {
   return {
@@ -136,7 +139,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     }
   }
 
-  const withCoordinator = async (pool: PoolWish = {}, lmcache: PoolWish = {}): Promise<FakeCoordinator> => {
+  const withCoordinator = async (pool: PoolDocument = {}, lmcache: PoolDocument = {}): Promise<FakeCoordinator> => {
     const fake = new FakeCoordinator()
     world = await open({
       service: (request) => fake.fetch(request),

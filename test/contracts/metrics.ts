@@ -152,8 +152,8 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
         ],
       })
       const { full, ...rest } = STORY
-      for (const [kind, { count, ask: wish }] of Object.entries(rest))
-        for (let at = 0; at < count; at++) await ask(`${kind}-${at}`, wish)
+      for (const [kind, { count, ask: init }] of Object.entries(rest))
+        for (let at = 0; at < count; at++) await ask(`${kind}-${at}`, init)
       const turnedAway = async () => {
         for (let at = 0; at < full.count; at++) await ask(`full-${at}`, full.ask)
       }

@@ -1,6 +1,6 @@
 /** Overrides in a request's body or header, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
+import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolDocument } from './lmcache.ts'
 
 interface SeenDecision {
   readonly policy: string
@@ -25,7 +25,7 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     world = null
   })
 
-  const start = async (pool: PoolWish): Promise<void> => {
+  const start = async (pool: PoolDocument): Promise<void> => {
     world = await open({
       service: async () => new Response(null, { status: 404 }),
       pool: () => ({ lmcache: { registry: true }, ...pool }),
@@ -33,9 +33,9 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
   }
 
   /** The same overrides in the body and in the header. */
-  const ways = (wishes: object): readonly (readonly [object, Readonly<Record<string, string>>])[] => [
-    [{ firstlight: wishes }, {}],
-    [{}, { 'x-firstlight-options': JSON.stringify(wishes) }],
+  const ways = (options: object): readonly (readonly [object, Readonly<Record<string, string>>])[] => [
+    [{ firstlight: options }, {}],
+    [{}, { 'x-firstlight-options': JSON.stringify(options) }],
   ]
 
   const ask = (
@@ -50,10 +50,10 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     })
 
   async function decided(
-    wishes: object,
+    options: object,
     way = 0,
   ): Promise<{ readonly headers: Headers; readonly decision: SeenDecision }> {
-    const response = await ask('free', ...ways(wishes)[way]!)
+    const response = await ask('free', ...ways(options)[way]!)
     await response.text()
     const told = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, {
       headers: { authorization: `Bearer ${lmcacheKeys.admin}` },
@@ -98,8 +98,8 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
 
     it.each([0, 1])('names of Dynamo’s router_config_override mean the same (way %i)', async (way) => {
       await start({ policy: 'active_blocks' })
-      const costOf = async (wishes: object) =>
-        Math.max(...(await decided(wishes, way)).decision.candidates.map(({ cost }) => cost))
+      const costOf = async (options: object) =>
+        Math.max(...(await decided(options, way)).decision.candidates.map(({ cost }) => cost))
       const without = await costOf({ overlap_score_weight: 0, router_temperature: 0 })
       expect((await costOf({ overlap_score_weight: 2 })) - without).toBeCloseTo(2 * BLOCKS)
       for (const name of ['overlap_score_weight', 'router_temperature'])
@@ -113,10 +113,10 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       const { headers } = await decided({})
       const cached = headers.get('x-firstlight-engine')
       const dryRun = async (temperature: number): Promise<string> => {
-        const [more, wishes] = ways({ temperature })[way]!
+        const [more, options] = ways({ temperature })[way]!
         const response = await world!.send('/v1/firstlight/route?endpoint=/v1/completions', {
           method: 'POST',
-          headers: { authorization: `Bearer ${lmcacheKeys.admin}`, 'content-type': 'application/json', ...wishes },
+          headers: { authorization: `Bearer ${lmcacheKeys.admin}`, 'content-type': 'application/json', ...options },
           body: JSON.stringify({ model: 'sim', prompt: PROMPT, ...more }),
         })
         return ((await response.json()) as { decision: SeenDecision }).decision.placement.engine
@@ -174,14 +174,14 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       ['plain', { class: 'sheddable' }, 1],
       ['free', { class: 'critical' }, -1],
       ['free', { class: 'critical', priority: 4 }, 4],
-    ] as const)('a class is the priority at engines that schedule by it (%s, %j)', async (key, wishes, priority) => {
+    ] as const)('a class is the priority at engines that schedule by it (%s, %j)', async (key, options, priority) => {
       for (const class_priority of [true, false]) {
         await start({ class_priority, retry: { mid_stream: 'ids' } })
-        await (await ask(key, { firstlight: wishes, stream: true })).text()
+        await (await ask(key, { firstlight: options, stream: true })).text()
         const [seen] = world!.fleet.engines
           .flatMap(({ log }) => log.recent)
           .filter(({ path }) => path.includes('completions'))
-        const sent = class_priority || 'priority' in wishes ? priority : undefined
+        const sent = class_priority || 'priority' in options ? priority : undefined
         expect((JSON.parse(seen!.body) as { priority?: number }).priority).toBe(sent)
         await world!.close()
         world = null

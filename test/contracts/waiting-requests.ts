@@ -1,12 +1,12 @@
 /** Requests that wait for room, from the client's side, on any runtime. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { until } from '../wait.ts'
-import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
+import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolDocument } from './lmcache.ts'
 
 const BUSY_MS = 400
 /** Long enough for a reload on a busy machine. */
 const LONG_MS = 2_000
-const poolOf = (wish: PoolWish): PoolWish => ({ policy: 'least_loaded', max_waiting: 1, ...wish })
+const poolOf = (document: PoolDocument): PoolDocument => ({ policy: 'least_loaded', max_waiting: 1, ...document })
 const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
 
 export function waitingRequestsContract(runtime: string, open: OpenLmcache): void {
@@ -34,8 +34,8 @@ export function waitingRequestsContract(runtime: string, open: OpenLmcache): voi
   const waiting = async (): Promise<number | undefined> => (await pool()).queue?.requests
 
   /** A pool whose three engines are busy with one request each. */
-  async function start(wish: PoolWish, busyMs = BUSY_MS): Promise<void> {
-    world = await open({ service: async () => new Response(null, { status: 404 }), pool: () => poolOf(wish) })
+  async function start(document: PoolDocument, busyMs = BUSY_MS): Promise<void> {
+    world = await open({ service: async () => new Response(null, { status: 404 }), pool: () => poolOf(document) })
     for (const { settings } of world.fleet.engines)
       world.fleet.engine(settings.id).setFault({ kind: 'slow', delayMs: busyMs, count: 1 })
     busy = world.fleet.engines.map(async () => (await ask()).text())

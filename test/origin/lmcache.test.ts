@@ -50,14 +50,14 @@ const engineOf =
     })
 const ids = (count: number): Uint32Array => Uint32Array.from({ length: count }, (_, at) => at % 4000)
 
-interface Wish {
+interface LmcacheFixtureOptions {
   readonly services: Readonly<Record<string, Fetch>>
   readonly legacy?: boolean
   readonly model?: string
 }
 
 /** Two engines at 10.0.0.1 and 10.0.0.2, whose instances are found by host; the clock does not advance. */
-function open({ services, legacy = false, model = 'm' }: Wish) {
+function open({ services, legacy = false, model = 'm' }: LmcacheFixtureOptions) {
   const clock = { now: 1_000_000 }
   const logged: string[] = []
   const log = (event: string) => void logged.push(event)

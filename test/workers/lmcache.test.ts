@@ -25,10 +25,10 @@ let generation = 1000
 /** Bindings lead to engines and the service, as for private networks. */
 async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = createFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
-  const wish = pool('http://lmcache.internal') as { readonly lmcache?: object }
-  const lmcache = wish.lmcache === undefined ? {} : { lmcache: { ...wish.lmcache, binding: 'BESIDE' } }
+  const given = pool('http://lmcache.internal') as { readonly lmcache?: object }
+  const lmcache = given.lmcache === undefined ? {} : { lmcache: { ...given.lmcache, binding: 'BESIDE' } }
   const engines = fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]!, binding: 'FLEET' }))
-  let document = lmcacheDocument({ ...wish, ...lmcache, observe_share: 1 }, engines)
+  let document = lmcacheDocument({ ...given, ...lmcache, observe_share: 1 }, engines)
   generation += 1
   for (const cluster of document['clusters'] as Record<string, unknown>[]) cluster['generation'] = generation
   let now = Date.now()

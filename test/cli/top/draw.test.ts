@@ -6,12 +6,12 @@ import { Pace } from '../../../src/cli/top/watch.ts'
 import { cellsOf, painted } from '../../../src/cli/top/table.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
-const wish: Selection = { sort: 'state', reversed: false, only: '' }
+const selection: Selection = { sort: 'state', reversed: false, only: '' }
 
 function frameOf(view: View, more: Partial<Frame> = {}): Frame {
   return {
     figures: figuresOf(view, new Pace()),
-    selection: wish,
+    selection,
     url: 'http://gateway',
     skipped: 0,
     stale: null,
@@ -208,7 +208,7 @@ describe('the fleet table', () => {
       new Pace(),
     )
     expect(seen.pools.map(({ pool }) => pool?.cluster)).toEqual(['paris', 'oslo'])
-    expect(sorted(seen, wish).map(({ engine }) => engine.id)).toEqual([
+    expect(sorted(seen, selection).map(({ engine }) => engine.id)).toEqual([
       'ill',
       'open',
       'full',
@@ -218,7 +218,7 @@ describe('the fleet table', () => {
       'a',
       'ok',
     ])
-    expect(sorted(seen, { ...wish, only: 'PARIS circuit' }).map(({ engine }) => engine.id)).toEqual(['open'])
+    expect(sorted(seen, { ...selection, only: 'PARIS circuit' }).map(({ engine }) => engine.id)).toEqual(['open'])
   })
 
   it('sorts figures in descending order with unknown ones last, and names from a to z, or reversed', () => {
@@ -227,7 +227,7 @@ describe('the fleet table', () => {
       new Pace(),
     )
     const by = (sort: Selection['sort'], reversed = false) =>
-      sorted(seen, { ...wish, sort, reversed }).map(({ engine }) => engine.id)
+      sorted(seen, { ...selection, sort, reversed }).map(({ engine }) => engine.id)
     expect([by('ttft'), by('ttft', true), by('engine'), by('engine', true)]).toEqual([
       ['e10', 'e2', 'e1'],
       ['e2', 'e10', 'e1'],
@@ -369,7 +369,7 @@ describe('the fleet table', () => {
         fc.integer({ min: 1, max: 200 }),
         fc.constantFrom(...SORTS),
         (pools, rows, cells, sort) => {
-          const lines = screen(frameOf(viewOf(pools), { selection: { ...wish, sort } }), rows, cells)
+          const lines = screen(frameOf(viewOf(pools), { selection: { ...selection, sort } }), rows, cells)
           expect(lines.length).toBe(rows)
           for (const text of lines) expect(cellsOf(text)).toBeLessThanOrEqual(cells)
         },

@@ -90,7 +90,7 @@ describe('the own HTTP/1.1 server', () => {
     ],
     ['no length', `${start}${host}connection: close\r\n\r\n`],
     ['a header twice', `${start}${host}accept: a\r\naccept: b\r\n${end}`],
-    ['a connection with wishes', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
+    ['a connection header with two options', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
     ['two requests at once', `${plain()}${start}${host}${end}`],
     ['a head of many bytes', `${start}${host}x-long: ${'x'.repeat(17_000)}\r\n${end}`],
   ])('leaves %s to node:http', async (_, request) => {

@@ -14,7 +14,7 @@ const pieces = (text: string, size: number): string[] => text.match(new RegExp(`
 const CHUNKED = 'transfer-encoding: chunked'
 
 describe.each(Object.entries(servers))('a client on the %s server', (_, host) => {
-  const ask = (wish: Parameters<typeof requestText>[1] = {}) => requestText(host, wish)
+  const ask = (changes: Parameters<typeof requestText>[1] = {}) => requestText(host, changes)
 
   it('may send its body in chunks of any size, with extensions and trailers', async () => {
     const body = chatBody('x'.repeat(5_000))
