@@ -182,3 +182,31 @@ describe('the dashboard of two clusters with 64 engines and several problems', {
     await page.context().close()
   })
 })
+
+it('the dashboard shows values that the metrics of an engine no longer confirm in grey, with their age', async () => {
+  const world = await startRecordedWorld([{ id: 'paris', engines: ids(2, 'engine') }], {
+    requestsPerS: 1,
+    streamS: 1,
+    lastS: 90,
+    withoutMetrics: 'engine-1',
+  })
+  try {
+    const { page } = await openLive(world)
+    const usageOf = (engine: string) => page.locator(`tr[data-engine="${engine}"] [data-label="KV use"]`)
+    const grey = usageOf('engine-1').locator('.stale')
+    await grey.waitFor(slow)
+    expect(await grey.getAttribute('title')).toMatch(/^The metrics of this engine are (9|1\d)\d s old\.$/)
+    const colourOf = (selector: string) =>
+      page.evaluate<string>(`getComputedStyle(document.querySelector('${selector}')).color`)
+    const usual = await colourOf('tr[data-engine="engine-0"] [data-label="KV use"]')
+    expect(await colourOf('tr[data-engine="engine-1"] .stale')).not.toBe(usual)
+    expect(await usageOf('engine-0').locator('.stale').count()).toBe(0)
+    await page
+      .locator('.concerns')
+      .getByText(/its metrics are \d+ s old/)
+      .waitFor(slow)
+    await page.context().close()
+  } finally {
+    await world.close()
+  }
+})

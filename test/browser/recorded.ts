@@ -24,6 +24,8 @@ export interface Past {
   readonly lastS: number
   /** Share of the usual traffic by second of the past. Default: 1. */
   readonly shareAt?: (second: number) => number
+  /** Engine whose metrics can be read only at the start of the past. Default: none. */
+  readonly withoutMetrics?: string
 }
 
 export interface RecordedWorld {
@@ -149,7 +151,8 @@ class Player {
 
   #loaded(signal: EngineSignal): EngineSignal {
     if (signal.kind !== 'probe' || !signal.healthy) return signal
-    const { requestsPerS, streamS, names } = this.#past
+    const { requestsPerS, streamS, names, withoutMetrics } = this.#past
+    if (signal.engine === withoutMetrics && this.#tick > 0) return { ...signal, stats: null }
     const running = this.#running.get(signal.engine) ?? 0
     const kvUsage = Math.min(1, (0.35 * running * names.length) / (requestsPerS * streamS))
     return { ...signal, stats: stats({ running, kvUsage }) }
