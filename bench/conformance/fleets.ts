@@ -133,6 +133,9 @@ export const page = 'https://chat.example.com'
 /** Token for the gateway as LMCache's registry. */
 export const registryToken = 'registry-secret'
 
+/** Objective of the row about overload, ms. */
+export const overloadSloMs = 4_000
+
 export const fleets = {
   plain: { engines: ['a', 'b'] },
   // Whole responses have a time limit: on workerd nothing else ends one whose client has left.
@@ -154,6 +157,10 @@ export const fleets = {
   'little-misled': { engines: ['little'], each: { cache_blocks: 2000 }, pool: async () => ({ policy: 'predicted' }) },
   slow: { engines: ['slow-a'], pool: async () => ({ policy: 'predicted' }) },
   'slow-pair': { engines: ['slow-a', 'slow-b'], pool: async () => ({ policy: 'predicted' }) },
+  'slow-pair-slo': {
+    engines: ['slow-a', 'slow-b'],
+    pool: async () => ({ policy: 'predicted', slo: { ttft_ms: overloadSloMs } }),
+  },
   coordinator: {
     engines: ['left', 'right'],
     pool: async (lmcache) => ({

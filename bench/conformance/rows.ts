@@ -22,6 +22,7 @@ import { recordings } from './rows/recordings.ts'
 import { reportRow } from './rows/reports.ts'
 import { isolatesRow, regionAnswers, regionRows } from './rows/regions.ts'
 import { predictionRows } from './rows/predictions.ts'
+import { overloadRow } from './rows/overload.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
@@ -68,6 +69,7 @@ export const rows: readonly Row[] = [
   eventsFeedback('worker'),
   ...ttftRows,
   ...predictionRows,
+  overloadRow,
   ...regionRows('node'),
   ...regionRows('worker'),
   ...continuationRows('node'),

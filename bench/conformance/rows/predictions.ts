@@ -1,6 +1,5 @@
 /** Predicted time to first token while many conversations run at the same time on two real servers. */
 import { loadavg } from 'node:os'
-import { CpuWaits } from '../cpu-waits.ts'
 import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
@@ -28,16 +27,11 @@ export const predictionRows: readonly Row[] = [8, 32].map((abreast) => ({
 type History = { role: string; content: string }[]
 
 async function predictions(lab: Lab, abreast: number): Promise<Finding> {
-  const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
   const gateway = await lab.gateway('node', 'slow-pair', `-of-${abreast}`)
-  // Engines of an earlier run have no process here.
-  const waits = new Map(engines.flatMap(({ name, process: own }) => (own === null ? [] : [[name, new CpuWaits(own)]])))
   const loads: number[] = []
   const told = await talk(gateway, abreast, () => {
     loads.push(loadavg()[0]!)
     if (loads.length % 50 === 0) lab.note(`  … ${loads.length} of ${learning + judged} requests`)
-  }).finally(() => {
-    for (const one of waits.values()) one.stop()
   })
   const seen = told.slice(learning)
   const errors = seen.map(errorOf)
@@ -45,18 +39,10 @@ async function predictions(lab: Lab, abreast: number): Promise<Finding> {
   const load = `load average ${quantile(loads, 0).toFixed(1)} to ${quantile(loads, 0.999).toFixed(1)}`
   const found = {
     seen: `median ${percent(median)}, p90 ${percent(p90)}; ${load}`,
-    detail: detailOf(seen, load, slownessOf(seen, waits)),
+    detail: detailOf(seen, load),
   }
   if (median > mostMedian || p90 > mostP90) throw new Refuted(found)
   return found
-}
-
-/** By how much waiting for a CPU stretched each time to first token. */
-function slownessOf(seen: readonly Told[], waits: ReadonlyMap<string, CpuWaits>): number[] {
-  return seen.flatMap((one) => {
-    const waitedMs = waits.get(one.engine)?.between(one.sentAt, one.firstAt)
-    return waitedMs === undefined ? [] : [actualOf(one) / Math.max(0.05 * actualOf(one), actualOf(one) - waitedMs)]
-  })
 }
 
 /** Each conversation sends its next turn when it has the answer, until all turns are sent. In order of sending. */
@@ -88,14 +74,12 @@ async function talk(gateway: RunningGateway, abreast: number, done: () => void):
 const actualOf = ({ sentAt, firstAt }: Told): number => firstAt - sentAt
 const errorOf = (one: Told): number => Math.abs(one.decision.predicted_ttft_ms! - actualOf(one)) / actualOf(one)
 
-function detailOf(seen: readonly Told[], load: string, slowness: readonly number[]): string {
+function detailOf(seen: readonly Told[], load: string): string {
   const sorted = [...seen].sort((one, other) => one.decision.predicted_ttft_ms! - other.decision.predicted_ttft_ms!)
   const quarters = Array.from({ length: 4 }, (_, at) =>
     sorted.slice((at * sorted.length) / 4, ((at + 1) * sorted.length) / 4),
   )
   const times = seen.map(actualOf)
-  const usual = quantile(slowness, 0.5)
-  const floor = slowness.map((own) => Math.abs(usual / own - 1))
   return [
     `Model of 8 layers, one thread each; 16 output tokens. ${load} on this machine, engines included. Times to first ` +
       `token ${ms(quantile(times, 0.1))} (p10), ${ms(quantile(times, 0.5))} (p50), ${ms(quantile(times, 0.9))} (p90).`,
@@ -110,12 +94,6 @@ function detailOf(seen: readonly Told[], load: string, slowness: readonly number
         `${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} |`
       )
     }),
-    '',
-    slowness.length === 0
-      ? 'The engines were started elsewhere, so that it is unknown how long they waited for a CPU.'
-      : `Waiting for a CPU stretched these times by ${quantile(slowness, 0.1).toFixed(1)} (p10), ${usual.toFixed(1)} ` +
-        `(p50), ${quantile(slowness, 0.9).toFixed(1)} (p90). A prediction that is exact but for this has a median ` +
-        `error of ${percent(quantile(floor, 0.5))}, p90 ${percent(quantile(floor, 0.9))}.`,
   ].join('\n')
 }
 
