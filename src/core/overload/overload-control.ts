@@ -29,8 +29,11 @@ const DEFAULT_OUTPUT_TOKENS = 256
 const REFUSED_MS = 30_000
 const LEAST_RETRY_MS = 250
 const MOST_RETRY_MS = 60_000
-/** Confidence in the cost model below which a predicted wait refuses nothing. */
-const LEAST_CONFIDENCE = 0.5
+/**
+ * Prefills of the engine that the cost model must have learned from before a predicted wait refuses anything. Their
+ * spread does not matter: errors of single prefills cancel out in the sum over a queue.
+ */
+const LEAST_SAMPLES = 6
 
 /** Load of one engine with the request added. */
 export interface Pressure {
@@ -51,8 +54,8 @@ export interface Pressure {
   readonly requests: number
   /** Requests without a first token. */
   readonly waiting: number
-  /** Confidence in the cost model, 0 to 1. */
-  readonly confidence: number
+  /** Prefills that the cost model has learned from. */
+  readonly samples: number
 }
 
 export interface OverloadInput {
@@ -184,7 +187,7 @@ export class OverloadControl {
       if (tokenMs(decode, ownMs) > decode.stepLimitMs * ceiling) return 'itl'
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
-    const waitMs = prefill.overdueMs + (prefill.confidence >= LEAST_CONFIDENCE ? prefill.waitMs : 0)
+    const waitMs = prefill.overdueMs + (prefill.samples >= LEAST_SAMPLES ? prefill.waitMs : 0)
     const lateMs = (waitedMs + waitMs) / ceiling + prefill.prefillMs
     return waitMs > IDLE_WAIT_MS && lateMs > budgetOf(slo, admission) ? 'ttft' : null
   }

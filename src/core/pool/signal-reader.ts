@@ -181,7 +181,7 @@ export class SignalReader {
       stepLimitMs: book.stepLimit.limitMs(this.#now),
       requests: book.requests,
       waiting: book.queue.length,
-      confidence: book.learner.confidence,
+      samples: book.learner.samples,
     }
   }
 

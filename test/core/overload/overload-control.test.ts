@@ -19,7 +19,7 @@ const IDLE: Pressure = {
   stepLimitMs: 100,
   requests: 1,
   waiting: 0,
-  confidence: 1,
+  samples: 100,
 }
 
 interface Case {
@@ -65,7 +65,7 @@ describe('admission of a request', () => {
   })
 
   it('is refused if the requests before it are late, however uncertain the predictions are', () => {
-    expect(limitOf(judge({ a: { overdueMs: 900, confidence: 0 } }).verdict)).toBe('ttft')
+    expect(limitOf(judge({ a: { overdueMs: 900, samples: 0 } }).verdict)).toBe('ttft')
   })
 
   it('is refused if the prefills of its engine leave the streams too little time', () => {
@@ -90,11 +90,11 @@ describe('admission of a request', () => {
   })
 
   it('is not refused by a wait that nobody has measured', () => {
-    expect(judge({ a: { waitMs: 60_000, confidence: 0 } }).verdict.kind).toBe('admit')
+    expect(judge({ a: { waitMs: 60_000, samples: 5 } }).verdict.kind).toBe('admit')
   })
 
   it('is bounded by the number of waiting requests while the wait is unknown, as on a new engine', () => {
-    const unknown = { waitMs: 60_000, confidence: 0 }
+    const unknown = { waitMs: 60_000, samples: 5 }
     expect(judge({ a: { ...unknown, waiting: 9 } }, { maxWaiting: 10 }).verdict.kind).toBe('admit')
     expect(limitOf(judge({ a: { ...unknown, waiting: 10 } }, { maxWaiting: 10 }).verdict)).toBe('waiting')
   })
