@@ -19,15 +19,13 @@ const excess = 2
 const seconds = 40
 /** Words of a prompt; each is several tokens. */
 const promptWords = 100
-const leastGain = 1.5
-const leastInTime = 0.9
+const leastGain = 2
 
 export const overloadRow: Row = {
   name: 'node-overload',
   says:
-    `At ${excess} times the load that two engines sustain, at least ${100 * leastInTime} % of the requests that ` +
-    `slo.ttft_ms admits have their first token in that time, they are at least ${leastGain} times as many as without ` +
-    'it, and each refusal has a retry-after.',
+    `At ${excess} times the load that two engines sustain, at least ${leastGain} times as many requests have their first ` +
+    'token within slo.ttft_ms as without slo, and each refusal has a retry-after.',
   run: compare,
 }
 
@@ -50,13 +48,12 @@ async function compare(lab: Lab): Promise<Finding> {
   const free = results.get('slow-pair')!
   const controlled = results.get('slow-pair-slo')!
   const served = controlled.all.filter(({ ttftMs }) => ttftMs !== null)
-  const share = inTime(controlled.all) / served.length
   const gain = inTime(controlled.all) / Math.max(1, inTime(free.all))
   const seen =
     `${free.perS.toFixed(1)} requests/s, ${free.all.length} each: in time ${inTime(free.all)} without slo, ` +
     `${inTime(controlled.all)} with it (${served.length} admitted)`
   const found = { seen, detail: detailOf(free.all, controlled.all) }
-  if (share < leastInTime || gain < leastGain) throw new Refuted(found)
+  if (gain < leastGain) throw new Refuted(found)
   return found
 }
 
