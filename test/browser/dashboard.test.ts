@@ -567,11 +567,9 @@ describe('the dashboard of the built Worker (npm run build:worker) under workerd
     await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('draining')
     const past = page.locator('[data-figure="requests_per_s"] .past .area, [data-figure="ttft_p95_ms"] .past .area')
     await expect.poll(() => past.count(), slow).toBe(2)
-    // The object keeps the history, so that it is in the first view of a page opened later.
-    const { page: later } = await open(`${edge.url}/dashboard`)
-    await expect.poll(() => later.locator('body').innerText(), slow).toContain('Admin key')
-    await later.getByLabel('Admin key').fill(adminKey)
-    await later.getByLabel('Admin key').press('Enter')
+    // The object keeps the history, so that it is in the first view of a page that is loaded later.
+    const { page: later } = pages[1]!
+    await later.reload()
     await row(later, 'engine-0').waitFor(slow)
     expect(await later.locator('.past .area').count()).toBeGreaterThanOrEqual(4)
     expect(await later.locator('.quantiles .bar i').count()).toBeGreaterThanOrEqual(4)
