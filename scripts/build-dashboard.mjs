@@ -7,6 +7,9 @@ import { gzipSync } from 'node:zlib'
 const limitBytes = 80_000
 const folder = new URL('../dist/dashboard/', import.meta.url)
 
+// Vite builds other files under another value, and a build within tests would then replace files that are served.
+process.env.NODE_ENV = 'production'
+
 try {
   const { build } = await import('vite')
   const { output } = await build({
