@@ -1,5 +1,5 @@
 /**
- * Types of the validated configuration. They are inferred from the schema (config/schema.ts, config/pool-schema.ts),
+ * Types of the validated configuration. They are inferred from the schema (config/schema.ts and the files it imports),
  * which documents every key: names are camelCase, absent keys are null, secrets are resolved. `parseConfig`
  * (config/parse.ts) makes a `Config`.
  */

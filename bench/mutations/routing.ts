@@ -39,7 +39,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'ttft policy ignores its queue',
-    file: 'src/core/routing/policies/ttft.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'costs[place] = queuedWork + work',
     replace: 'costs[place] = work',
     impact: 'all prompts of a burst queue on one engine',
@@ -47,7 +47,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'ttft policy ignores a shared cache',
-    file: 'src/core/routing/policies/ttft.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'if (sharedCache) cached[place] = best',
     replace: '',
     impact: 'engines that can read a shared cache are priced as cold',
@@ -71,7 +71,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'prefix policy needs both kinds of imbalance to be absent',
-    file: 'src/core/routing/policies/prefix.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'most - least <= imbalanceAbs || most <= imbalanceRel * least',
     replace: 'most - least <= imbalanceAbs && most <= imbalanceRel * least',
     impact: 'cached prefixes are ignored at small loads',
@@ -79,7 +79,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'prefix policy ignores min_match',
-    file: 'src/core/routing/policies/prefix.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'balanced && best > minMatch * promptTokens',
     replace: 'balanced && best > 0',
     impact: 'one shared block decides for a prompt of thousands',

@@ -4,7 +4,7 @@ import { ConfigError } from '../config/parse.ts'
 import { didYouMean } from '../config/problem.ts'
 import { VocabularyError } from '../core/tokens/vocabulary.ts'
 import { readArgs } from './commands/args.ts'
-import { UsageError, type Command, type Io } from './commands/command.ts'
+import { UsageError, type Command, type Io, type Terminal, type TerminalEvents } from './commands/command.ts'
 import { hasConfig } from '../platform/node/load-config.ts'
 import {
   disableInspectorSignal,
@@ -13,7 +13,6 @@ import {
   type Stop,
   explainSystemError,
 } from '../platform/node/signals.ts'
-import { terminalOf } from './terminal.ts'
 import { bridge } from './commands/bridge.ts'
 import { calibrate } from './commands/calibrate.ts'
 import { check } from './commands/check.ts'
@@ -29,6 +28,7 @@ import { serve } from './commands/serve.ts'
 import { top } from './commands/top.ts'
 import { vocab } from './commands/vocab.ts'
 import { commit } from './commit.ts'
+import type { ReadStream, WriteStream } from 'node:tty'
 
 /** All subcommands in the order of the help. */
 export const commands: readonly Command[] = [
@@ -179,5 +179,63 @@ export function processIo(): Io {
     },
     onReload,
     ...(terminal === undefined ? {} : { terminal }),
+  }
+}
+
+/* The terminal of this process. */
+
+type Input = Pick<ReadStream, 'isTTY' | 'setRawMode' | 'setEncoding' | 'on' | 'off' | 'resume' | 'pause'>
+type Output = Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'write' | 'on' | 'off'>
+
+/** Standard streams and signals of a process. */
+export interface ProcessStdio {
+  readonly stdin: Input
+  readonly stdout: Output
+  readonly env: Readonly<Record<string, string | undefined>>
+  on(event: string, listener: () => void): unknown
+  off(event: string, listener: () => void): unknown
+  kill(pid: number, signal: string): unknown
+}
+
+/** Returns undefined if standard output is not an interactive terminal. */
+export function terminalOf(signals: ProcessStdio): Terminal | undefined {
+  const { stdout, env } = signals
+  if (stdout.isTTY !== true || env['TERM'] === 'dumb') return undefined
+  return {
+    // A terminal without a known size (a serial line) reports 0.
+    size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
+    write: (text) => void stdout.write(text),
+    take: (events) => taken(signals, events),
+    // Stops the whole job, as the terminal does: a shell or npx may be the parent.
+    suspend: () => void signals.kill(0, 'SIGTSTP'),
+    onResume(resumed) {
+      signals.on('SIGCONT', resumed)
+      return () => void signals.off('SIGCONT', resumed)
+    },
+  }
+}
+
+const ENDS = ['exit', 'uncaughtExceptionMonitor'] as const
+
+function taken(signals: ProcessStdio, { onKeys, onResize, onEnd }: TerminalEvents): () => void {
+  const { stdin: input, stdout: output } = signals
+  const hasSignals = input.isTTY === true
+  if (hasSignals) {
+    input.setRawMode(true)
+    input.setEncoding('utf8')
+    input.on('data', onKeys)
+    input.resume()
+  }
+  output.on('resize', onResize)
+  // The monitor runs before Node prints the error. Otherwise the error would appear on the alternate screen and be
+  // lost.
+  for (const end of ENDS) signals.on(end, onEnd)
+  return () => {
+    for (const end of ENDS) signals.off(end, onEnd)
+    output.off('resize', onResize)
+    if (!hasSignals) return
+    input.off('data', onKeys)
+    input.setRawMode(false)
+    input.pause()
   }
 }

@@ -1,30 +1,27 @@
 /**
- * Schema of a pool and its engines in the configuration document: every key with its default and description.
+ * Schema of a pool in the configuration document: every key with its default and description.
  * docs/config.md and the JSON Schema are generated from it (`npm run docs`).
  */
 import * as z from 'zod/mini'
 import {
-  baseUrl,
-  number,
-  hardware,
-  headerName,
-  hedgeMs,
-  id,
-  label,
-  milliseconds,
-  modelName,
-  oneOf,
+  strict,
   withDefault,
+  snake,
+  oneOf,
   describe,
+  int,
+  number,
+  text,
+  milliseconds,
+  id,
+  modelName,
+  headerName,
   secret,
   secretText,
-  strict,
-  int,
-  text,
-  snake,
+  baseUrl,
+  hedgeMs,
 } from './fields.ts'
-import { overloadShape } from './overload-schema.ts'
-import { kubernetesPods } from './kubernetes-schema.ts'
+import { bindingName, engine } from './engine-schema.ts'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { didYouMean } from './problem.ts'
@@ -79,91 +76,6 @@ function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
 function unknownPolicy(name: unknown): string {
   return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
 }
-
-const zmqAddress = z
-  .string()
-  .check(z.regex(/^(tcp|ipc):\/\/[^\s*]+$/, { error: 'must be an address to connect to, like tcp://10.0.0.1:5557' }))
-
-const kvEvents = strict({
-  endpoint: describe('`endpoint` of the engine, as the bridge reaches it: `tcp://HOST:5557`.', zmqAddress),
-  replay_endpoint: describe(
-    '`replay_endpoint` of the engine. Absent: missed events cannot be requested again.',
-    z.optional(zmqAddress),
-  ),
-  topic: describe('`topic` of the engine.', z.optional(text(255))),
-})
-
-const bindingName = z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' }))
-
-export const engineShape = {
-  id: describe('Name of the engine, unique in its cluster.', id),
-  url: describe('Base URL, without `/v1`.', baseUrl),
-  kind: describe(
-    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
-      'any ' +
-      'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
-    withDefault(oneOf(['engine', 'external']), 'engine'),
-  ),
-  provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
-  discover: describe(
-    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
-      'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +
-      'the URL’s host. Absent: the URL is one engine.',
-    z.optional(oneOf(['dns', 'kubernetes'])),
-  ),
-  kubernetes: describe('Pods of `discover: kubernetes`.', z.optional(kubernetesPods)),
-  role: describe(
-    'Work the engine accepts: everything, or one stage of disaggregated serving.',
-    withDefault(oneOf(['any', 'prefill', 'decode', 'encode']), 'any'),
-  ),
-  models: describe(
-    'Model and adapters the engine serves. Absent: all of the pool.',
-    z.optional(z.array(modelName).check(z.minLength(1))),
-  ),
-  labels: describe(
-    'Labels for operators, shown by `firstlight check`. Routing ignores them.',
-    z.prefault(z.record(id, label), {}),
-  ),
-  weight: describe(
-    'Share of traffic relative to the other engines, for policies that use weights. 0: no new requests.',
-    withDefault(number(0, 1000), 1),
-  ),
-  key: describe('Bearer token sent to the engine; vLLM’s `--api-key`.', z.optional(secret)),
-  headers: describe(
-    'Headers sent on every request, such as access tokens of a tunnel.',
-    z.prefault(z.record(headerName, secretText), {}),
-  ),
-  binding: describe(
-    'Workers only: binding to fetch through, for engines in a private network.',
-    z.optional(bindingName),
-  ),
-  max_in_flight: describe(
-    'Maximum number of concurrent requests. Absent: the gateway sets no limit.',
-    z.optional(int(1, 1_000_000)),
-  ),
-  prefix_caching: describe(
-    'Whether the engine caches prefixes. `auto`: use what its metrics report.',
-    withDefault(oneOf(['auto', 'on', 'off']), 'auto'),
-  ),
-  cache_blocks: describe(
-    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, ' +
-      'or learned.',
-    z.optional(int(1, 100_000_000)),
-  ),
-  rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
-  profile: describe(
-    'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +
-      'parameters, such as `h100-8b` or `a100x4-70b`.',
-    z.optional(hardware),
-  ),
-  lmcache_instance: describe('LMCache instance id of the engine. Absent: found by host.', z.optional(text(255))),
-  kv_events: describe(
-    'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. ' +
-      'Absent: the bridge asks the engine.',
-    z.optional(kvEvents),
-  ),
-}
-const engine = strict(engineShape)
 
 const ports = z.array(int(1, 65_535)).check(z.minLength(1))
 
@@ -297,6 +209,49 @@ const poolLimits = strict({
     withDefault(milliseconds(), 3_600_000),
   ),
 })
+
+/* Admission control under overload. */
+
+const slo = strict({
+  ttft_ms: describe(
+    'Time to the first token. A request is refused if waiting would make it later; never because its prompt is long.',
+    z.optional(milliseconds()),
+  ),
+  ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
+  itl_ms: describe(
+    'Mean time between two tokens of a response. A request is refused if the predicted time between tokens of ' +
+      'the streams on its engine would exceed this.',
+    z.optional(milliseconds()),
+  ),
+})
+
+const queue = strict({
+  max_requests: describe('Most requests that wait. Further ones are refused.', withDefault(int(1, 10_000), 256)),
+  max_wait_ms: describe('Longest wait. Then the request is refused.', withDefault(int(1, 10_000), 2_000)),
+})
+
+const overloadShape = {
+  slo: describe(
+    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
+      'refused for ' +
+      'their latency.',
+    z.optional(slo),
+  ),
+  max_waiting: describe(
+    'Most requests that may wait for their first token, per engine. Further requests are refused.',
+    withDefault(int(1, 1_000_000), 1_000),
+  ),
+  queue: describe(
+    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at ' +
+      'once.',
+    z.optional(queue),
+  ),
+  class_priority: describe(
+    'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +
+      'get `priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',
+    withDefault(z.boolean(), false),
+  ),
+}
 
 const session = strict({
   header: describe(

@@ -1,10 +1,12 @@
 /**
- * Schema of the configuration document: every key with its default and description. Pools and engines are in
- * pool-schema.ts. docs/config.md and the JSON Schema for editors are generated from both (`npm run docs`).
+ * Schema of the configuration document: every key with its default and description. Keys of clients,
+ * pools and engines are in key-schema.ts, pool-schema.ts and engine-schema.ts. docs/config.md and the JSON Schema for
+ * editors are generated from them (`npm run docs`).
  */
 import * as z from 'zod/mini'
 import { jwt, key, keyLimits } from './key-schema.ts'
-import { engineShape, pool, poolShape } from './pool-schema.ts'
+import { engineShape } from './engine-schema.ts'
+import { pool, poolShape } from './pool-schema.ts'
 import {
   address,
   baseUrl,

@@ -1,11 +1,15 @@
 /** Simulated engines that publish KV events, a bridge, and a gateway. */
 import { parseConfig } from '../../src/config/parse.ts'
 import { startBridge, type RunningBridge, type EngineStatus } from '../../src/cli/bridge/bridge.ts'
-import { enginesIn, located } from '../../src/cli/bridge/engines.ts'
+import { enginesIn, located } from '../../src/cli/commands/bridge.ts'
 import { zmqSockets } from '../../src/cli/bridge/sockets.ts'
-import { KvPublisher, type KvPublisherOptions } from '../../src/platform/node/kv-publisher.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import {
+  startFleet,
+  type RunningFleet,
+  KvPublisher,
+  type KvPublisherOptions,
+} from '../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'

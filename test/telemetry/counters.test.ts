@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import type { ClusterSnapshot } from '../../src/core/pool/snapshot.ts'
-import { exposition } from '../../src/telemetry/prometheus.ts'
+import { exposition } from '../../src/api/metrics.ts'
 import { admission, engines, failed, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { parseExposition } from './parse-exposition.ts'
 

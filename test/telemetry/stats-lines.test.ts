@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import type { Cluster, Log } from '../../src/ports.ts'
-import { StatsLines } from '../../src/telemetry/stats-lines.ts'
+import { StatsLines } from '../../src/platform/node/start-gateway.ts'
 
 function open(totals: readonly (number | null)[]) {
   const lines: Record<string, unknown>[] = []

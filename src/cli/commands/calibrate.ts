@@ -7,8 +7,9 @@ import {
   lawFromTotals,
   readTotals,
   type Totals,
+  type Measured,
+  readMeasured,
 } from '../../simulator/calibrate/fit.ts'
-import { type Measured, readMeasured } from '../../simulator/calibrate/measured.ts'
 import { explainFetchError } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../simulator/profiles.ts'
 import { TraceError } from '../../simulator/replay/trace.ts'

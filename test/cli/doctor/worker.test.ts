@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { examineWorker, readPace } from '../../../src/cli/doctor/worker.ts'
+import { examineWorker, readPace } from '../../../src/cli/commands/doctor.ts'
 import type { Subject } from '../../../src/cli/doctor/finding.ts'
 import { chat, type Isolates, startIsolates } from '../../edge/isolates.ts'
 

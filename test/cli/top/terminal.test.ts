@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { terminalOf, type ProcessStdio } from '../../../src/cli/terminal.ts'
+import { terminalOf, type ProcessStdio } from '../../../src/cli/cli.ts'
 
 class FakeStream extends EventEmitter {
   isTTY = true

@@ -7,7 +7,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startThreads, type RunningThreads, type ThreadsOptions } from '../../../src/platform/node/threads/start.ts'
 import { explainSystemError } from '../../../src/platform/node/signals.ts'
-import { recorded } from '../../../src/telemetry/recorder.ts'
+import { recorded } from '../../../src/platform/node/recorder.ts'
 import { openEngine, type Engine } from './engine.ts'
 import { until } from '../../wait.ts'
 

@@ -2,11 +2,9 @@ import type { PolicyConfig } from '../../contract/contract.ts'
 import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
 import { activeBlocks } from './active-blocks.ts'
-import { lmetric } from './lmetric.ts'
 import { predicted } from './predicted.ts'
-import { prefix, kvAware } from './prefix.ts'
+import { prefix, kvAware, lmetric, ttft } from './cache-aware.ts'
 import { simplePolicies } from './simple.ts'
-import { ttft } from './ttft.ts'
 
 /** Policies that a configuration may name. */
 export const policyKinds: readonly PolicyKind[] = [

@@ -1,0 +1,147 @@
+/** Schema of an engine in the configuration document: its keys, its KV events and its Kubernetes pods. */
+import * as z from 'zod/mini'
+import {
+  strict,
+  withDefault,
+  oneOf,
+  describe,
+  int,
+  number,
+  text,
+  textLike,
+  id,
+  modelName,
+  headerName,
+  label,
+  hardware,
+  secret,
+  secretText,
+  baseUrl,
+} from './fields.ts'
+
+/* `kubernetes` of an engine with `discover: kubernetes`: which pods are engines. */
+
+const namespace = textLike(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a Kubernetes namespace')
+
+const portName = textLike(
+  /^(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?$/,
+  'must be a port number, or the name of a container port: at most 15 lower-case letters, digits and "-"',
+)
+
+/** A label as KEY=VALUE. The value may be empty. */
+const labelPair = textLike(
+  /^[A-Za-z0-9][-A-Za-z0-9_./]{0,315}=[-A-Za-z0-9_.]{0,63}$/,
+  'must be one label, such as app=vllm',
+)
+
+const labelList = z.prefault(z.array(labelPair), [])
+
+export const kubernetesPods = strict({
+  namespace: describe('Namespace of the pods. Absent: the namespace of the gateway.', z.optional(namespace)),
+  selector: describe(
+    'Label selector, as `kubectl --selector` takes it: `app=vllm,environment in (prod, canary)`.',
+    textLike(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/, 'must be a label selector, such as app=vllm'),
+  ),
+  port: describe(
+    'Container port of the server, by name or number. Absent: the port of the URL.',
+    z.optional(z.union([int(1, 65_535), portName])),
+  ),
+  prefill_labels: describe(
+    'Labels as `KEY=VALUE`. A pod with one of them has the role `prefill`; without a match it has `role`.',
+    labelList,
+  ),
+  decode_labels: describe('The same for the role `decode`.', labelList),
+  encode_labels: describe('The same for the role `encode`.', labelList),
+  match: describe(
+    'Which selected pods serve this pool. `model`: those whose `/v1/models` lists the pool’s model, so that ' +
+      'several pools can share a selector. `all`: every pod; models are not read.',
+    withDefault(oneOf(['model', 'all']), 'model'),
+  ),
+})
+
+const zmqAddress = z
+  .string()
+  .check(z.regex(/^(tcp|ipc):\/\/[^\s*]+$/, { error: 'must be an address to connect to, like tcp://10.0.0.1:5557' }))
+
+const kvEvents = strict({
+  endpoint: describe('`endpoint` of the engine, as the bridge reaches it: `tcp://HOST:5557`.', zmqAddress),
+  replay_endpoint: describe(
+    '`replay_endpoint` of the engine. Absent: missed events cannot be requested again.',
+    z.optional(zmqAddress),
+  ),
+  topic: describe('`topic` of the engine.', z.optional(text(255))),
+})
+
+export const bindingName = z
+  .string()
+  .check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' }))
+
+export const engineShape = {
+  id: describe('Name of the engine, unique in its cluster.', id),
+  url: describe('Base URL, without `/v1`.', baseUrl),
+  kind: describe(
+    '`engine`: a model server of yours. `external`: the model at a provider, requested only if no other engine of ' +
+      'any ' +
+      'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
+    withDefault(oneOf(['engine', 'external']), 'engine'),
+  ),
+  provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
+  discover: describe(
+    'Node only. `dns`: every address of the URL’s host is an engine named `ID-ADDRESS`, which comes and goes ' +
+      'with the address. `kubernetes`: every ready pod that `kubernetes` selects is one; its address replaces ' +
+      'the URL’s host. Absent: the URL is one engine.',
+    z.optional(oneOf(['dns', 'kubernetes'])),
+  ),
+  kubernetes: describe('Pods of `discover: kubernetes`.', z.optional(kubernetesPods)),
+  role: describe(
+    'Work the engine accepts: everything, or one stage of disaggregated serving.',
+    withDefault(oneOf(['any', 'prefill', 'decode', 'encode']), 'any'),
+  ),
+  models: describe(
+    'Model and adapters the engine serves. Absent: all of the pool.',
+    z.optional(z.array(modelName).check(z.minLength(1))),
+  ),
+  labels: describe(
+    'Labels for operators, shown by `firstlight check`. Routing ignores them.',
+    z.prefault(z.record(id, label), {}),
+  ),
+  weight: describe(
+    'Share of traffic relative to the other engines, for policies that use weights. 0: no new requests.',
+    withDefault(number(0, 1000), 1),
+  ),
+  key: describe('Bearer token sent to the engine; vLLM’s `--api-key`.', z.optional(secret)),
+  headers: describe(
+    'Headers sent on every request, such as access tokens of a tunnel.',
+    z.prefault(z.record(headerName, secretText), {}),
+  ),
+  binding: describe(
+    'Workers only: binding to fetch through, for engines in a private network.',
+    z.optional(bindingName),
+  ),
+  max_in_flight: describe(
+    'Maximum number of concurrent requests. Absent: the gateway sets no limit.',
+    z.optional(int(1, 1_000_000)),
+  ),
+  prefix_caching: describe(
+    'Whether the engine caches prefixes. `auto`: use what its metrics report.',
+    withDefault(oneOf(['auto', 'on', 'off']), 'auto'),
+  ),
+  cache_blocks: describe(
+    'Capacity of the KV cache, in blocks of the pool’s `block_tokens`. Absent: read from the engine’s metrics, ' +
+      'or learned.',
+    z.optional(int(1, 100_000_000)),
+  ),
+  rtt_ms: describe('Network round trip from the gateway.', withDefault(number(0, 10_000), 0)),
+  profile: describe(
+    'Hardware whose speed is assumed until the engine’s own speed is learned: GPU, count and billions of ' +
+      'parameters, such as `h100-8b` or `a100x4-70b`.',
+    z.optional(hardware),
+  ),
+  lmcache_instance: describe('LMCache instance id of the engine. Absent: found by host.', z.optional(text(255))),
+  kv_events: describe(
+    'Where the engine publishes KV events, vLLM’s `--kv-events-config`. Only `firstlight bridge` uses it. ' +
+      'Absent: the bridge asks the engine.',
+    z.optional(kvEvents),
+  ),
+}
+export const engine = strict(engineShape)
