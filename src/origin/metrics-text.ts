@@ -16,7 +16,7 @@ export interface Sample {
 
 type Samples = ReadonlyMap<string, readonly Sample[]>
 
-const READ: ReadonlySet<string> = new Set([
+const READ = namesPattern([
   ...ENGINE_METRICS.flatMap(({ running, waiting, kvUsage, blockTokens, cacheBlocks }) => [
     ...running,
     ...waiting,
@@ -80,18 +80,25 @@ function numbersOf(samples: Samples, values: readonly CacheValue[]): number[] {
   )
 }
 
-/** Returns the samples of the `wanted` families by name. Unreadable lines are ignored. */
-export function samplesOf(text: string, wanted: ReadonlySet<string>): Map<string, Sample[]> {
+/** Pattern of the names at the beginning of a line. Other samples of the families (`*_created`) do not match. */
+export function namesPattern(names: readonly string[]): RegExp {
+  return new RegExp(`(?:${names.join('|')})(?=[{ ])`, 'y')
+}
+
+/**
+ * Returns the samples whose names match, by name. Unreadable lines are ignored. Nearly all lines of an engine are
+ * comments and buckets of histograms, so lines are not copied before their name matches.
+ */
+export function samplesOf(text: string, names: RegExp): Map<string, Sample[]> {
   const samples = new Map<string, Sample[]>()
-  for (const line of text.split('\n')) {
-    // Most lines of an engine are comments and histogram buckets.
-    if (line.startsWith('#')) continue
-    const end = line.search(/[{ ]/)
-    const name = line.slice(0, end)
-    // Also ignores `*_created`, which accompanies every counter.
-    if (end < 0 || !wanted.has(name)) continue
-    const sample = sampleOf(line.slice(end))
+  for (let at = 0, end = 0; at < text.length; at = end + 1) {
+    end = text.indexOf('\n', at)
+    if (end < 0) end = text.length
+    names.lastIndex = at
+    if (!names.test(text)) continue
+    const sample = sampleOf(text.slice(names.lastIndex, end))
     if (sample === null) continue
+    const name = text.slice(at, names.lastIndex)
     const known = samples.get(name)
     if (known === undefined) samples.set(name, [sample])
     else known.push(sample)
@@ -108,10 +115,7 @@ function sampleOf(rest: string): Sample | null {
   if (rest.startsWith('{')) {
     LABEL.lastIndex = 1
     for (let match = LABEL.exec(rest); match !== null; match = LABEL.exec(rest)) {
-      labels.set(
-        match[1]!,
-        match[2]!.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped)),
-      )
+      labels.set(match[1]!, match[2]!.includes('\\') ? unescaped(match[2]!) : match[2]!)
       at = LABEL.lastIndex
     }
     at = rest.indexOf('}', at)
@@ -121,6 +125,9 @@ function sampleOf(rest: string): Sample | null {
   const value = Number.parseFloat(rest.slice(at))
   return Number.isFinite(value) ? { labels, value } : null
 }
+
+const unescaped = (text: string): string =>
+  text.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped))
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 

@@ -71,6 +71,15 @@ describe('an engine’s metrics', () => {
     expect(readEngineMetrics(hybrid.replace('"3200"', '"None"'))?.stats.cacheBlocks).toBe(200)
   })
 
+  it('count only at the beginning of a line, under their whole name, whether or not the last line ends', () => {
+    const gauge = 'vllm:num_requests_running{engine="0"}'
+    const others = [`a_${gauge} 7`, ` ${gauge} 7`, `# ${gauge} 7`, `\t${gauge} 7`, gauge.replace('{', '_by{') + ' 7']
+    const text = [...others, '', `${gauge} 2`, `vllm:num_requests_running{a="\\\\n\\"",b=""} 3`].join('\n')
+    expect(readEngineMetrics(text)?.stats.running).toBe(5)
+    expect(readEngineMetrics(text.replaceAll('\n', '\r\n'))?.stats.running).toBe(5)
+    expect(readEngineMetrics(others.join('\n'))).toBeNull()
+  })
+
   it('have an older name for the cache in use', () => {
     expect(readEngineMetrics('vllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.5\n')?.stats.kvUsage).toBe(0.5)
   })

@@ -128,16 +128,16 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).asked).toEqual([])
   })
 
-  it('request the metrics of an engine that also serves other sources 50 times a second in total', async () => {
+  it('request the metrics of an engine that also serves other sources 80 times a second in total', async () => {
     const bench = new Bench(Array.from({ length: 10 }, (_, at) => `e${at}`))
     bench.shared = ['e3']
     await bench.round()
-    bench.now = 150
+    bench.now = 75
     expect((await bench.round()).asked).toEqual([])
-    bench.now = 200
+    bench.now = 125
     bench.shared = []
     expect((await bench.round()).told).toEqual({ e3: true })
-    bench.now = 400
+    bench.now = 250
     expect((await bench.round()).asked).toEqual([])
   })
 

@@ -39,8 +39,8 @@ export const NO_FOREIGN_LOAD: Foreign = { requests: 0, waiting: 0, queuedS: 0, b
 export const SHARED_PROBE_MS = 1_000
 /** Minimum interval, milliseconds. */
 const LEAST_SHARED_PROBE_MS = 100
-/** Probes of shared engines that a gateway makes in a second. */
-const SHARED_PROBES_PER_S = 50
+/** Probes of shared engines that a gateway makes in a second. They take about 1 % of a core (bench/probes.ts). */
+export const SHARED_PROBES_PER_S = 80
 /** Time by which a report may be older or younger than the bookings, milliseconds: engines report once per step. */
 const REPORT_LAG_MS = 500
 /** Maximum of sequences counted for one request. */
@@ -58,7 +58,7 @@ const LEAST_BLOCK_SHARE = 0.02
 
 /**
  * Interval, milliseconds, at which a gateway probes each of its `engines` that also serve other sources. The shorter
- * the interval, the better it knows their queues; in total it makes at most 50 probes a second, or one per engine.
+ * the interval, the better it knows their queues; in total it makes at most 80 probes a second, or one per engine.
  */
 export function sharedProbeMs(engines: number): number {
   return Math.min(SHARED_PROBE_MS, Math.max(LEAST_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S))

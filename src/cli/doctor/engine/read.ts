@@ -1,7 +1,7 @@
 /** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
 import { SECOND_METRICS_PATH } from '../../../origin/engine-metrics.ts'
-import { readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
+import { namesPattern, readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
 import { answered, ask, jsonOf, type Answer, type AskResult, type Endpoint } from '../ask.ts'
 import { reachOf, watchIdle } from '../reach.ts'
 import type { ConnectError } from '../trouble.ts'
@@ -146,9 +146,11 @@ async function kindOf(asks: Asks, { version, owner, metrics }: KindSigns): Promi
   return serverKind(null, null, readVersion(await asks('/api/version')) !== null)
 }
 
+const CACHE_NAMES = namesPattern(['vllm:cache_config_info', 'vllm:admission_rejections_total'])
+
 function readMetrics(asked: AskResult): Metrics {
   const text = answered(asked) && asked.status === 200 ? asked.text : ''
-  const samples = samplesOf(text, new Set(['vllm:cache_config_info', 'vllm:admission_rejections_total']))
+  const samples = samplesOf(text, CACHE_NAMES)
   const rejections = samples.get('vllm:admission_rejections_total')
   return {
     asked,
