@@ -48,7 +48,7 @@ export const refusals: readonly Mutation[] = [
   },
   {
     name: 'refusal is repeated for the whole retry time',
-    file: 'src/core/overload/refused-requests.ts',
+    file: 'src/api/repeated-requests.ts',
     find: 'Math.min(known.retryAt, known.at + MOST_REPEAT_MS)',
     replace: 'known.retryAt',
     impact: 'free places stay unused for seconds',

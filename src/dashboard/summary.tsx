@@ -1,9 +1,8 @@
 import { Fragment, type ComponentChildren } from 'preact'
-import type { Concern, Since } from './concerns.ts'
+import type { Concern, Since, Tone, Verdict as Judged } from './concerns.ts'
 import { objectiveOf, type Line } from './engine-state.ts'
 import { clock, count, ms, number, percent, plural, seconds } from './format.ts'
 import { type Mark, rejectionReasons } from './trend.ts'
-import type { Tone, Verdict as Judged } from './verdict.ts'
 import type { Figure, View, History } from './wire.ts'
 
 const share = (value: number | null): string =>

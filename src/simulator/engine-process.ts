@@ -7,7 +7,7 @@ import { KvPeer, type KvNetwork } from './kv-peer.ts'
 import type { ReportSink } from './ttft-reporter.ts'
 import { metricsText, ServingMetrics } from './http-api/metrics-text.ts'
 import { isInference, route, type Routed } from './http-api/routes.ts'
-import { StoredResponses } from './http-api/stored-responses.ts'
+import { StoredResponses } from './http-api/serving.ts'
 import { engineDead } from './http-api/wire-error.ts'
 
 /** State shared by the engines of a fleet. */

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { ANYONE, type Caller } from '../../src/api/auth.ts'
-import { EdgePrompts } from '../../src/api/edge-prompts.ts'
+import { EdgePrompts, MEASURED_PROMPT_HEADER as NAME } from '../../src/api/edge-prompts.ts'
 import type { InferenceRequest } from '../../src/api/inference-exchange.ts'
 import type { PromptMeasurers } from '../../src/api/prompt-measurers.ts'
 import type { PromptProfile, PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
-import { MEASURED_PROMPT_HEADER as NAME } from '../../src/origin/regions/measured-prompt.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
 const CUT = 7

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { Concern } from '../../src/dashboard/concerns.ts'
+import { type Concern, verdictOf } from '../../src/dashboard/concerns.ts'
 import type { Line } from '../../src/dashboard/engine-state.ts'
-import { verdictOf } from '../../src/dashboard/verdict.ts'
 import type { Figures, View } from '../../src/dashboard/wire.ts'
 
 const up = [{ state: 'up' }] as unknown as Line[]

@@ -1,8 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { readBatch } from '../../src/core/edge/read-batch.ts'
-import type { RegionReport, SharedCircuit, SyncBatch } from '../../src/core/edge/sync.ts'
+import { type RegionReport, type SharedCircuit, type SyncBatch, readBatch } from '../../src/core/edge/sync.ts'
 import { emptyDigest } from '../../src/core/pool/snapshot.ts'
 
 let objects = 0

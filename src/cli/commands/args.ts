@@ -7,8 +7,7 @@ import { chmodSync, closeSync, openSync, statSync, unlinkSync, writeFileSync } f
 import { basename, dirname } from 'node:path'
 import { parseAddress } from '../../config/fields.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
-import { importTrace } from '../../simulator/replay/importers.ts'
-import { readTrace, type Trace, TraceError } from '../../simulator/replay/trace.ts'
+import { readTrace, type Trace, TraceError, importTrace } from '../../simulator/replay/trace.ts'
 
 /* Flags that several commands share. */
 

@@ -1,5 +1,4 @@
-import type { Admission, PoolConfig, Refusal, Usage } from '../contract/contract.ts'
-import { type Tried, type Waiting, WaitingQueue } from '../overload/waiting-queue.ts'
+import type { Admission, PoolConfig, Refusal, Usage, RequestClass } from '../contract/contract.ts'
 import { bookingKey } from './bookings.ts'
 import type { Admitted } from './pool-state.ts'
 
@@ -213,3 +212,168 @@ export class WaitingRoom {
     return { work }
   }
 }
+
+/* Order of the queue. */
+
+/** Later requests that may pass one that waits, before it goes first in its class. */
+export const MOST_SKIPS = 8
+/** Keys whose counters are kept; further ones replace the least recently used. */
+const MAX_KEYS = 4096
+/** Most urgent first. */
+const CLASSES: readonly RequestClass[] = ['critical', 'standard', 'sheddable']
+
+export interface Waiting {
+  readonly id: string
+  readonly tenant: string
+  /** Share of the key relative to others. */
+  readonly weight: number
+  readonly requestClass: RequestClass
+  /** Work that the request causes, such as tokens, as expected when it came. */
+  readonly work: number
+}
+
+/** Result of an attempt to place a request: its work on its place, it has ended without one, or it still waits. */
+type Tried = { readonly work: number } | 'ended' | 'waits'
+
+interface Entry<Item> {
+  readonly item: Item
+  /** Number of the arrival. */
+  readonly order: number
+  skips: number
+}
+
+/** Requests of one class by key, in the order of arrival. */
+type Lines<Item> = Map<string, Entry<Item>[]>
+
+/**
+ * Order of waiting requests: more urgent classes first; between keys the one with the least work served, relative to
+ * its weight (virtual token counter); within a key the least work first. A request that `MOST_SKIPS` later ones have
+ * passed is the next of its key, and while it has no room, nobody behind it gets any, so that long prompts are served,
+ * too.
+ */
+export class WaitingQueue<Item extends Waiting> {
+  readonly #classes = new Map<RequestClass, Lines<Item>>(CLASSES.map((one) => [one, new Map()]))
+  readonly #items = new Map<string, Item>()
+  /** Key → work served, divided by the weight. Least recently used first. */
+  readonly #served = new Map<string, number>()
+  /** Counter of the key that was served last: where keys start that come when nobody waits. */
+  #lastServed = 0
+  #arrivals = 0
+
+  get size(): number {
+    return this.#items.size
+  }
+
+  get(id: string): Item | undefined {
+    return this.#items.get(id)
+  }
+
+  /** In the order of arrival. */
+  all(): Item[] {
+    return [...this.#items.values()]
+  }
+
+  /** Whether a request of this class, or of a more urgent one, waits. */
+  waits(requestClass: RequestClass): boolean {
+    return CLASSES.slice(0, CLASSES.indexOf(requestClass) + 1).some((one) => this.#classes.get(one)!.size > 0)
+  }
+
+  add(item: Item): void {
+    const { id, tenant, requestClass } = item
+    this.#lift(tenant)
+    const lines = this.#classes.get(requestClass)!
+    const entry = { item, order: (this.#arrivals += 1), skips: 0 }
+    const line = lines.get(tenant)
+    if (line === undefined) lines.set(tenant, [entry])
+    else line.push(entry)
+    this.#items.set(id, item)
+  }
+
+  /** undefined: it does not wait. */
+  remove(id: string): Item | undefined {
+    const item = this.#items.get(id)
+    if (item === undefined) return undefined
+    this.#items.delete(id)
+    const lines = this.#classes.get(item.requestClass)!
+    const rest = lines.get(item.tenant)!.filter((entry) => entry.item !== item)
+    if (rest.length === 0) lines.delete(item.tenant)
+    else lines.set(item.tenant, rest)
+    return item
+  }
+
+  /**
+   * Tries requests in order until one is placed, which is removed. Those that have ended are removed, too.
+   * @param mostTries requests that may fail to get a place
+   * @returns whether one was placed
+   */
+  next(attempt: (item: Item) => Tried, mostTries: number): boolean {
+    let tries = mostTries
+    for (const lines of this.#classes.values()) {
+      const passed: Entry<Item>[] = []
+      for (const entry of this.#heads(lines)) {
+        const tried = attempt(entry.item)
+        if (tried !== 'waits') this.remove(entry.item.id)
+        if (typeof tried === 'object') {
+          this.#charge(entry.item, tried.work)
+          this.#skip(entry, [...passed, ...(lines.get(entry.item.tenant) ?? [])])
+          return true
+        }
+        // Others of its class and less urgent ones would take the room that it waits for.
+        if (tried === 'waits' && (isDue(entry) || --tries <= 0)) return false
+        if (tried === 'waits') passed.push(entry)
+      }
+    }
+    return false
+  }
+
+  /** The next request of each key, in the order in which they are tried. */
+  #heads(lines: Lines<Item>): Entry<Item>[] {
+    return [...lines.values()].map(headOf).sort((a, b) => this.#counter(a) - this.#counter(b) || a.order - b.order)
+  }
+
+  #counter({ item: { tenant } }: Entry<Item>): number {
+    return this.#served.get(tenant) ?? 0
+  }
+
+  #skip({ order }: Entry<Item>, others: readonly Entry<Item>[]): void {
+    for (const other of others) if (other.order < order) other.skips += 1
+  }
+
+  #charge({ tenant, weight }: Item, work: number): void {
+    this.#lastServed = this.#served.get(tenant) ?? 0
+    this.#set(tenant, this.#lastServed + work / weight)
+  }
+
+  /** Corrects the work that a key is charged. It starts no account for a key that was forgotten. */
+  correct({ tenant, weight }: Pick<Waiting, 'tenant' | 'weight'>, work: number): void {
+    const served = this.#served.get(tenant)
+    if (served !== undefined) this.#set(tenant, served + work / weight)
+  }
+
+  /** A key gets no credit for the time in which it did not wait. */
+  #lift(tenant: string): void {
+    const backlogged = [...this.#classes.values()].flatMap((lines) => [...lines.keys()])
+    if (backlogged.includes(tenant)) return
+    const least =
+      backlogged.length === 0 ? this.#lastServed : Math.min(...backlogged.map((key) => this.#served.get(key)!))
+    this.#set(tenant, Math.max(this.#served.get(tenant) ?? 0, least))
+  }
+
+  #set(tenant: string, counter: number): void {
+    this.#served.delete(tenant)
+    this.#served.set(tenant, counter)
+    if (this.#served.size <= MAX_KEYS) return
+    for (const key of this.#served.keys()) {
+      // Counters of keys that wait are needed.
+      if ([...this.#classes.values()].some((lines) => lines.has(key))) continue
+      this.#served.delete(key)
+      return
+    }
+  }
+}
+
+const isDue = ({ skips }: Entry<Waiting>): boolean => skips >= MOST_SKIPS
+
+/** The oldest request that was passed too often, or the one with the least work. */
+const headOf = <Item extends Waiting>(line: readonly Entry<Item>[]): Entry<Item> =>
+  line.find(isDue) ?? line.reduce((best, entry) => (entry.item.work < best.item.work ? entry : best))

@@ -3,9 +3,8 @@ import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
 import { dataRecord } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
-import { addDeltas, FIELDS, textOf } from './deltas.ts'
 import { headOf, withoutIds, type Chunk } from './chunks.ts'
-import { ABORTED, LaterSegment, note, withholds, type StreamState } from './segments.ts'
+import { ABORTED, LaterSegment, note, withholds, type StreamState, addDeltas, FIELDS, textOf } from './segments.ts'
 
 export class RepeatedSegment extends LaterSegment {
   readonly #repeated: RepeatedDeltas

@@ -1,13 +1,12 @@
 /** Reads the events of the engines that make one stream, and writes those of the client. */
 import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
-import { SentDeltas } from '../../core/continuation/sent-deltas.ts'
+import { SentDeltas, type Channel } from '../../core/continuation/sent-deltas.ts'
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import type { StopFound, StopWindow } from '../../core/continuation/stop-window.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
-import type { JsonObject } from '../../core/json.ts'
+import { type JsonObject, isJsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
-import { addDeltas } from './deltas.ts'
 import {
   EventTemplate,
   headOf,
@@ -19,6 +18,33 @@ import {
   type OutputChunk,
   type ResponseHead,
 } from './chunks.ts'
+
+/* Text fields of the choices of chat and completion chunks. */
+
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** Fields of a delta and their channels. */
+export const FIELDS: readonly (readonly [string, Channel])[] = [
+  ['content', 'content'],
+  ['reasoning', 'reasoning'],
+  ['reasoning_content', 'reasoning'],
+]
+
+/** Adds the texts of a choice to what the client has. */
+export function addDeltas(sent: SentDeltas, choice: JsonObject): void {
+  const { delta } = choice
+  if (!isJsonObject(delta)) return sent.add('content', textOf(choice['text']))
+  for (const [name, channel] of FIELDS) if (typeof delta[name] === 'string') sent.add(channel, delta[name])
+  const { tool_calls: calls } = delta
+  if (!Array.isArray(calls)) return
+  for (const call of calls as readonly unknown[]) {
+    if (!isJsonObject(call)) continue
+    const index = typeof call['index'] === 'number' ? call['index'] : 0
+    const given = isJsonObject(call['function']) ? call['function'] : {}
+    sent.add(`name:${index}`, textOf(given['name']))
+    sent.add(`arguments:${index}`, textOf(given['arguments']))
+  }
+}
 
 /** State of a stream over all engines that contribute to it. */
 export interface StreamState {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { startWorkers } from '../../../scripts/edge-workers.ts'
 import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
-import { MEASURED_PROMPT_HEADER } from '../../../src/origin/regions/measured-prompt.ts'
+import { MEASURED_PROMPT_HEADER } from '../../../src/api/edge-prompts.ts'
 import { measuredPromptContract, type MeasuredPromptWay } from '../../contracts/measured-prompts.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 

@@ -6,11 +6,10 @@
 import { HEARTBEAT, RelayController } from '../../../origin/relay/controller.ts'
 import type { Tap } from '../../../origin/relay/tap.ts'
 import { OriginError, type RelayResult, type RelayOptions } from '../../../ports.ts'
-import { CRLF, chunkOf } from './chunked.ts'
+import { CRLF, chunkOf, LAST_CHUNK } from './chunked.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import type { BodyFraming } from './body-framing.ts'
 import type { BodySink, Http1Request } from './engine-request.ts'
-import { ClientWriter } from './client-writer.ts'
 
 /* What the tap did to the payload ranges of one read. */
 
@@ -297,5 +296,104 @@ export class RawRelay implements BodySink {
   #settle(end: RelayResult['end']): void {
     this.#parts.call.release()
     this.#control.settle(end)
+  }
+}
+
+/*
+ * Writes one response to the client: in the engine's chunk framing, or in chunks of its own where bytes were withheld
+ * or added.
+ */
+
+class ClientWriter {
+  readonly #line: ResponseWriter
+  readonly #framing: BodyFraming
+  readonly #onDrain: () => void
+  /** The client gets chunk framing from here; false: the response writer frames the bytes, or the close ends them. */
+  #ours = false
+  #waiting = false
+
+  constructor(line: ResponseWriter, framing: BodyFraming, onDrain: () => void) {
+    this.#line = line
+    this.#framing = framing
+    this.#onDrain = onDrain
+  }
+
+  /** The client has not taken what was written. */
+  get full(): boolean {
+    return this.#waiting
+  }
+
+  /** Bytes may go to the client as the engine framed them. */
+  get asFramed(): boolean {
+    return this.#ours || this.#framing.chunks === null
+  }
+
+  /** Memory given to the last write is still in use. */
+  get holds(): boolean {
+    return this.#line.holds
+  }
+
+  open(status: number, headers: readonly string[]): void {
+    const flat = [...headers]
+    this.#ours = this.#framing.kind === 'chunked' && this.#line.takesChunks
+    if (this.#ours) flat.push('transfer-encoding', 'chunked')
+    else if (this.#framing.kind === 'length') flat.push('content-length', String(this.#framing.length))
+    this.#line.head(status, flat, this.#ours)
+  }
+
+  /** Bytes as the engine framed them. */
+  raw(bytes: Buffer, last: boolean): void {
+    const { chunks } = this.#framing
+    if (!this.#ours || chunks === null || !chunks.hasTrailers) this.#write(bytes, last)
+    else {
+      // Trailers are not forwarded: the message ends after the last chunk's line.
+      const kept = bytes.subarray(0, chunks.afterLastChunk)
+      this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
+    }
+    if (last) this.#line.end()
+  }
+
+  /** Parts of the engine's framing, each of whole chunks. */
+  parts(parts: readonly Uint8Array[], last: boolean): void {
+    this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
+  }
+
+  /** Sends the head and the bytes written with it. */
+  began(): void {
+    this.#line.flush()
+  }
+
+  /** Payload in a chunk of its own. */
+  rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
+    const parts: Uint8Array[] = []
+    const filled = pieces.filter((piece) => piece.length > 0)
+    if (filled.length > 0) parts.push(...(this.#ours ? chunkOf(filled) : filled))
+    if (last && this.#ours) parts.push(LAST_CHUNK)
+    if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
+    if (last) this.#line.end()
+    else this.began()
+  }
+
+  /** The client has received whole chunks only. */
+  atBoundary(framing: BodyFraming, inStep: boolean): boolean {
+    return !this.#ours || !inStep || framing.aligned
+  }
+
+  /** Ends a broken response after `event`, without the last chunk: the client sees a cut. */
+  cut(event: Uint8Array | null): void {
+    if (event === null || this.#line.gone) return this.#line.destroy()
+    this.rebuilt([event], false)
+    this.#line.cut()
+  }
+
+  #write(bytes: Uint8Array, last: boolean): void {
+    if (bytes.length === 0) return
+    const flowing = this.#line.write(bytes, last)
+    if (flowing || this.#waiting || last) return
+    this.#waiting = true
+    this.#line.drained(() => {
+      this.#waiting = false
+      this.#onDrain()
+    })
   }
 }

@@ -7,15 +7,15 @@ import { hostname } from 'node:os'
 import type { ResponseAffinity } from '../../../api/responses.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
-import type { PoolConfig, ReplicaDigest, Result } from '../../../core/contract/contract.ts'
-import type { Cluster, Log, PoolName, StoredResponses } from '../../../ports.ts'
+import type { PoolConfig, ReplicaDigest, Result, Resume } from '../../../core/contract/contract.ts'
+import type { Cluster, Log, PoolName, StoredResponses, StoredResponse, Admitted, Lease } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
-import { replicatedCluster } from './replicated.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
-import { ReplicatedResponses } from './replicated-responses.ts'
+import { script } from './scripts.ts'
+import { type Made, OpenBooking } from './open-bookings.ts'
 
 /** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
 const TICK_MS = 100
@@ -228,3 +228,128 @@ export class Replicas {
 }
 
 const hostOf = (id: string): string => id.slice(0, id.lastIndexOf(':'))
+
+/* Engines of stored responses. */
+
+/** Since its last use. Engines keep responses in memory, not for long. */
+const TTL_MS = 3_600_000
+/** A request with an unknown response id waits so long at most. */
+const LOOKUP_MS = 100
+
+/**
+ * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
+ */
+const KEEP = script(`
+local known = redis.call('GET', KEYS[1])
+if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`)
+
+interface ResponseParts {
+  readonly link: Link
+  readonly prefix: string
+  readonly isPool: (name: PoolName) => boolean
+  readonly forgotten: (id: string) => void
+}
+
+/** Engines of stored responses: of this gateway's in memory, of all replicas' on the server. */
+class ReplicatedResponses implements StoredResponses {
+  readonly #own: StoredResponses
+  readonly #parts: ResponseParts
+
+  constructor(own: StoredResponses, parts: ResponseParts) {
+    this.#own = own
+    this.#parts = parts
+  }
+
+  async find(id: string, tenant: string): Promise<StoredResponse | null> {
+    const own = await this.#own.find(id, tenant)
+    const { client } = this.#parts.link
+    if (own !== null || client === null) return own
+    const stored = client.getEx(this.#key(id), { type: 'PX', value: TTL_MS })
+    const found = await withTimeout(
+      LOOKUP_MS,
+      stored.then((text) => JSON.parse(text ?? 'null') as StoredResponse | null),
+    )
+    const known = found?.value ?? null
+    return known?.tenant === tenant && this.#parts.isPool([known.cluster, known.pool]) ? known : null
+  }
+
+  keep(id: string, response: StoredResponse): void {
+    this.#own.keep(id, response)
+    const given = [response.tenant, JSON.stringify(response), String(TTL_MS)]
+    // Without the server the response is known to this gateway alone.
+    this.#parts.link.run(KEEP, [this.#key(id)], given).catch(() => undefined)
+  }
+
+  async forget(id: string): Promise<void> {
+    await this.#own.forget(id)
+    this.#parts.forgotten(id)
+    const { client } = this.#parts.link
+    if (client !== null) await withTimeout(LOOKUP_MS, client.del(this.#key(id)))
+  }
+
+  #key(id: string): string {
+    return `${this.#parts.prefix}:response:${encodeURIComponent(id)}`
+  }
+}
+
+/* A pool's ledger that publishes its bookings to the other replicas. */
+
+interface Shared {
+  readonly feed: PoolFeed
+  readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly replicasUp: boolean }
+  /** null: the pool is not configured any more. */
+  readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
+}
+
+/** @param ledger of `withAutoConfigure`, whose methods need no `this` */
+function replicatedCluster(ledger: Cluster, { feed, replicas, pool }: Shared): Cluster {
+  const leased = (lease: Lease, booking: Pick<Made, 'admission' | 'placement'> & Partial<Resume>) => {
+    const { blockTokens, leaseMs } = pool() ?? { blockTokens: 1, leaseMs: 60_000 }
+    const made = new OpenBooking(lease, feed.open, { ...booking, blockTokens, leaseMs })
+    feed.open.add(made)
+    return made
+  }
+  const published = (admission: Resume['admission'], admitted: Admitted): Admitted =>
+    'refusal' in admitted
+      ? admitted
+      : { ...admitted, lease: leased(admitted.lease, { admission, placement: admitted.placement }) }
+  return {
+    ...ledger,
+    configure(version, next) {
+      feed.news.configured(next.engines.map(({ id }) => id))
+      return ledger.configure(version, next)
+    },
+    admit: async (admission) => published(admission, await ledger.admit(admission)),
+    admitNow(admission) {
+      const admitted = ledger.admitNow?.(admission) ?? null
+      return admitted === null ? null : published(admission, admitted)
+    },
+    wait: async (admission, waitedMs) => published(admission, await ledger.wait!(admission, waitedMs)),
+    async resume(booking) {
+      const lease = await ledger.resume(booking)
+      // A booking that has ended is not booked again, and not published.
+      const isBooked = await lease.renew().then(
+        () => true,
+        () => false,
+      )
+      return isBooked ? leased(lease, booking) : lease
+    },
+    observe(signals) {
+      for (const signal of signals) feed.news.signalled(signal)
+      return ledger.observe(signals)
+    },
+    registry(call) {
+      feed.news.registry(call)
+      return ledger.registry!(call)
+    },
+    digest: async () => ({ ...(await ledger.digest()), ...replicas() }),
+    explain: async (id) => (await ledger.explain(id)) ?? feed.explain(id),
+    async summary(decisions, historySince = 0) {
+      const { digest, ...rest } = await ledger.summary!(decisions, historySince)
+      return { ...rest, digest: { ...digest, ...replicas() } }
+    },
+  }
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { completionBody, tokensLeft } from '../../../src/core/continuation/completion-body.ts'
+import { completionBody, tokensLeft } from '../../../src/origin/continuation/handover.ts'
 import { continuable, type Continuable } from '../../../src/core/continuation/features.ts'
 
 const CHAT = '/v1/chat/completions'

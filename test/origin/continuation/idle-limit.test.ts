@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { chance } from '../../../src/simulator/replay/chance.ts'
-import { GapEstimator } from '../../../src/core/continuation/idle-limit.ts'
+import { GapEstimator } from '../../../src/origin/continuation/part.ts'
 
 describe('GapEstimator', () => {
   it('has the configured limit before it has seen 200 reads, and never a longer one', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MOST_SKIPS, type Waiting, WaitingQueue } from '../../../src/core/overload/waiting-queue.ts'
+import { MOST_SKIPS, type Waiting, WaitingQueue } from '../../../src/core/pool/waiting-room.ts'
 import type { RequestClass } from '../../../src/core/contract/contract.ts'
 
 const waiting = (id: string, changes: Partial<Waiting> = {}): Waiting => ({
