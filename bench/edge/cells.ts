@@ -8,7 +8,7 @@ import { engineProfile, fleetOf, replay, speedsOn } from '../../src/simulator/re
 import type { RouterKind } from '../../src/simulator/replay/router.ts'
 import { figuresOf } from '../../src/simulator/replay/statistics.ts'
 import type { Trace } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 import { median } from '../median.ts'
 import { arriving } from '../policies/workloads.ts'
 import type { BenchOptions, BenchRow } from '../result.ts'

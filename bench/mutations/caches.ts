@@ -91,7 +91,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'KV events: a gap in a feed is not detected',
-    file: 'src/core/kv-events/event-cursor.ts',
+    file: 'src/core/kv-events/delta-log.ts',
     find: 'const goesOn = isOurs && feed.seq === this.#seq + 1 &&',
     replace: 'const goesOn = isOurs && feed.seq > this.#seq &&',
     impact: 'removed blocks of a lost batch count as cached',
@@ -99,7 +99,7 @@ export const caches: readonly Mutation[] = [
   },
   {
     name: 'KV events: a silent feed never expires',
-    file: 'src/core/kv-events/event-cursor.ts',
+    file: 'src/core/kv-events/delta-log.ts',
     find: 'return this.#complete && now < this.#validUntil',
     replace: 'return this.#complete',
     impact: 'a dead bridge leaves an old picture that counts as exact',

@@ -67,7 +67,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'late progress takes output back',
-    file: 'src/core/pool/booking-lifecycle.ts',
+    file: 'src/core/pool/bookings.ts',
     find: 'if (outputBlocks <= booking.outputBlocks) return',
     replace: '',
     impact: 'a booking event that arrives late shrinks a resumed booking',
@@ -275,7 +275,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'TTFT of a retry counts from its first attempt',
-    file: 'src/core/pool/booking-lifecycle.ts',
+    file: 'src/core/pool/bookings.ts',
     find: 'const own = isFirst ? stages : withoutTtft(stages)',
     replace: 'const own = stages',
     impact: 'time lost on one engine counts for another',
@@ -283,7 +283,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'an engine that is judged at its first token is judged again at the end',
-    file: 'src/core/pool/booking-lifecycle.ts',
+    file: 'src/core/pool/bookings.ts',
     find: 'if (isFirst && !isJudged) this.#judgeEnd(',
     replace: 'if (isFirst) this.#judgeEnd(',
     impact: 'a stream that ends an hour later closes the circuit of a dead prefill engine',

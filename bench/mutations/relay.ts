@@ -242,7 +242,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'an engine that continues may send any text',
-    file: 'src/origin/continuation/checked-segment.ts',
+    file: 'src/origin/continuation/pending-text.ts',
     find: 'return isTextOf(text, added, {',
     replace: 'return true || isTextOf(text, added, {',
     impact: 'the prompt of a client is sent as output (vllm#48853)',

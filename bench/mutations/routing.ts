@@ -55,7 +55,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'active_blocks policy forgets potential blocks',
-    file: 'src/core/routing/policies/active-blocks.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'const potential = active + newActiveBlocks',
     replace: 'const potential = active',
     impact: 'an engine that shares a live prompt looks as full as any other',
@@ -63,7 +63,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'active_blocks policy ignores its overlap weight',
-    file: 'src/core/routing/policies/active-blocks.ts',
+    file: 'src/core/routing/policies/cache-aware.ts',
     find: 'costs[place] = values.overlapWeight * prefill + potential\n        }',
     replace: 'costs[place] = prefill + potential\n        }',
     impact: 'overlap_weight of the configuration and of requests has no effect',

@@ -5,7 +5,7 @@ import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { engineProfile, fleetOf, type FleetPlan, withCacheTokens } from '../../src/simulator/replay/plan.ts'
 import { readTrace, type Trace } from '../../src/simulator/replay/trace.ts'
-import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 
 export interface Workload {
   readonly trace: Trace

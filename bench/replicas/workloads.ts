@@ -5,7 +5,7 @@
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { engineProfile, type FleetPlan, fleetOf } from '../../src/simulator/replay/plan.ts'
 import { keysOf, spread, type Trace, type TraceRequest } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 import { arriving, type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
 
 export interface Seeded {

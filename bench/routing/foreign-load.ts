@@ -10,7 +10,7 @@ import { chance } from '../../src/simulator/replay/chance.ts'
 import { fleetOf, engineProfile, replay, speedsOn, type FleetPlan } from '../../src/simulator/replay/plan.ts'
 import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 import { arriving } from '../policies/workloads.ts'
 import type { BenchResult } from '../result.ts'
 

@@ -3,10 +3,9 @@
  * alike have thinking times and arrivals that no average load describes.
  */
 import { engineProfile, fleetOf, type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
-import { experiment1Trace, presetNamed } from '../../src/simulator/replay/presets.ts'
+import { experiment1Trace, presetNamed, multiRound, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import type { Trace } from '../../src/simulator/replay/trace.ts'
-import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import type { Profile } from '../../src/simulator/profiles.ts'
 import { arriving } from '../policies/workloads.ts'

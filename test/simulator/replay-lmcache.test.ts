@@ -8,7 +8,7 @@ import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import { figuresOf } from '../../src/simulator/replay/statistics.ts'
 import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
-import { multiRound } from '../../src/simulator/replay/workloads.ts'
+import { multiRound } from '../../src/simulator/replay/presets.ts'
 import { idleTtftMs } from '../../src/simulator/step-cost.ts'
 
 const BLOCK = 512

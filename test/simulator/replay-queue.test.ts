@@ -6,7 +6,7 @@ import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/g
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { quantile } from '../../src/simulator/replay/statistics.ts'
 import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 
 const ENGINES = 4
 const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }

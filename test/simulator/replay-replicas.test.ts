@@ -5,7 +5,7 @@ import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { type ReplicasOptions, ReplicatedRouter } from '../../src/simulator/replay/replicated-router.ts'
 import type { RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import { gatewayKind } from '../../src/simulator/replay/routers.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 
 const policy: PolicyConfig = { name: 'predicted', options: {} }
 const fleet = fleetOf(4, { kind: 'vllm', profile: profileNamed('agentic') })

@@ -2,12 +2,11 @@ import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { speedOf, fleetOf, replay } from '../../src/simulator/replay/plan.ts'
-import { presetNamed, publishedMean } from '../../src/simulator/replay/presets.ts'
+import { presetNamed, publishedMean, multiRound, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 import { baselineKinds, markKinds, routerKinds, routerNamed, shippedKinds } from '../../src/simulator/replay/routers.ts'
 import { figuresOf, quantile } from '../../src/simulator/replay/statistics.ts'
 import type { RouterContext } from '../../src/simulator/replay/router.ts'
 import { keysOf, type Trace } from '../../src/simulator/replay/trace.ts'
-import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
 const slo = { ttftMs: 1000, itlMs: 100 }

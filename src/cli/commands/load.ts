@@ -1,6 +1,6 @@
 import { type Figures, figuresOf, type Slo, overloadOf } from '../../simulator/replay/statistics.ts'
 import { spread, type Trace } from '../../simulator/replay/trace.ts'
-import { multiRound, type RoundsWorkload, type RoundSize } from '../../simulator/replay/workloads.ts'
+import { multiRound, type RoundsWorkload, type RoundSize } from '../../simulator/replay/presets.ts'
 import { type Driven, drive } from '../load/drive.ts'
 import { legendOf, overloadNote, slower } from '../report/columns.ts'
 import { reportPage, provenanceOf } from '../report/page.ts'

@@ -1,6 +1,8 @@
+/** Changes of an engine's cache on the way to its pool: the bridge's log of them, and the pool's cursor. */
 import type { BlockSink } from './engine-block-set.ts'
+import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
-/** Messages of a bridge about one engine's cache, and their responses: plain data for RPC. */
+/* Messages of a bridge about one engine's cache, and their responses: plain data for RPC. */
 
 /** One step of an engine's feed. Applied whole, once, in the order of `seq`. */
 export interface KvEventDelta {
@@ -175,4 +177,124 @@ function wordsOf(keys: readonly Key[]): Uint32Array {
     words[index * 2 + 1] = (key.charCodeAt(2) << 16) | key.charCodeAt(3)
   }
   return words
+}
+
+/* The pool's end: follows the deltas of one engine. */
+
+/** How long a completed prompt without an event counts as cached, milliseconds: its events may be on the way. */
+const LINGER_MS = 1_000
+/** Maximum number of prompts without an event; the oldest is dropped. */
+const MAX_UNCONFIRMED = 1_024
+/** Age of the last step after which the state is discarded, milliseconds. */
+const FORGOTTEN_MS = 300_000
+
+/** Completed request whose prompt has no event yet. */
+interface UnconfirmedPrompt {
+  /** Its last block. */
+  readonly lo: number
+  readonly hi: number
+  /** Stamp of the index at its end. */
+  readonly stamp: number
+  /** Until when events are awaited, from the next step on; null: no step yet. 0: an event arrived. */
+  waitUntil: number | null
+}
+
+/** Cursor of one engine's KV events. */
+export class KvEventCursor {
+  #epoch = -1
+  #seq = 0
+  #complete = false
+  /** Whether the index was full since the last resynchronisation. */
+  #isShort = false
+  /** `clears` of the index at the resynchronisation: another number means the state is gone. */
+  #clears = 0
+  #validUntil = Number.NEGATIVE_INFINITY
+  /** In the order in which they ended. */
+  #unconfirmed: UnconfirmedPrompt[] = []
+  /** Blocks stored and removed. */
+  changes = 0
+  /** Number of resynchronisations. */
+  resyncs = 0
+  lagMs = 0
+
+  /** Whether the full cache state is known, so that events are the only source. */
+  isExact(now: number): boolean {
+    return this.#complete && now < this.#validUntil
+  }
+
+  /** Source of the events; null: none yet. */
+  stateAt(now: number): 'exact' | 'partial' | 'silent' | null {
+    if (this.#epoch < 0) return null
+    return this.isExact(now) ? 'exact' : now < this.#validUntil ? 'partial' : 'silent'
+  }
+
+  /** Applies a delta to the engine's part of the index. */
+  take(
+    feed: KvEventDelta,
+    index: PrefixIndex,
+    { engine, now }: { readonly engine: number; readonly now: number },
+  ): KvEventDeltaState {
+    const isOurs = feed.epoch === this.#epoch
+    if (feed.epoch < this.#epoch && now < this.#validUntil) return 'stale'
+    if (isOurs && feed.seq <= this.#seq) return 'ok'
+    const goesOn = isOurs && feed.seq === this.#seq + 1 && index.exact.clears(engine) === this.#clears
+    if (!feed.reset && !goesOn) return 'resync'
+    if (feed.reset) this.#begin(index, engine)
+    // Also before: this step may remove what earlier ones reported.
+    if (this.#complete) this.#listen(index, { engine, now })
+    if (!index.tell(engine, feed.stored, feed.removed)) this.#isShort = true
+    const isNew = feed.reset || !this.#complete
+    this.#epoch = feed.epoch
+    this.#seq = feed.seq
+    this.#complete = feed.complete && !this.#isShort
+    this.#validUntil = now + feed.validMs
+    this.changes += (feed.stored.length + feed.removed.length) >> 1
+    this.lagMs = feed.lagMs
+    if (this.#complete) this.#discard(isNew, index, { engine, now })
+    return 'ok'
+  }
+
+  #begin(index: PrefixIndex, engine: number): void {
+    index.exact.clear(engine)
+    this.#clears = index.exact.clears(engine)
+    this.#isShort = false
+    this.resyncs += 1
+  }
+
+  /**
+   * Records the end of a request: its prompt counts as cached until events decide.
+   * @param prefilled false: it causes no event
+   */
+  ended(blocks: Uint32Array, index: PrefixIndex, prefilled: boolean): void {
+    if (this.#epoch < 0 || blocks.length === 0) return
+    if (prefilled) index.ended(blocks)
+    this.#unconfirmed.push({
+      lo: blocks.at(-2)!,
+      hi: blocks.at(-1)!,
+      stamp: index.stamp,
+      waitUntil: prefilled ? null : 0,
+    })
+    if (this.#unconfirmed.length > MAX_UNCONFIRMED) this.#unconfirmed.shift()
+  }
+
+  #listen(index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
+    for (const one of this.#unconfirmed) {
+      if (index.exact.has(engine, one.lo, one.hi)) one.waitUntil = 0
+      else one.waitUntil ??= now + LINGER_MS
+    }
+  }
+
+  /** Drops entries of the index older than the first unconfirmed request: events are authoritative for them. */
+  #discard(all: boolean, index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
+    this.#listen(index, { engine, now })
+    const waiting = all ? -1 : this.#unconfirmed.findIndex(({ waitUntil }) => waitUntil! > now)
+    const published = this.#unconfirmed.splice(0, waiting < 0 ? Infinity : waiting)
+    const stamp = all ? index.stamp : published.at(-1)?.stamp
+    if (stamp !== undefined) index.sweep(engine, stamp)
+  }
+
+  /** Discards the state of a silent source. Call it regularly. */
+  fade(index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
+    if (now - this.#validUntil > FORGOTTEN_MS) index.exact.clear(engine)
+  }
 }

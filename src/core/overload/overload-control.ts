@@ -1,5 +1,5 @@
 import type { Admission, Decision, Refusal, RequestClass, SloConfig } from '../contract/contract.ts'
-import { RefusalRate } from './refusal-rate.ts'
+import { RefusalRate } from './edge-refusals.ts'
 import { PREFILL_WINDOW_MS } from './step-limit.ts'
 
 /** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */

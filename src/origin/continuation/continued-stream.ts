@@ -13,7 +13,7 @@ import { errorEvent } from '../relay/sse.ts'
 import { defaultTimers } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
 import { cutEnd, gapsOf, goneEnd, openPart, passEvents, type Part, type SegmentRelay } from './part.ts'
-import { CheckedSegment } from './checked-segment.ts'
+import { CheckedSegment } from './pending-text.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import {
   closingRecords,

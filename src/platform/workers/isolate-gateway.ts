@@ -14,10 +14,6 @@ import { EDGE_OBJECT, EdgeClient, SYNC_MS } from './edge-client.ts'
 import { workersPorts, type PortsEnv, workersLog } from './ports.ts'
 import type { HeldBytes } from '../../api/body-memory.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
-import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
-import { toTargets } from '../../config/normalize.ts'
-import { engineProbe, newProbeMemory } from '../../origin/probe.ts'
-import { workersOrigin } from './origin.ts'
 
 /** Bindings with compiled vocabularies, keyed by the names in the pools. The first existing binding is used. */
 export interface VocabularyEnv {
@@ -355,30 +351,4 @@ function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {
     remoteAddress: request.headers.get('cf-connecting-ip'),
     alarms: new RequestTimers(),
   }
-}
-
-/* Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
-
-const log = workersLog(() => 'info')
-/** Lives as long as the isolate: see engineProbe. */
-const memory = newProbeMemory()
-
-/** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
-export async function probePool(
-  pool: PoolConfig,
-  env: ConfigEnv,
-  source: ConfigSource,
-): Promise<readonly EngineSignal[]> {
-  const loaded = await source.current(env, (work) => void work.catch(() => {}))
-  if ('problem' in loaded) return []
-  const settings = loaded.config.clusters
-    .find(({ id }) => id === pool.cluster)
-    ?.pools.find(({ model }) => model === pool.pool)
-  if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
-  const own = new Set(pool.engines.map(({ id }) => id))
-  // An object of a pool with several has a part of the engines.
-  const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
-  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
-  return signals.filter((signal) => signal !== null)
 }

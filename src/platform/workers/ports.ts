@@ -6,9 +6,12 @@ import type { LimitObject } from '../../../durable/limit.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import { FallbackLimiter } from '../../api/limiter-fallback.ts'
 import type { Config, LogConfig } from '../../config.ts'
-import { toPoolConfig, toStoreLimits } from '../../config/normalize.ts'
+import { toPoolConfig, toStoreLimits, toTargets } from '../../config/normalize.ts'
+import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
 import type { LimitShare } from '../../core/limits/key-limiter.ts'
 import { type Limiter, type Log, messageOf, type Ports, type Ttft } from '../../ports.ts'
+import { engineProbe, newProbeMemory } from '../../origin/probe.ts'
+import type { ConfigEnv, ConfigSource } from './config-source.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
@@ -222,3 +225,29 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
 }
 
 const nameOf = (clusterId: string, pool: string): string => JSON.stringify([clusterId, pool])
+
+/* Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
+
+const log = workersLog(() => 'info')
+/** Lives as long as the isolate: see engineProbe. */
+const memory = newProbeMemory()
+
+/** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
+export async function probePool(
+  pool: PoolConfig,
+  env: ConfigEnv,
+  source: ConfigSource,
+): Promise<readonly EngineSignal[]> {
+  const loaded = await source.current(env, (work) => void work.catch(() => {}))
+  if ('problem' in loaded) return []
+  const settings = loaded.config.clusters
+    .find(({ id }) => id === pool.cluster)
+    ?.pools.find(({ model }) => model === pool.pool)
+  if (settings === undefined) return []
+  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
+  const own = new Set(pool.engines.map(({ id }) => id))
+  // An object of a pool with several has a part of the engines.
+  const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
+  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
+  return signals.filter((signal) => signal !== null)
+}

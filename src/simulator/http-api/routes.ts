@@ -1,6 +1,5 @@
 import { json, type Answer, type Incoming } from '../answer.ts'
-import { chatCompletions } from './chat.ts'
-import { completions } from './completions.ts'
+import { chatCompletions, completions } from './chat.ts'
 import { countTokens, messages } from './messages.ts'
 import { classify, embeddings, pooling, rerank, score, detokenize, tokenize } from './pooling.ts'
 import { cancelResponse, createResponse, getResponse } from './responses.ts'

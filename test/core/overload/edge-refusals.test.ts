@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readAdmission } from '../../../src/core/contract/decode.ts'
 import type { Admission, Refusal } from '../../../src/core/contract/contract.ts'
-import { EdgeRefusals } from '../../../src/core/overload/edge-refusals.ts'
-import { RefusalRate } from '../../../src/core/overload/refusal-rate.ts'
+import { EdgeRefusals, RefusalRate } from '../../../src/core/overload/edge-refusals.ts'
 
 const asked = (changes: Partial<Admission> = {}): Admission => readAdmission({ id: 'r', promptTokens: 500, ...changes })
 const refusal = (changes: Partial<Refusal> = {}): Refusal => ({

@@ -1,9 +1,8 @@
 import type { PolicyConfig } from '../../contract/contract.ts'
 import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
-import { activeBlocks } from './active-blocks.ts'
 import { predicted } from './predicted.ts'
-import { prefix, kvAware, lmetric, ttft } from './cache-aware.ts'
+import { prefix, kvAware, lmetric, ttft, activeBlocks } from './cache-aware.ts'
 import { simplePolicies } from './simple.ts'
 
 /** Policies that a configuration may name. */

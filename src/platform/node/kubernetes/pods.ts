@@ -2,8 +2,14 @@
 import type { Config, EngineConfig } from '../../../config.ts'
 import { type FoundPod, podTemplatesIn } from '../../../config/discover.ts'
 import type { Log } from '../../../ports.ts'
-import type { KubernetesAccess } from './access.ts'
-import { type FollowTimes, type Change, follow, StatusError, type KubernetesObject } from './follow.ts'
+import {
+  type KubernetesAccess,
+  type FollowTimes,
+  type Change,
+  follow,
+  StatusError,
+  type KubernetesObject,
+} from './access.ts'
 
 /* What a pod of the Kubernetes API says about the engine in it. */
 
