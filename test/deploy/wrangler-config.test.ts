@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -72,3 +72,11 @@ async function dryRun(config: string, env: string, outdir: string): Promise<stri
   })
   return stdout
 }
+
+it('the deploy button asks for the secrets of .dev.vars.example', () => {
+  const { cloudflare } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as {
+    readonly cloudflare: { readonly bindings: object }
+  }
+  const variables = readFileSync(`${root}.dev.vars.example`, 'utf8').matchAll(/^([A-Z_]+)=/gm)
+  expect(Object.keys(cloudflare.bindings)).toEqual(expect.arrayContaining([...variables].map(([, name]) => name)))
+})
