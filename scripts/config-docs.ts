@@ -66,7 +66,7 @@ unset variables prevent the start. All problems are reported at once, each with 
 export function configMarkdown(): string {
   const root = JSON.parse(configJsonSchema()) as Node
   const sections: string[] = [head]
-  section(sections, 'The document', '', root)
+  section({ sections, printed: new Map() }, 'The document', '', root)
   sections.push(policySection())
   return `${sections
     .join('\n')
@@ -74,20 +74,33 @@ export function configMarkdown(): string {
     .trim()}\n`
 }
 
-/** One table per mapping; nested mappings get their own sections. */
-function section(sections: string[], title: string, path: string, node: Node): void {
+interface Page {
+  readonly sections: string[]
+  /** Path of each mapping that has a table, by its keys. */
+  readonly printed: Map<string, string>
+}
+
+/** One table per mapping. Nested mappings get their own sections, unless an equal one has a table. */
+function section(page: Page, title: string, path: string, node: Node): void {
+  const { sections, printed } = page
   const rows = ['', `### ${title}`, '', '| key | value | default | meaning |', '| --- | --- | --- | --- |']
   const inside: [string, Node][] = []
   for (const [name, child] of Object.entries(node.properties ?? {})) {
     const required = node.required?.includes(name) ?? false
-    rows.push(
-      `| \`${name}\` | ${kindOf(child)} | ${required ? '**required**' : defaultOf(child)} | ${child.description ?? ''} |`,
-    )
     const mapping = mappingIn(child)
-    if (mapping !== null) inside.push([`${path}${name}${child.type === 'array' ? '[]' : ''}`, mapping])
+    const keys = JSON.stringify(mapping?.properties)
+    const same = mapping === null ? undefined : printed.get(keys)
+    const kind = `${kindOf(child)}${same === undefined ? '' : `, as \`${same}\``}`
+    rows.push(
+      `| \`${name}\` | ${kind} | ${required ? '**required**' : defaultOf(child)} | ${child.description ?? ''} |`,
+    )
+    if (mapping === null || same !== undefined) continue
+    const childPath = `${path}${name}${child.type === 'array' ? '[]' : ''}`
+    printed.set(keys, childPath)
+    inside.push([childPath, mapping])
   }
   sections.push(rows.join('\n'))
-  for (const [childPath, child] of inside) section(sections, `\`${childPath}\``, `${childPath}.`, child)
+  for (const [childPath, child] of inside) section(page, `\`${childPath}\``, `${childPath}.`, child)
 }
 
 function mappingIn(node: Node): Node | null {
@@ -99,8 +112,8 @@ function kindOf(node: Node): string {
   if (node.enum !== undefined) return node.enum.map((one) => `\`${String(one)}\``).join(', ')
   if (node.anyOf !== undefined) return alternatives(node.anyOf)
   if (node.type === 'array')
-    return `list of ${node.items?.properties === undefined ? plural(kindOf(node.items ?? {})) : 'mappings, see below'}`
-  if (node.properties !== undefined) return 'mapping, see below'
+    return `list of ${node.items?.properties === undefined ? plural(kindOf(node.items ?? {})) : 'mappings'}`
+  if (node.properties !== undefined) return 'mapping'
   if (node.type === 'object')
     return `name: ${typeof node.additionalProperties === 'object' ? kindOf(node.additionalProperties) : 'value'}`
   if (node.type === 'integer' || node.type === 'number') return numberKind(node)
@@ -110,14 +123,14 @@ function kindOf(node: Node): string {
 
 function alternatives(nodes: readonly Node[]): string {
   if (nodes.some((node) => node.properties?.['env'] !== undefined)) return 'secret'
-  if (nodes.some((node) => node.anyOf !== undefined)) return 'policy, see below'
+  if (nodes.some((node) => node.anyOf !== undefined)) return '[policy](#policies)'
   return nodes.map((node) => (node.type === 'null' ? '`null`' : kindOf(node))).join(' or ')
 }
 
 function numberKind({ type, minimum, maximum }: Node): string {
   const open = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER
   const range = open ? `from ${minimum ?? 0}` : `${count(minimum ?? 0)} to ${count(maximum)}`
-  return `${type === 'integer' ? 'whole number' : 'number'}, ${range}`
+  return `${type === 'integer' ? 'integer' : 'number'}, ${range}`
 }
 
 const count = (value: number) =>

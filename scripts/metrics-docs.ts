@@ -17,6 +17,7 @@ scrape_configs:
 \`\`\`
 
 * **Labels** are names of your configuration (model, cluster, engine) and of closed lists; never an address, a key or text of a client.
+  In the table, *engine* stands for the three labels \`model\`, \`cluster\` and \`engine\`.
 * **Unknown values** have no sample, instead of a zero.
 * **On Node** a process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
   Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
@@ -38,7 +39,7 @@ scrape_configs:
 export function metricsMarkdown(): string {
   const rows = METRICS.map(
     (metric) =>
-      `| \`${metric.name}\` | ${metric.type} | ${labelsOf(metric).join(', ')} | ${String(metric.help).replaceAll('|', '\\|')} |`,
+      `| \`${metric.name}\` | ${metric.type} | ${labelsText(labelsOf(metric))} | ${String(metric.help).replaceAll('|', '\\|')} |`,
   )
   const stages = `
 Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`tokens\`, \`lookup\` (what LMCache holds), \`admit\` (ranking and booking), \`gateway_queue\` (waiting for room), \`encode\`,
@@ -47,6 +48,10 @@ Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`token
 `
   return `${head}${rows.join('\n')}\n${stages}`
 }
+
+/** `engine`: with its model and cluster. */
+const labelsText = (labels: readonly string[]): string =>
+  labels.join(', ').replace('model, cluster, engine', '*engine*')
 
 /** Labels of each sample in order, without `le`. */
 export function labelsOf(metric: Metric): string[] {
