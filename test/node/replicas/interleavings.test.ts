@@ -1,10 +1,10 @@
 /** Any order of bookings, faults, joins and departures: replicas see exactly each other's bookings. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { chance } from '../../../src/simulator/replay/chance.ts'
 import { turns, until } from '../../wait.ts'
-import { administrator, converged, Member } from './member.ts'
+import { converged, Member } from './member.ts'
 
 const RUNS = Number(process.env['INTERLEAVINGS'] ?? 6)
 const MOST_MEMBERS = 4

@@ -1,6 +1,6 @@
 /** Limits per key, counted on a real server for several gateways. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { KeyLimiter, type KeyLimits } from '../../../src/core/limits/key-limiter.ts'
 import { createClientOf, Link } from '../../../src/platform/node/replicas/connection.ts'
@@ -12,7 +12,6 @@ import { chance } from '../../../src/simulator/replay/chance.ts'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
 import { limiterContract } from '../../contracts/limiter.ts'
 import { until } from '../../wait.ts'
-import { administrator } from './member.ts'
 
 limiterContract('memory', () => new KeyLimiter())
 

@@ -3,14 +3,14 @@
  * docs/replicas.md.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { OpenBooking, OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
 import type { Client } from '../../../src/platform/node/replicas/connection.ts'
 import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import type { Cluster, Lease } from '../../../src/ports.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { turns, until } from '../../wait.ts'
-import { administrator, converged, Member } from './member.ts'
+import { converged, Member } from './member.ts'
 
 const binary = await findServer()
 

@@ -1,6 +1,5 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
 import { readFileSync } from 'node:fs'
-import { createClient } from '@redis/client'
 import { ResponseAffinity } from '../../../src/api/responses.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
 import { endedAs, type PoolConfig } from '../../../src/core/contract/contract.ts'
@@ -182,14 +181,6 @@ export async function converged(members: readonly Member[]): Promise<void> {
       `${error.message}\n${members.map(({ following }) => following).join()} followed; ${live} open; the ledgers have ${counts.join(', ')}\n${loads.join('\n')}`,
     )
   })
-}
-
-/** Administrator's connection to the server of `url`. */
-export async function administrator(url: string) {
-  const client = createClient({ url })
-  client.on('error', () => undefined)
-  await client.connect()
-  return client
 }
 
 /** The least rights in docs/replicas.md, of a user with this password. */

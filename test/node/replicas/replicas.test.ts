@@ -8,10 +8,9 @@ import { packedCall, unpackedCall } from '../../../src/platform/node/replicas/po
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
-import { administrator } from './member.ts'
 import { slowEngine, type SlowEngine } from '../slow-engine.ts'
 import { until } from '../../wait.ts'
-import { findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
+import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 
 const now = () => Date.now()
 const never = new AbortController().signal

@@ -1,5 +1,5 @@
 /** Connections to the Valkey or Redis server, each reconnected until it is closed. */
-import type { RedisClientType } from '@redis/client'
+import type { RedisClientType, RedisClusterType } from '@redis/client'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
 import type { Script } from './scripts.ts'
@@ -9,7 +9,7 @@ const RECONNECT_MS = 100
 
 type Used = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'hScan' | 'getEx' | 'del'
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
-export type Client = Pick<RedisClientType, Used>
+export type Client = Pick<RedisClientType, Used> & Partial<Pick<RedisClusterType, 'masters'>>
 
 export interface LinkEvents {
   readonly up: (client: Client) => void
@@ -73,7 +73,8 @@ export class Link {
     const late = setTimeout(() => this.#fail(client, new Error(`no answer within ${CONNECT_MS} ms`)), CONNECT_MS)
     await client.connect().catch((error: Error) => this.#fail(client, error))
     clearTimeout(late)
-    if (this.#client !== client) return
+    // A cluster client that is dropped while it asks for the nodes connects to them all the same.
+    if (this.#client !== client) return destroy(client)
     this.#isReady = true
     this.#events.up(client)
   }
@@ -89,11 +90,20 @@ export class Link {
     const client = this.#client
     this.#client = null
     this.#isReady = false
-    try {
-      client?.destroy()
-    } catch {
-      // It has closed itself.
-    }
+    if (client !== null) destroy(client)
+  }
+}
+
+/** Ends all connections of a client. */
+function destroy(client: Client): void {
+  const nodes = (client.masters ?? []).flatMap((node) => [node, ...(node.pubSub === undefined ? [] : [node.pubSub])])
+  // The library leaves a connection open that is established after `destroy`.
+  for (const { client: ofNode, connectPromise } of nodes)
+    connectPromise?.catch(() => undefined).finally(() => ofNode?.destroy())
+  try {
+    client.destroy()
+  } catch {
+    // It has closed itself.
   }
 }
 
