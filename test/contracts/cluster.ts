@@ -676,6 +676,19 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await opened.cluster.explain('late'))!.retryRefused).toBeUndefined()
     })
 
+    it('grants retries whatever hedges have used, and hedges what retries leave', async () => {
+      await restart({ retry: { share: 0, minPerS: 0.4 } })
+      for (const id of ['late', 'later']) await admit({ id, attempt: 1, hedge: true })
+      for (const id of ['failed', 'failed again']) await admit({ id, attempt: 1 })
+      const hedge = { id: 'latest', attempt: 1, hedge: true }
+      expect(await refusal(hedge)).toMatchObject({ reason: 'retry_budget' })
+      for (const attempt of [2, 3]) await admit({ id: 'failed', attempt })
+      expect(await refusal({ id: 'failed', attempt: 4 })).toMatchObject({ reason: 'retry_budget' })
+      await opened.advance(11_000)
+      for (let at = 0; at < 4; at++) await admit({ ...hedge, id: `hedge ${at}` })
+      expect(await refusal(hedge)).toMatchObject({ reason: 'retry_budget' })
+    })
+
     describe('with a spent retry budget and prefill and decode engines', () => {
       const split = (fallback: 'decode_only' | 'fail', minPerS = 0) =>
         restart({

@@ -75,7 +75,7 @@ export class Placer {
   #withinBudget(asked: PlacingInput, configured: Configured): DecisionResult {
     const { admission, now } = asked
     const { retry, split } = configured.pool
-    const isGranted = !isRetry(admission) || this.#parts.budget.allows(now, retry)
+    const isGranted = !isRetry(admission) || this.#parts.budget.allows(now, retry, admission.hedge)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
     return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...asked, admission: granted }, configured)
   }

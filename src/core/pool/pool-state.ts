@@ -233,7 +233,7 @@ export class ClusterState {
 
   #booked(chosen: Choice, { admission, now, reading }: PlacingInput): Admitted {
     this.#counts.add(chosen, admission)
-    if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)
+    if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
     this.#placer.booked()
     const { decision } = chosen
     this.#decisions.add(chosen)
