@@ -524,6 +524,20 @@ describe('clusters', () => {
     }
   })
 
+  it.each<[Meeting, string]>([
+    [dead, 'engines_full'],
+    [{ status: 503, body: 'currently busy' }, 'engines_full'],
+    [{ status: 500 }, 'engine_unreachable'],
+  ])('that are full are the reason if the other engines cannot be reached: %j', async (meeting, reason) => {
+    const world = new World({ 'c1-a': [meeting], 'c2-a': [] })
+    world.refusals.set('c2', 'engines_full')
+    const thrown = await failureOf(
+      forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests),
+    )
+    expect(thrown.reason).toBe(reason)
+    expect(thrown.retryAfterMs).toBeGreaterThan(0)
+  })
+
   it.each<[Meeting, string, RegExp]>([
     [dead, 'retry_budget', /^The engine could not be reached, and .*retry budget is exhausted/],
     [
