@@ -1,4 +1,5 @@
 import { continuationContract } from '../../contracts/continuation.ts'
+import { continuationLimitsContract } from '../../contracts/continuation-limits.ts'
 import { cutCasesContract } from '../../contracts/cut-cases.ts'
 import { randomCutContract } from '../../contracts/random-cuts.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
@@ -10,3 +11,6 @@ randomCutContract('the built Worker', 60, (document) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
 )
 cutCasesContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))
+continuationLimitsContract('the built Worker', (document) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+)
