@@ -4,17 +4,18 @@
  * are released, limits of a key hold and memory does not grow.
  *
  * Flags: --minutes 2 (for all deployments together) · --seed 1 · --rate 25 (requests per second) ·
- * --deployment process,threads,replicas,regions,workers,isolates (default: process,threads) · --settle-s 90 (most time
- * for ledgers to be zero). Exits with 1 if an invariant is broken.
+ * --deployment process,threads,replicas,cluster,regions,workers,isolates (default: all) · --settle-s 90 (most time for
+ * ledgers to be zero). Exits with 1 if an invariant is broken.
  */
 import { ChaosRun, type Figures } from './chaos/chaos-run.ts'
 import { seeded } from './chaos/clients.ts'
 import type { Deployment } from './chaos/deployment.ts'
-import { MODEL, POOLS } from './chaos/document.ts'
+import { changedDocument, MODEL, poolOf, POOLS } from './chaos/document.ts'
 import { Isolates } from './chaos/isolates.ts'
 import { NodeGateway } from './chaos/node-gateway.ts'
 import { Regions } from './chaos/regions.ts'
 import { Replicas } from './chaos/replicas.ts'
+import { OneServer, ServerCluster } from './chaos/valkey.ts'
 import { WorkersGateway } from './chaos/workers-gateway.ts'
 import { startFleet } from '../src/platform/node/simulator-host.ts'
 import { median } from './median.ts'
@@ -25,7 +26,11 @@ type Start = (urls: readonly string[], random: () => number) => Promise<Deployme
 const DEPLOYMENTS: Readonly<Record<string, Start>> = {
   process: (urls, random) => NodeGateway.start(urls, 1, random),
   threads: (urls, random) => NodeGateway.start(urls, 2, random),
-  replicas: (urls, random) => Replicas.start(urls, 3, random),
+  replicas: async (urls, random) => Replicas.start(changedDocument(urls, 1, random), await OneServer.start(), random),
+  cluster: async (urls, random) => {
+    const document = changedDocument(urls, 1, random)
+    return Replicas.start(document, await ServerCluster.start(poolOf(document)), random)
+  },
   regions: (urls) => Regions.start(urls, 2),
   workers: (urls, random) => WorkersGateway.start(urls, random),
   isolates: (urls, random) => Isolates.start(urls, 3, random),

@@ -37,13 +37,11 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
   const urls = engines.map(({ url }) => url)
   try {
     const rows: BenchRow[] = []
-    const document = JSON.stringify(cutDocument(urls, { mid_stream: 'ids' }))
-    const only = flags['runtime']
-    const runtimes = { node: () => startNode(folder, document), workers: () => startWorker(document) }
-    for (const [runtime, open] of Object.entries(runtimes)) {
-      if (streams === 0 || (only !== undefined && only !== runtime)) continue
+    const document = cutDocument(urls, { mid_stream: 'ids' })
+    const runtimes = runtimesOf(flags, folder)
+    for (const [runtime, open] of streams === 0 ? [] : runtimes) {
       note(`${streams} streams on ${runtime}`)
-      const gateway = await open()
+      const gateway = await open(document)
       const cut = { runtime, url: gateway.url, streams, seed, engines, note }
       rows.push(await cutStreams(cut).finally(() => gateway.stop()))
     }
@@ -65,6 +63,16 @@ export default async function continuation({ flags, note }: BenchOptions): Promi
   }
 }
 
+type Open = (document: object) => Promise<Gateway>
+
+function runtimesOf({ runtime: only }: BenchOptions['flags'], folder: string): readonly (readonly [string, Open])[] {
+  const all: readonly (readonly [string, Open])[] = [
+    ['node', (document) => startNode(folder, JSON.stringify(document))],
+    ['workers', (document) => startWorker(JSON.stringify(document))],
+  ]
+  return all.filter(([name]) => only === undefined || only === name)
+}
+
 /** Gaps, a rolling restart, and the CPU without failures. */
 async function otherParts(
   flags: BenchOptions['flags'],
@@ -81,11 +89,14 @@ async function otherParts(
     headline['gap_ratio_p50'] = gaps.gap_ratio_p50
   }
   if (streamsOf('restart-streams', 100) > 0) {
-    note('rolling restart')
-    const plan = { concurrent: streamsOf('restart-streams', 100), seed: streamsOf('seed', 1), note }
-    const { concurrent: _concurrent, ...restart } = await measureRestart(plan)
-    rest.push({ part: 'rolling restart', ...restart })
-    headline['restart_errors'] = restart.wrong + restart.leaked_bookings
+    headline['restart_errors'] = 0
+    for (const [runtime, start] of runtimesOf(flags, folder)) {
+      note(`rolling restart on ${runtime}`)
+      const plan = { concurrent: streamsOf('restart-streams', 100), seed: streamsOf('seed', 1), start, note }
+      const { concurrent: _concurrent, ...restart } = await measureRestart(plan)
+      rest.push({ part: 'rolling restart', runtime, ...restart })
+      headline['restart_errors'] += restart.wrong + restart.leaked_bookings
+    }
   }
   if (streamsOf('cpu-streams', 400) > 0) {
     note('CPU without failures')

@@ -8,6 +8,7 @@ import type { FaultRule } from '../../src/simulator/faults.ts'
 import { exchange, pick, seeded, type Ended, type Kind } from './clients.ts'
 import type { Deployment } from './deployment.ts'
 import { LIMITED_CONCURRENT } from './document.ts'
+import { Lateness } from './lateness.ts'
 import type { Ledger } from './ledger.ts'
 
 /** No fault that looks like a complete response: without mid_stream it could not be detected. */
@@ -32,6 +33,8 @@ const OVERLOAD = { factor: 5, ms: 1_000 }
 const KILL_WINDOW_MS = 2_000
 /** Memory is compared with that after this share of the run, when code, pools and buffers are warm. */
 const WARM_SHARE = 1 / 3
+/** The part of the run after that is at least this share. */
+const GROWTH_SHARE = 1 / 3
 
 export interface Options {
   readonly deployment: Deployment
@@ -65,6 +68,8 @@ export interface Figures {
   readonly limit_violations: number
   readonly problems: number
   readonly settled_after_s: number
+  /** Worst lateness of timers in the process of clients and engines. */
+  readonly late_ms_max: number
   /** null: the run was too short for the memory to be warm. */
   readonly rss_growth_bytes: number | null
   readonly gapRatios: readonly number[]
@@ -74,6 +79,7 @@ export class ChaosRun {
   readonly #options: Options
   readonly #agent = new http.Agent({ keepAlive: true })
   readonly #random: () => number
+  readonly #lateness = new Lateness()
   readonly #open = new Set<Promise<void>>()
   readonly #outcomes: Record<string, number> = {}
   readonly #pauses = new Map<string, number>()
@@ -86,6 +92,7 @@ export class ChaosRun {
   #leakedPrompts = 0
   #violations = 0
   #overloadUntil = 0
+  #startedAt = 0
   #warmRss = 0
   #left: Settled = { bookings: NaN, afterS: Infinity, rss: 0 }
 
@@ -96,13 +103,14 @@ export class ChaosRun {
 
   async drive(): Promise<void> {
     const { ms, fleet } = this.#options
-    const startedAt = performance.now()
-    const endAt = startedAt + ms
-    const warm = sleep(ms * WARM_SHARE).then(() => (this.#warmRss = this.#options.deployment.rss()))
+    this.#startedAt = performance.now()
+    const endAt = this.#startedAt + ms
+    const warm = sleep(this.#warmMs).then(() => (this.#warmRss = this.#options.deployment.rss()))
     await Promise.all([this.#load(endAt), this.#faults(endAt), this.#disruptions(endAt), warm])
     for (const engine of fleet.engines) engine.setFault(null)
     await Promise.all(this.#open)
     this.#agent.destroy()
+    this.#lateness.stop()
     this.#left = await this.#settle()
     this.#options.note(`outcomes ${JSON.stringify(this.#outcomes)}`)
     this.#options.note(`not continued ${JSON.stringify(this.#options.deployment.log.refusals)}`)
@@ -113,7 +121,7 @@ export class ChaosRun {
     const { deployment, note, fleet } = this.#options
     const errors = this.#suspects.filter((one) => !this.#isKilled(one))
     const plainCut = errors.filter(isPlainCut).length
-    for (const { id, kind, outcome, url } of errors.slice(0, 20)) note(`error: ${outcome} ${kind} ${id} at ${url}`)
+    for (const error of errors.slice(0, 20)) note(this.#described(error))
     for (const problem of deployment.log.problems.slice(0, 20)) note(`problem: ${problem}`)
     const busy = fleet.engines.reduce((sum, { log }) => sum + log.running, 0)
     const count = (outcome: string): number => this.#outcomes[outcome] ?? 0
@@ -133,14 +141,27 @@ export class ChaosRun {
       limit_violations: this.#violations,
       problems: deployment.log.problems.length + busy,
       settled_after_s: this.#left.afterS,
+      late_ms_max: this.#lateness.worst,
       rss_growth_bytes: this.#isWarm ? Math.round(this.#left.rss - this.#warmRss) : null,
       gapRatios: this.#gapRatios(),
     }
   }
 
-  get #isWarm(): boolean {
+  get #warmMs(): number {
     const { ms, deployment } = this.#options
-    return ms * WARM_SHARE >= (deployment.warmMs ?? 0)
+    return Math.min(ms, Math.max(ms * WARM_SHARE, deployment.warmMs ?? 0))
+  }
+
+  get #isWarm(): boolean {
+    const { ms } = this.#options
+    return this.#warmMs <= ms * (1 - GROWTH_SHARE)
+  }
+
+  #described({ id, kind, outcome, url, sentAt, endedAt }: Ended): string {
+    const late = this.#lateness.between(sentAt, endedAt)
+    const [after, took] = [sentAt - this.#startedAt, endedAt - sentAt].map((ms) => `${(ms / 1000).toFixed(1)} s`)
+    const warnings = this.#options.deployment.log.warningsOf(id).join('; ')
+    return `error: ${outcome} ${kind} ${id} at ${url}, sent after ${after}, took ${took}, timers up to ${late} ms late: ${warnings}`
   }
 
   /** Sends requests at random intervals, independent of the responses. */
@@ -250,7 +271,7 @@ export class ChaosRun {
 }
 
 const isPlainCut = ({ kind, outcome }: Ended): boolean =>
-  outcome === 'plain_cut' || (kind === 'plain' && outcome === 'status_504_engine_timeout')
+  outcome === 'plain_cut' || (kind === 'plain' && outcome === 'status_504_answer_timeout')
 
 interface Settled {
   readonly bookings: number

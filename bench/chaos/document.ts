@@ -75,7 +75,7 @@ export function edgeDocument(urls: readonly string[], key: string): object {
 /** Configuration number `turn`: it changes the engines, the pool's name, policy, limits and roles, and the keys. */
 export function changedDocument(urls: readonly string[], turn: number, random: () => number): object {
   const split = random() < 0.3
-  // The first engine, which has no faults, is never removed.
+  // The first engine, which has no faults, is never removed, and has room for the requests of all others.
   const gone = 1 + Math.floor(random() * urls.length * 1.5)
   const engines = urls.flatMap((url, i) => {
     if (i === gone) return []
@@ -84,7 +84,7 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
         id: `e${i}`,
         url,
         ...(split ? { role: SPLIT_ROLES[i % SPLIT_ROLES.length] } : {}),
-        ...(random() < 0.3 ? { max_in_flight: 4 } : {}),
+        ...(random() < 0.3 && i > 0 ? { max_in_flight: 4 } : {}),
       },
     ]
   })
@@ -111,4 +111,11 @@ export function changedDocument(urls: readonly string[], turn: number, random: (
     log: { level: 'info' },
     limits: { heartbeat_ms: 300, body_bytes: 8192 + Math.floor(random() * 2048) },
   })
+}
+
+/** Cluster and model of the only pool, as keys of replicas name it. */
+export const poolOf = (document: object): string => {
+  const { clusters } = document as { readonly clusters: readonly { id: string; pools: readonly { model: string }[] }[] }
+  const [{ id, pools }] = clusters as [(typeof clusters)[number]]
+  return `${id}/${pools[0]!.model}`
 }

@@ -20,6 +20,10 @@ export class LogReader {
   readonly #ended = new Set<string>()
   /** By the client's `x-request-id`: the only pause of the stream. */
   readonly pauses = new Map<string, Pause>()
+  /** Warnings by the id of the request. */
+  readonly #warnings = new Map<string, string[]>()
+  /** Ids by the client's `x-request-id`. */
+  readonly #ids = new Map<string, string>()
   /** Streams that were not continued, by reason. */
   readonly refusals: Record<string, number> = {}
 
@@ -44,6 +48,11 @@ export class LogReader {
       const reason = String(line['reason'])
       this.refusals[reason] = (this.refusals[reason] ?? 0) + 1
     }
+    if (line['level'] === 'warn' && typeof id === 'string') {
+      const { failure, reason = failure, engine = '', status = '', cause = '' } = line
+      const warning = [event, reason, status, engine, cause].filter((word) => word !== '').join(' ')
+      this.#warnings.set(id, [...(this.#warnings.get(id) ?? []), warning])
+    }
     if (event === 'request' && typeof id === 'string') this.#end(id, line, name)
     return line
   }
@@ -51,8 +60,14 @@ export class LogReader {
   #end(id: string, line: Line, name: string): void {
     if (this.#ended.has(id)) this.problems.push(`${name}request ${id} ended twice`)
     this.#ended.add(id)
+    this.#ids.set(String(line['request_id']), id)
     const pauses = this.#open.get(id)
     this.#open.delete(id)
     if (pauses?.length === 1) this.pauses.set(String(line['request_id']), pauses[0]!)
+  }
+
+  /** What the gateway warned of for a request, by the client's `x-request-id`. */
+  warningsOf(requestId: string): readonly string[] {
+    return this.#warnings.get(this.#ids.get(requestId) ?? '') ?? []
   }
 }

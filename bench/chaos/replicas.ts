@@ -1,26 +1,24 @@
 /**
  * Several gateways on Node with the same engines. They are killed, end gracefully, are suspended for longer than a
- * lease, and come back.
+ * lease, and come back. So does the server that they share, or the primary of a cluster.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { createClient } from '@redis/client'
-import { findServer, ValkeyServer } from '../../scripts/valkey-server.ts'
 import { until } from '../conformance/until.ts'
 import { ChildGateway } from './child-gateway.ts'
-import { changedDocument, keyOf } from './document.ts'
+import { keyOf } from './document.ts'
 import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
 import type { Deployment, Kill } from './deployment.ts'
 import { LogReader } from './log.ts'
+import type { Shared } from './valkey.ts'
 
 /** `lease_ms` of replicas and pools. */
 const LEASE_MS = 3000
+const REPLICAS = 3
+/** Longest time until replicas follow each other again, on a machine that is busy with other work, ms. */
+const JOIN_MS = 120_000
 const KINDS = ['killed', 'ended', 'asleep'] as const
-const SERVER_KINDS = ['server killed', 'server frozen', 'connections cut', 'keys lost', 'scripts flushed'] as const
-type Kind = (typeof KINDS | typeof SERVER_KINDS)[number]
-const FROZEN_MS = 2_000
 
 export class Replicas implements Deployment {
   readonly log = new LogReader()
@@ -31,34 +29,24 @@ export class Replicas implements Deployment {
   readonly #document: object
   /** null: it is away. */
   readonly #serving: (ChildGateway | null)[]
-  readonly #server: ValkeyServer
-  readonly #kinds: readonly Kind[]
+  readonly #shared: Shared
+  readonly #kinds: readonly string[]
   #disruptions = 0
 
-  static async start(urls: readonly string[], replicas: number, random: () => number): Promise<Replicas> {
-    const binary = await findServer()
-    if (binary === null) throw new Error('Replicas need a Valkey or Redis server.')
-    const kinds = KINDS.flatMap((kind, at) => [kind, ...SERVER_KINDS.slice(2 * at, 2 * at + 2)])
-    const subject = new Replicas(urls, { count: replicas, server: await ValkeyServer.start(binary), kinds }, random)
+  static async start(document: object, shared: Shared, random: () => number): Promise<Replicas> {
+    const subject = new Replicas(document, shared, random)
     await Promise.all(subject.#serving.map((_, at) => subject.#serve(at)))
     await subject.#joined()
     return subject
   }
 
-  private constructor(
-    urls: readonly string[],
-    {
-      count,
-      server,
-      kinds,
-    }: { readonly count: number; readonly server: ValkeyServer; readonly kinds: readonly Kind[] },
-    random: () => number,
-  ) {
+  private constructor(document: object, shared: Shared, random: () => number) {
     this.#random = random
-    this.#server = server
-    this.#kinds = kinds
-    this.#document = changedDocument(urls, 1, random)
-    this.#serving = Array.from({ length: count }, () => null)
+    this.#shared = shared
+    this.#document = document
+    // A gateway and the server, in turn.
+    this.#kinds = shared.kinds.flatMap((kind, at) => [KINDS[at % KINDS.length]!, kind])
+    this.#serving = Array.from({ length: REPLICAS }, () => null)
   }
 
   target(): string {
@@ -75,7 +63,7 @@ export class Replicas implements Deployment {
   async disrupt(random: () => number): Promise<string> {
     const how = this.#kinds[this.#disruptions++ % this.#kinds.length]!
     if (!isOfReplica(how)) {
-      await this.#disturb(how, random)
+      await this.#shared.disturb(how, random)
       await this.#joined()
       return how
     }
@@ -89,27 +77,6 @@ export class Replicas implements Deployment {
     return `replica ${at} ${how}`
   }
 
-  async #disturb(how: (typeof SERVER_KINDS)[number], random: () => number): Promise<void> {
-    if (how === 'server killed') {
-      await this.#server.kill()
-      await sleep(random() * 2_000)
-      return this.#server.start()
-    }
-    if (how === 'server frozen') {
-      this.#server.signal('SIGSTOP')
-      await sleep(FROZEN_MS)
-      return this.#server.signal('SIGCONT')
-    }
-    const client = createClient({ url: this.#server.url })
-    client.on('error', () => undefined)
-    await client.connect()
-    if (how === 'connections cut') {
-      await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub'])
-      await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'])
-    } else await client.sendCommand(how === 'keys lost' ? ['FLUSHALL'] : ['SCRIPT', 'FLUSH'])
-    client.destroy()
-  }
-
   /** Sum over all gateways: each includes the bookings of all. */
   async ledger(): Promise<Ledger> {
     return added(await Promise.all(this.#serving.map((one) => fleetLedger(one!.url))))
@@ -117,12 +84,12 @@ export class Replicas implements Deployment {
 
   async stop(): Promise<void> {
     await Promise.all(this.#serving.map((one) => one?.end()))
-    await this.#server.stop()
+    await this.#shared.stop()
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
   async #serve(at: number): Promise<void> {
-    const document = { ...this.#document, replicas: { url: this.#server.url, lease_ms: LEASE_MS } }
+    const document = { ...this.#document, replicas: { ...this.#shared.config, lease_ms: LEASE_MS } }
     this.#serving[at] = await ChildGateway.start({
       name: `replica ${at}`,
       file: join(this.#folder, `replica-${at}.yaml`),
@@ -135,7 +102,9 @@ export class Replicas implements Deployment {
   async #joined(): Promise<void> {
     const others = this.#serving.length - 1
     for (const one of this.#serving)
-      await until(async () => (await following(one!.url)) === others, 'replicas to follow each other')
+      await until(async () => (await following(one!.url)) === others, 'replicas to follow each other', {
+        limitMs: JOIN_MS,
+      })
   }
 }
 

@@ -40,7 +40,9 @@ describe('a chaos run', () => {
 
   it('rejects an unknown deployment and lists those that exist', async () => {
     const run = chaos({ flags: { deployment: 'cloud' }, args: [], note: () => undefined })
-    await expect(run).rejects.toThrow('"cloud" is none of process, threads, replicas, regions, workers, isolates')
+    await expect(run).rejects.toThrow(
+      '"cloud" is none of process, threads, replicas, cluster, regions, workers, isolates',
+    )
   })
 })
 

@@ -31,7 +31,12 @@ class Site {
         {
           id: 'c',
           pools: [
-            { model: MODEL, policy: 'session', engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })), ...pool },
+            {
+              model: MODEL,
+              policy: 'session',
+              engines: engines.map(({ url }, at) => ({ id: `e${at}`, url })),
+              ...pool,
+            },
           ],
         },
       ],
@@ -100,10 +105,15 @@ export function continuationLimitsContract(name: string, start: Start): void {
     const open = async (pool: Json): Promise<Site> => (site = await Site.open(start, pool))
 
     it('is one of at most mid_stream_max', async () => {
-      const { engines, cut } = bound(await open({ retry: { ...retry, mid_stream_max: 1 }, circuit: { failures: 1000 } }))
+      const { engines, cut } = bound(
+        await open({ retry: { ...retry, mid_stream_max: 1 }, circuit: { failures: 1000 } }),
+      )
       for (const engine of engines.slice(1)) engine.next({ fault: 'end', after: 4 })
       const { error, text } = await cut(9)
-      expect({ error, text }).toEqual({ error: expect.objectContaining(message('attempts')), text: OUTPUT.slice(0, 13) })
+      expect({ error, text }).toEqual({
+        error: expect.objectContaining(message('attempts')),
+        text: OUTPUT.slice(0, 13),
+      })
     }, 60_000)
 
     it('needs the retry budget', async () => {
