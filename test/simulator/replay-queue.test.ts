@@ -5,7 +5,7 @@ import { profileNamed } from '../../src/simulator/profiles.ts'
 import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { quantile } from '../../src/simulator/replay/statistics.ts'
-import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import { type Job, keysOf, type Trace } from '../../src/simulator/replay/trace.ts'
 import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
 
 const ENGINES = 4
@@ -108,3 +108,24 @@ it('below the limit of the fleet, the same requests are as fast with admission c
   expect(meanTtftMs(admitted) / meanTtftMs(pairs)).toBeLessThan(1.01)
   expect(ttftMs(admitted, 0.99) / ttftMs(pairs, 0.99)).toBeLessThan(1.02)
 })
+
+/** Every 20th prompt takes longer than the objective on an idle engine. */
+function withLongPrompts(trace: Trace): Trace {
+  const requests = trace.requests.map((request, at) => {
+    const ids = Array.from({ length: 40_000 / trace.blockTokens }, (_, block) => 1e6 + 100 * at + block)
+    return at % 20 === 0 ? { ...request, promptTokens: 40_000, blocks: keysOf(ids) } : request
+  })
+  return { ...trace, requests }
+}
+
+it.each([300, 200, 100])(
+  'a queue costs no goodput beside prompts that are late alone, with a request each %i ms',
+  (everyMs) => {
+    const isGood = ({ endedAt, firstTokenAt, sentAt, outputTokens }: Job): boolean =>
+      endedAt >= 0 && firstTokenAt - sentAt <= 5_000 && (endedAt - firstTokenAt) / (outputTokens - 1) <= 100
+    const trace = withLongPrompts(traceOf(1_500, everyMs))
+    const without = run(trace, { slo: SLO })
+    const queued = run(trace, { slo: SLO, queue: { maxRequests: 256, maxWaitMs: 2_000 } })
+    expect(queued.jobs.filter(isGood).length).toBeGreaterThan(0.99 * without.jobs.filter(isGood).length)
+  },
+)

@@ -286,6 +286,10 @@ function tokenMs({ stepMs, prefillShare }: Pressure, prefillMs: number): number 
 const isLong = ({ prefillMs }: Pressure, slo: SloConfig, admission: Admission): boolean =>
   prefillMs > budgetOf(slo, admission)
 
+/** Longest wait after which the first token can still meet the objective, ms. Infinity: unknown, or no limit. */
+export const longestWaitMs = (slo: SloConfig, admission: Admission, { prefillMs, samples }: Pressure): number =>
+  samples < LEAST_SAMPLES ? Infinity : budgetOf(slo, admission) - prefillMs
+
 /** Time to the first token that the objective allows, ms. */
 function budgetOf({ ttftMs, ttftMsPer1kTokens }: SloConfig, { promptTokens }: Admission): number {
   if (ttftMs === null) return Infinity

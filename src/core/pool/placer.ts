@@ -1,5 +1,5 @@
 import { type Admission, isOpaque, type PoolConfig } from '../contract/contract.ts'
-import type { OverloadControl } from '../overload/overload-control.ts'
+import { longestWaitMs, type OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
 import { decide, type DecisionResult, movedTo, type PolicyChains, servingEngine } from './decide.ts'
@@ -8,7 +8,7 @@ import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
 import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
-import { expectedWork } from './waiting-room.ts'
+import { type Demand, expectedWork } from './waiting-room.ts'
 
 export interface PlacerParts {
   readonly random: Random
@@ -65,10 +65,14 @@ export class Placer {
     return decide(admission, { pool, chains, reading, engines, random, rotation: this.#rotation, spare, now })
   }
 
-  /** Least work of the request on any engine. */
-  leastWorkOf(admission: Admission, reading: SignalReader): number {
-    const cached = this.#parts.fleet.engines.all().map((engine) => reading.forecast(engine).cachedTokens ?? 0)
-    return expectedWork(admission, Math.max(0, ...cached))
+  /** What the request asks of the engine that suits it best. */
+  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: Configured): Demand {
+    const engines = this.#parts.fleet.engines.all()
+    const cached = engines.map((engine) => reading.forecast(engine).cachedTokens ?? 0)
+    const waitsMs = engines.map((engine) =>
+      slo === null || isOpaque(engine.spec) ? Infinity : longestWaitMs(slo, admission, reading.pressure(engine)),
+    )
+    return { work: expectedWork(admission, Math.max(0, ...cached)), longestWaitMs: Math.max(...waitsMs) }
   }
 
   /** If the retry budget is spent, legs that failed are skipped where the pool allows it. */

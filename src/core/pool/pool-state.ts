@@ -103,6 +103,7 @@ export class ClusterState {
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
     cachedTokens: (key) => this.#decisions.find(key)?.predictedCachedTokens ?? 0,
     refused: (admission, refusal) => this.#counted({ refusal }, admission),
+    demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now), this.#configured!),
   })
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
   #prefixes = { at: NaN, text: '' }
@@ -173,7 +174,7 @@ export class ClusterState {
     const admission = this.registry.hinted(asked, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     if (!isRetry(admission)) this.#budget.request(now)
-    if (this.#waiting.holdsBack(admission)) return { refusal: { ...behindOthers, mayWait: true } }
+    if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
     return this.#overload.refusals.rated(this.#placed({ admission, now }), admission, now)
   }
 
@@ -190,7 +191,7 @@ export class ClusterState {
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
     if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
-    this.#waiting.join(admission, this.#placer.leastWorkOf(admission, this.#read(admission, now)), terms)
+    this.#waiting.join(admission, terms)
   }
 
   /** The client of a waiting request has left. A place that it has got meanwhile is free again. */
@@ -216,7 +217,7 @@ export class ClusterState {
     const chosen = this.#placer.place({ admission, reading, now, waitedMs }, this.#configured!)
     if ('refusal' in chosen) {
       // The request is counted when its wait ends.
-      if (this.#waiting.takes(admission, chosen.refusal))
+      if (this.#waiting.takes(admission, chosen.refusal, now))
         return waitedMs === undefined ? { refusal: { ...chosen.refusal, mayWait: true } } : chosen
       if (admission.attempt > 0 && admission.hedge !== true)
         this.#decisions.retryRefused(admission.id, chosen.refusal.reason)

@@ -44,7 +44,16 @@ interface Running {
   readonly work: number
 }
 
+/** What a request asks of the engine that suits it best. */
+export interface Demand {
+  /** Expected work, for the order. */
+  readonly work: number
+  /** Longest wait after which its first token can meet the objective of the pool, ms. */
+  readonly longestWaitMs: number
+}
+
 export interface WaitingRoomParts {
+  readonly demandOf: (admission: Admission, now: number) => Demand
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => Answer
   /** Predicted cached tokens of a placed request, by its booking key. */
@@ -103,9 +112,15 @@ export class WaitingRoom {
     return (this.#limits ?? null) !== null
   }
 
-  /** Whether the refused request may wait. */
-  takes(admission: Admission, refusal: Refusal): boolean {
-    return this.isOpen && mayWait(admission, refusal)
+  /** Whether the refused request waits, or may begin to. */
+  takes(admission: Admission, refusal: Refusal, now: number): boolean {
+    if (!this.isOpen || !mayWait(admission, refusal)) return false
+    return this.#queue.get(bookingKey(admission)) !== undefined || this.#isOfUse(admission, now)
+  }
+
+  /** Others are late whether they wait or not, and delay those that are not. */
+  #isOfUse(admission: Admission, now: number): boolean {
+    return this.#parts.demandOf(admission, now).longestWaitMs > 0
   }
 
   /** Waiting requests keep their limits. Without a queue they are answered. */
@@ -122,12 +137,12 @@ export class WaitingRoom {
   }
 
   /** Whether a new request has to wait behind others. */
-  holdsBack({ requestClass = 'standard', attempt, hedge = false }: Admission): boolean {
-    return attempt === 0 && !hedge && this.#queue.waits(requestClass)
+  holdsBack(admission: Admission, now: number): boolean {
+    const { requestClass = 'standard', attempt, hedge = false } = admission
+    return attempt === 0 && !hedge && this.#queue.waits(requestClass) && this.#isOfUse(admission, now)
   }
 
-  /** @param work expected work of the request, for the order */
-  join(admission: Admission, work: number, { now, waitedMs, done }: WaitTerms): void {
+  join(admission: Admission, { now, waitedMs, done }: WaitTerms): void {
     const id = bookingKey(admission)
     // Its caller lost the connection and asks again.
     this.leave(id)
@@ -135,8 +150,9 @@ export class WaitingRoom {
     if (this.size >= maxRequests) return done(this.#parts.refused(admission, queueFull))
     const { tenant, requestClass = 'standard', keyWeight: weight = 1, ttftDeadlineMs = Infinity } = admission
     if (this.size === 0) this.#clock.at = now
+    const { work, longestWaitMs } = this.#parts.demandOf(admission, now)
     const since = this.#elapsedMs(now) - waitedMs
-    const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs)
+    const expiresAt = since + Math.min(maxWaitMs, ttftDeadlineMs, longestWaitMs)
     const order = { id, tenant, requestClass, weight, work }
     this.#queue.add({ ...order, admission, since, expiresAt, done, refusal: behindOthers })
     this.wake(now)
@@ -309,33 +325,43 @@ export class WaitingQueue<Item extends Waiting> {
   next(attempt: (item: Item) => Tried, mostTries: number): boolean {
     let tries = mostTries
     for (const lines of this.#classes.values()) {
-      const passed: Entry<Item>[] = []
-      for (const entry of this.#heads(lines)) {
+      const passed = new Set<Entry<Item>>()
+      for (const entry of this.#inOrder(lines)) {
         const tried = attempt(entry.item)
         if (tried !== 'waits') this.remove(entry.item.id)
         if (typeof tried === 'object') {
           this.#charge(entry.item, tried.work)
-          this.#skip(entry, [...passed, ...(lines.get(entry.item.tenant) ?? [])])
+          this.#skip(entry, new Set([...passed, ...(lines.get(entry.item.tenant) ?? [])]))
           return true
         }
         // Others of its class and less urgent ones would take the room that it waits for.
-        if (tried === 'waits' && (isDue(entry) || --tries <= 0)) return false
-        if (tried === 'waits') passed.push(entry)
+        tries -= 1
+        if (tries <= 0 || (tried === 'waits' && isDue(entry))) return false
+        passed.add(entry)
       }
     }
     return false
   }
 
-  /** The next request of each key, in the order in which they are tried. */
-  #heads(lines: Lines<Item>): Entry<Item>[] {
-    return [...lines.values()].map(headOf).sort((a, b) => this.#counter(a) - this.#counter(b) || a.order - b.order)
+  /** The next request of each key, then the second one of each, and so on: they may fit where the first does not. */
+  *#inOrder(lines: Lines<Item>): Generator<Entry<Item>> {
+    const given = new Set<Entry<Item>>()
+    for (;;) {
+      const lefts = [...lines.values()].map((line) => line.filter((entry) => !given.has(entry)))
+      const heads = lefts.filter(({ length }) => length > 0).map(headOf)
+      if (heads.length === 0) return
+      for (const entry of heads.sort((a, b) => this.#counter(a) - this.#counter(b) || a.order - b.order)) {
+        given.add(entry)
+        yield entry
+      }
+    }
   }
 
   #counter({ item: { tenant } }: Entry<Item>): number {
     return this.#served.get(tenant) ?? 0
   }
 
-  #skip({ order }: Entry<Item>, others: readonly Entry<Item>[]): void {
+  #skip({ order }: Entry<Item>, others: ReadonlySet<Entry<Item>>): void {
     for (const other of others) if (other.order < order) other.skips += 1
   }
 

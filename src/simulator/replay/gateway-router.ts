@@ -9,6 +9,7 @@ import {
   type Placement,
   type PolicyConfig,
   type PoolConfig,
+  type Refusal,
   type RequestClass,
   type SloConfig,
   type StageTimes,
@@ -69,6 +70,8 @@ export class GatewayRouter implements ReplayRouter {
   readonly #places = new Map<string, number>()
   /** Time that a job waited for room, ms. Absent: it did not. */
   readonly #waitedMs = new Map<Job, number>()
+  /** Refusal of the job that was refused last. */
+  #refusal: Refusal | null = null
   /** Chosen, not yet booked. */
   readonly #later: (Choice & { readonly at: number })[] = []
 
@@ -90,11 +93,13 @@ export class GatewayRouter implements ReplayRouter {
     this.#bookDue(now)
     if (this.#options.bookAfterMs !== undefined) return this.#routeApart(job, admission, now)
     const admitted = this.state.admit(admission, now)
-    return 'refusal' in admitted ? null : this.#booked({ job, admission, admitted }, now)
+    if (!('refusal' in admitted)) return this.#booked({ job, admission, admitted }, now)
+    this.#refusal = admitted.refusal
+    return null
   }
 
   wait(job: Job, now: number, done: (route: Route | null) => void): boolean {
-    if (this.#options.queue === undefined) return false
+    if (this.#refusal?.mayWait !== true) return false
     const admission = this.#admissionOf(job, now)
     this.state.wait(admission, {
       now,
@@ -107,6 +112,11 @@ export class GatewayRouter implements ReplayRouter {
       },
     })
     return true
+  }
+
+  /** Why the job that was refused last is refused; null: none was. */
+  get refusal(): Refusal | null {
+    return this.#refusal
   }
 
   wake(now: number): void {

@@ -91,6 +91,48 @@ it('objectives that a reload shortens end no wait, and refuse no one who then ha
   expect(waits.map(({ answer }) => answer !== null && 'placement' in answer)).toEqual([true, true])
 })
 
+describe('a request whose first token can only be in time without a wait', () => {
+  const SLO = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: null }
+  /** By now a prefill is known to take 1 ms per token. */
+  function learned(): World {
+    const world = new World({ slo: SLO, engines: [engine('a', { maxInFlight: 2 })] })
+    world.end()
+    for (let at = 1; at <= 20; at++) {
+      const asked = admission({ promptTokens: 100 * at })
+      world.state.admit(asked, world.now)
+      world.now += 100 * at
+      world.state.firstToken(bookingKey(asked), { ttft: 100 * at }, world.now)
+      world.state.release(bookingKey(asked), outcome(), world.now)
+    }
+    for (let at = 0; at < 2; at++) world.state.admit(admission(), world.now)
+    return world
+  }
+  const refusal = (world: World, promptTokens: number) => {
+    const answer = world.state.admit(admission({ promptTokens }), world.now)
+    return 'refusal' in answer ? answer.refusal : null
+  }
+
+  it('is refused at once, also while others wait', () => {
+    const world = learned()
+    expect(refusal(world, 1_000)).toMatchObject({ reason: 'engines_full', mayWait: true })
+    expect(refusal(world, 20_000)).toMatchObject({ reason: 'engines_full' })
+    expect(refusal(world, 20_000)!.mayWait).toBeUndefined()
+    world.wait({ promptTokens: 1_000 })
+    expect(refusal(world, 1_000)).toMatchObject({ limit: 'queue', mayWait: true })
+    expect(refusal(world, 20_000)).toMatchObject({ reason: 'engines_full' })
+  })
+
+  it('waits until it would be late', () => {
+    const world = learned()
+    const [short, long] = [world.wait({ promptTokens: 1_000 }), world.wait({ promptTokens: 4_000 })]
+    world.wakeAt(world.now + 500)
+    expect([short.answer, long.answer]).toEqual([null, null])
+    world.wakeAt(world.now + 750)
+    expect(long.answer).toMatchObject({ refusal: { reason: 'engines_full' } })
+    expect(short.answer).toBeNull()
+  })
+})
+
 describe('the work that a key is charged', () => {
   it('is what its responses took, not what was expected when they came', () => {
     const world = new World()

@@ -73,6 +73,18 @@ describe('the order of waiting requests', () => {
     expect(placed(queue)!.id).toBe('long')
   })
 
+  it('gives room that one request does not fit into to another of the same key, and counts each passing once', () => {
+    const queue = filled(waiting('first', { work: 2 }), waiting('second', { work: 3 }))
+    const passing = Array.from({ length: 20 }, (_, at) => {
+      queue.add(waiting(`later-${at}`))
+      return placed(queue, ({ id }) => id !== 'first')?.id
+    })
+    expect(passing.slice(0, MOST_SKIPS)).toEqual(Array.from({ length: MOST_SKIPS }, (_, at) => `later-${at}`))
+    // Both are due now: the second one waits behind the first.
+    expect(passing.slice(MOST_SKIPS)).toEqual(Array.from({ length: 20 - MOST_SKIPS }, () => undefined))
+    expect([placed(queue)!.id, placed(queue)!.id]).toEqual(['first', 'second'])
+  })
+
   it('gives no credit for time without requests', () => {
     const queue = filled()
     for (let at = 0; at < 50; at++) queue.add(waiting(`busy-${at}`, { tenant: 'busy' }))
