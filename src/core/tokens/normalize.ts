@@ -135,10 +135,16 @@ type Kind = 'cr' | 'lf' | 'control' | 'prepend' | 'extend' | 'joiner' | 'picture
 
 const extend = /[\p{Grapheme_Extend}\p{Emoji_Modifier}\p{Mc}\u0e33\u0eb3]/u
 /** Marks with an own width that the standard excludes. */
-const apart =
-  /[\u102b\u102c\u1038\u1062-\u1064\u1067-\u106d\u1083\u1087-\u108c\u108f\u109a-\u109c\u1a61\u1a63\u1a64\uaa7b\uaa7d\u{11720}\u{11721}]/u
-const prepend =
-  /[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\u{110bd}\u{110cd}\u{111c2}\u{111c3}\u{113d1}\u{1193f}\u{11941}\u{11a3a}\u{11a84}-\u{11a89}\u{11d46}\u{11f02}]/u
+const apart = new RegExp(
+  String.raw`[\u102b\u102c\u1038\u1062-\u1064\u1067-\u106d\u1083\u1087-\u108c\u108f\u109a-\u109c\u1a61\u1a63` +
+    String.raw`\u1a64\uaa7b\uaa7d\u{11720}\u{11721}]`,
+  'u',
+)
+const prepend = new RegExp(
+  String.raw`[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\u{110bd}\u{110cd}\u{111c2}\u{111c3}\u{113d1}` +
+    String.raw`\u{1193f}\u{11941}\u{11a3a}\u{11a84}-\u{11a89}\u{11d46}\u{11f02}]`,
+  'u',
+)
 const picture = /\p{Extended_Pictographic}/u
 const control = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u2065\ufff0-\ufff8\u{e0000}-\u{e0fff}]/u
 
