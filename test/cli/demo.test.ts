@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { main } from '../../src/cli/cli.ts'
 import { demoDocument, startDemoFleet } from '../../src/cli/commands/demo.ts'
 import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startRegions } from '../../scripts/dev-edge-regions.ts'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
 
 /** Replaces curl, which not every machine has. */
@@ -102,6 +103,22 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     expect(await response.text()).toMatch(/^data: [^]*data: \[DONE\]\s*$/)
     expect((await ask(url, { authorization: 'Bearer wrong' })).status).toBe(401)
     expect((await ask(url, { authorization: 'Bearer right' }, 'gpt-9')).status).toBe(404)
+  })
+
+  it('runs as a front and two regions, which both answer', async () => {
+    const edge = await startRegions(fleet, { port: 0, regions: 2, adminKey: 'demo' })
+    try {
+      const clusters = new Set<string | null>()
+      for (let n = 0; clusters.size < 2 && n < 50; n++) {
+        const response = await ask(edge.url)
+        await response.text()
+        clusters.add(response.headers.get('x-firstlight-cluster'))
+      }
+      expect([...clusters].toSorted()).toEqual(['region-1', 'region-2'])
+    } finally {
+      await edge.stop()
+    }
+    await expect(startRegions(fleet, { port: 0, regions: 3, adminKey: 'demo' })).rejects.toThrow('use 1 to 2')
   })
 
   it('returns 503 and names the setting if there are no keys', async () => {

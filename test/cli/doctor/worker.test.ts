@@ -1,3 +1,5 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { examineWorker, readPace } from '../../../src/cli/commands/doctor.ts'
 import type { Subject } from '../../../src/cli/doctor/finding.ts'
@@ -48,4 +50,30 @@ it('the pace of admit is read over all engines', () => {
   const answer = { status: 200, headers: {}, text, tookMs: 1, at: 0 }
   expect(readPace(answer)).toEqual({ calls: 200, p99S: 0.02 })
   expect(readPace({ ...answer, text: '' })).toBeNull()
+})
+
+/** A Worker whose counter of admits grows by `growth` with each read of `/metrics`. */
+async function paceOf(growth: number) {
+  let calls = 100
+  const server = createServer(({ url = '' }, response) => {
+    if (!url.startsWith('/metrics')) return void response.end('{"status":"ready","shared":true,"pools":[]}')
+    calls += growth
+    response.end(
+      `firstlight_stage_seconds_bucket{stage="admit",le="0.002"} ${calls}\n` +
+        `firstlight_stage_seconds_bucket{stage="admit",le="+Inf"} ${calls}\n`,
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  try {
+    const { findings } = await examineWorker({ url, headers: {} }, options)
+    return findings.find(({ check }) => check === 'admit')
+  } finally {
+    server.close()
+  }
+}
+
+it('more admits than one object serves are a reason for shards', async () => {
+  expect(await paceOf(0)).toMatchObject({ mark: 'ok' })
+  expect(await paceOf(10_000)).toMatchObject({ mark: 'warning', next: expect.stringContaining('`shards`') })
 })
