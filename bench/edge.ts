@@ -5,7 +5,8 @@
  * Flags: --part cpu,cold,paths,admit,cells,tokens,prompts (absent: all) · --quick · --path-requests 30
  * cpu: --rounds 9 · --requests 300 (per slice) · --warm-requests 2000 (per Worker and scenario) ·
  *   --subjects native,front · --limit-s 210 (no further round afterwards)
- * cpu and cold: --baseline FILE (bundle of another version, to compare with as well)
+ * cpu: --baseline FILE (bundle of another version, to compare with as well) · cold: --baseline FILE (in place of the
+ *   bundle of an earlier commit, which a checkout without history does not have)
  */
 import { admitRate } from './edge/admit-rate.ts'
 import { cellRows } from './edge/cells.ts'

@@ -1,26 +1,28 @@
 /**
  * Time to the first response of a cold isolate: from the start of workerd, which compiles and evaluates the Worker, to
- * the end of its first completion. The ratio compares it with a Worker of a router and one `fetch` (hono-worker.ts),
- * built with the same settings, in pairs: both times contain the start of workerd itself.
+ * the end of its first completion. Compared in pairs with the Worker before fronts, regions and shared state (BEFORE),
+ * and with a Worker of a router and one `fetch` (hono-worker.ts). All times contain the start of workerd itself.
  */
 import { readFileSync } from 'node:fs'
 import { startEdge } from '../../scripts/edge.ts'
 import { median } from '../median.ts'
 import type { BenchOptions } from '../result.ts'
-import { bundleOf } from './bundle.ts'
+import { bundleOf, bundleOfCommit } from './bundle.ts'
 
-const REPEATS = 9
+const REPEATS = 15
+/** The last version without fronts, regions on Workers and shared state. */
+const BEFORE = '77507aa2'
+const ADDED_OBJECTS = ['LimitObject', 'EdgeObject']
 
 export interface ColdStart {
   readonly cold_first_response_ms: number
   readonly cold_first_response_ms_hono: number
-  /** Median of the pairs. */
-  readonly cold_first_response_ratio: number
-  /** Only with `--baseline FILE`: this Worker's time divided by the time of that bundle. */
-  readonly cold_first_response_ratio_to_baseline?: number
+  /** To the Worker of BEFORE, or of `--baseline FILE`; median of the pairs. Absent in a checkout without history. */
+  readonly cold_first_response_ratio?: number
+  readonly cold_first_response_ratio_hono: number
 }
 
-/** @param baseline path of another bundle (a `worker.js` of an earlier version) to compare with */
+/** @param baseline path of another bundle (a `worker.js`) to compare with in place of BEFORE's */
 export async function coldStart(
   engines: readonly string[],
   note: BenchOptions['note'],
@@ -30,7 +32,8 @@ export async function coldStart(
     ['native', readFileSync(new URL('../../dist/worker/worker.js', import.meta.url), 'utf8')],
     ['hono', await bundleOf('hono-worker.ts')],
   ])
-  if (baseline !== undefined) scripts.set('baseline', readFileSync(baseline, 'utf8'))
+  const before = baseline === undefined ? await bundleOfCommit(BEFORE, ADDED_OBJECTS) : readFileSync(baseline, 'utf8')
+  if (before !== null) scripts.set('before', before)
   const timesMs = new Map<string, number[]>([...scripts.keys()].map((name) => [name, []]))
   // The first round warms the file cache and is not counted.
   for (let round = 0; round <= REPEATS; round++) {
@@ -45,8 +48,8 @@ export async function coldStart(
   return {
     cold_first_response_ms: median(native),
     cold_first_response_ms_hono: median(timesMs.get('hono')!),
-    cold_first_response_ratio: ratioTo('hono'),
-    ...(baseline === undefined ? {} : { cold_first_response_ratio_to_baseline: ratioTo('baseline') }),
+    ...(before === null ? {} : { cold_first_response_ratio: ratioTo('before') }),
+    cold_first_response_ratio_hono: ratioTo('hono'),
   }
 }
 
