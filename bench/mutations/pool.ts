@@ -148,7 +148,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'retries are not counted',
     file: 'src/core/pool/pool-state.ts',
-    find: 'if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)',
+    find: 'if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)',
     replace: '',
     impact: 'a broken fleet is hit by every retry there is',
     tests: BOTH,
@@ -156,8 +156,8 @@ export const pool: readonly Mutation[] = [
   {
     name: 'retry budget allows one too many',
     file: 'src/core/pool/retry-budget.ts',
-    find: 'return this.#retries.count(now) + 1 <= allowed',
-    replace: 'return this.#retries.count(now) <= allowed',
+    find: '(hedge ? this.#hedges.count(now) : 0) + 1 <= allowed',
+    replace: '(hedge ? this.#hedges.count(now) : 0) <= allowed',
     impact: 'a share of zero still retries',
     tests: CLUSTERS,
   },
