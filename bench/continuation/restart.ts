@@ -21,7 +21,7 @@ const ADMIN = 'restart-admin-key-of-no-use-elsewhere'
 export interface Restart {
   readonly concurrent: number
   readonly streams: number
-  /** Requests to engines beyond one of each stream: moves off an engine that drains. */
+  /** Moves of streams off an engine that drains. */
   readonly continued: number
   /** Requests with an error, another status or other text. */
   readonly wrong: number
@@ -56,9 +56,8 @@ export async function measureRestart({ concurrent, seed, start, note }: Plan): P
     ending.abort()
     await Promise.all(clients)
     await sleep(SETTLE_MS)
-    const requests = fleet.engines.reduce((sum, { log }) => sum + log.inference, 0)
     const leaked = (await bookings(gateway.url)).size
-    return { concurrent, ...count, continued: requests - count.streams, leaked_bookings: leaked }
+    return { concurrent, ...count, continued: await continuations(gateway.url), leaked_bookings: leaked }
   } finally {
     await gateway.stop()
     await fleet.close()
@@ -69,6 +68,8 @@ export async function measureRestart({ concurrent, seed, start, note }: Plan): P
 const documentOf = (urls: readonly string[]): object => ({
   open: true,
   admin: { secret: ADMIN },
+  // Continuations are counted.
+  ttft: { enabled: true },
   log: { level: 'silent' },
   clusters: [
     {
@@ -107,10 +108,17 @@ async function bookings(url: string): Promise<{ readonly size: number; readonly 
   return { size, at: new Map(engines.map((engine) => [engine.id, engine])) }
 }
 
-async function admin(url: string, method: string, path: string): Promise<unknown> {
-  const response = await fetch(url + path, { method, headers: { authorization: `Bearer ${ADMIN}` } })
-  return response.json()
+async function continuations(url: string): Promise<number> {
+  const text = await (await fetchAdmin(url, 'GET', '/metrics')).text()
+  const counts = [...text.matchAll(/^firstlight_stream_continuations_total\{.*"continued".*\} (\d+)$/gm)]
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0)
 }
+
+const fetchAdmin = (url: string, method: string, path: string): Promise<Response> =>
+  fetch(url + path, { method, headers: { authorization: `Bearer ${ADMIN}` } })
+
+const admin = async (url: string, method: string, path: string): Promise<unknown> =>
+  (await fetchAdmin(url, method, path)).json()
 
 function askedOf(random: () => number): Asked {
   const [least, most] = OUTPUT_TOKENS
