@@ -13,6 +13,8 @@ import type { ObjectFault } from './object-fault.ts'
 
 /** After the clock is set back, the booking of a lost edge expires this much later. */
 const CLOCK_MS = 20_000
+/** Longest time until an object answers, ms. */
+const OBJECT_MS = 30_000
 /** workerd reports a cut stream as an uncaught exception. */
 const EXPECTED = /^Uncaught exception: .*the answer was cut$/
 /** Names as `objectName` in src/platform/workers creates them. */
@@ -146,7 +148,8 @@ export class WorkersGateway implements Deployment {
     await fetch(`${this.#edges[0]}/_chaos/disturb?object=${encodeURIComponent(name)}`, {
       method: 'POST',
       body: JSON.stringify(fault),
-    })
+      signal: AbortSignal.timeout(OBJECT_MS),
+    }).catch((error: unknown) => this.log.problems.push(`${name} did not answer "${fault.kind}": ${String(error)}`))
     return `${name} ${fault.kind} ${fault.ms}`
   }
 
