@@ -16,12 +16,14 @@ import { oracleKinds } from './overload/oracle.ts'
 import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
 import { pairedRow, pairsOf } from './overload/pairs.ts'
 import { refusalUs } from './overload/refusal-cost.ts'
+import { retryRows } from './overload/retries.ts'
 import { workByWeight } from './overload/weights.ts'
 import { workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const LOW_LOAD = 0.7
 const LOADS = [LOW_LOAD, 0.95, 1, 1.5, 2, 4]
+const RETRY_LOADS = [1.5, 2, 4]
 /** Requests of the two traces that the goals are stated for. */
 const REQUESTS = [3000, 2000]
 
@@ -45,31 +47,33 @@ const bench: Bench = async ({ flags, args, note }) => {
     for (const load of LOADS) {
       const own = [overloadKind('slo', SLO), overloadKind('slo_queue', SLO, { queue: QUEUE })]
       const kinds = [...own, ...others, ...(load === 4 ? oracleKinds : [])]
+      const cells = Array.from({ length: seeds }, (_, at) => {
+        const seed = at + 1
+        return { trace: spread(trace, seed), fleet, load, seed, speedAt }
+      })
       const jobs = new Map<string, readonly (readonly Job[])[]>()
       for (const kind of kinds) {
         note(`${name}, load ${load}, ${kind.name} …`)
-        const figures = Array.from({ length: seeds }, (_, at) =>
-          runOnce({ trace: spread(trace, at + 1), fleet, kind, load, seed: at + 1, speedAt }),
-        )
+        const figures = cells.map((cell) => runOnce({ ...cell, kind }))
         rows.push(rowOf(name, load, kind.name, figures))
         jobs.set(
           kind.name,
           figures.map((one) => one.jobs),
         )
       }
+      if (RETRY_LOADS.includes(load)) rows.push(...retryRows(cells))
       if (load === LOW_LOAD) rows.push(pairedRow(name, load, pairsOf(jobs.get('slo')!, jobs.get('predicted')!)))
     }
   }
-  const first = workloads[0]!
   note('isolation between two keys …')
-  const isolated = isolation(first.trace, first.fleet)
+  const isolated = workloads.map(({ trace, fleet }) => isolation(trace, fleet))
   note('two keys that wait …')
   const weighted = workloads.map(({ trace, fleet }) => workByWeight(trace, fleet))
   return {
-    rows: [...rows, ...isolated.rows, ...weighted],
+    rows: [...rows, ...isolated.flatMap((one) => one.rows), ...weighted],
     headline: {
       ...headlineOf(rows, workloads),
-      ...isolated.headline,
+      ...isolated[0]!.headline,
       queue_weight_error_max: Math.max(...weighted.map((row) => Number(row['error']))),
       refusal_us: refusalUs(),
     },
