@@ -1,6 +1,7 @@
 import { partsOf, type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { BookingRef, Leg, LegDone } from './ledger-entry.ts'
 import type { Admission, Placement, Outcome, PoolConfig, StageTimes } from '../contract/contract.ts'
+import { ChurnMap } from '../churn-map.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
 import type { BookingSnapshot } from './snapshot.ts'
 import { type CircuitSignal, circuitSignal, gatewayOutcome } from './circuit.ts'
@@ -75,7 +76,7 @@ export interface Booking extends BookingRef {
 
 /** Live bookings by key. A booking expires if it is not renewed; its age does not matter. */
 export class Bookings {
-  readonly #byKey = new Map<string, Booking>()
+  readonly #byKey = new ChurnMap<string, Booking>()
 
   get size(): number {
     return this.#byKey.size
@@ -194,9 +195,9 @@ export class BookingLifecycle {
     const own = isFirst ? stages : withoutTtft(stages)
     this.#load.firstToken(booking, now)
     this.#ledger.firstToken(booking, own, now)
-    const predictedTtftMs = this.#decisions.firstToken(booking.admission, stages)
     if (!booking.elsewhere) {
       const { promptTokens } = booking.admission
+      const predictedTtftMs = this.#decisions.firstToken(booking.admission, stages)
       this.#history.firstToken({ stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }, now)
     }
     const ttftMs = own.ttft ?? own.first_byte ?? null
@@ -237,10 +238,12 @@ export class BookingLifecycle {
   end(booking: Booking, outcome: Outcome, now: number): void {
     this.#load.release(booking, now)
     this.#ledger.release(booking, outcome, now)
-    this.#decisions.settle(booking.admission, outcome)
-    // What progress has not counted: the last block, and responses without progress.
-    const tokens = outcome.usage?.completionTokens ?? 0
-    if (!booking.elsewhere) this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
+    if (!booking.elsewhere) {
+      this.#decisions.settle(booking.admission, outcome)
+      // What progress has not counted: the last block, and responses without progress.
+      const tokens = outcome.usage?.completionTokens ?? 0
+      this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
+    }
     for (const [at, { engine, part }] of booking.legs.entries()) {
       // A split request's usage is the decode engine's: its cached tokens are the transferred ones.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)

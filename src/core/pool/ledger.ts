@@ -1,3 +1,4 @@
+import { ChurnMap } from '../churn-map.ts'
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
@@ -50,7 +51,7 @@ export class PoolLedger {
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
   readonly #engines: (LedgerEngine | undefined)[] = []
-  readonly #requests = new Map<string, LedgerEntry>()
+  readonly #requests = new ChurnMap<string, LedgerEntry>()
   /** Shared estimators by hardware profile. */
   readonly #kinds = new Map<string, HardwareClass>()
   #blockTokens = 0

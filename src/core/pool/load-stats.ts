@@ -1,3 +1,4 @@
+import { ChurnMap } from '../churn-map.ts'
 import type { Signal } from '../routing/policy.ts'
 import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
 import type { BookingRef, EngineRef, Leg, LegDone } from './ledger-entry.ts'
@@ -49,7 +50,7 @@ export const LOAD_SIGNALS: readonly Signal[] = [
 export class LoadStats {
   readonly #loads: (EngineLoad | undefined)[] = []
   /** Bookings whose first token has not come, with the time of booking. */
-  readonly #unprefilled = new Map<string, number>()
+  readonly #unprefilled = new ChurnMap<string, number>()
   /** Roles of them that ended early. */
   readonly #doneParts = new Map<string, ReadonlySet<EarlyLegRole>>()
   #staleAfterMs = 0

@@ -285,7 +285,8 @@ export class ClusterState {
   release(key: string, outcome: Outcome, now: number): boolean {
     const booking = this.#bookings.take(key)
     if (booking === undefined) return false
-    this.#ended.add(key)
+    // Events of replicas arrive in order, so nothing renews their bookings after the end.
+    if (!booking.elsewhere) this.#ended.add(key)
     this.#lifecycle.end(booking, outcome, now)
     if (outcome.result === 'complete') this.#overload.answered(now - booking.bookedAt)
     this.#waiting.ended(key, outcome.usage)
