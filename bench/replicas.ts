@@ -37,7 +37,7 @@ const bench: Bench = async (options) => {
   const carrier = await measureCarrier({
     perS: Number(options.flags['per-s'] ?? 1_667),
     seconds: Number(options.flags['seconds'] ?? 6),
-    warmS: Number(options.flags['warm'] ?? 6),
+    warmS: Number(options.flags['warm'] ?? 25),
     followers: 3,
   })
   if (options.flags['part'] === 'carrier') return { rows: [carrier.row], headline: carrier.headline }

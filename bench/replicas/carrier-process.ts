@@ -1,6 +1,6 @@
 /**
  * One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. The
- * first seconds are not measured: the code is compiled then.
+ * first seconds are not measured: at this pace V8 compiles for some 20 s, on threads that count as CPU of the process.
  */
 import { ResponseAffinity } from '../../src/api/responses.ts'
 import { type Admission, endedAs } from '../../src/core/contract/contract.ts'
@@ -60,8 +60,8 @@ const inner = ledger('bench', 'm')
 const observed = role === 'follow' ? measured(inner) : inner
 const replicas =
   url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
-replicas?.join({ cluster: () => observed, pool: () => pool, storedResponses: new ResponseAffinity(10) })
-const cluster = replicas?.cluster(inner, ['bench', 'm']) ?? inner
+replicas?.join({ pool: () => pool, storedResponses: new ResponseAffinity(10) })
+const cluster = replicas?.cluster(observed, ['bench', 'm']) ?? inner
 
 if (role === 'follow') await follow()
 else await send()

@@ -220,7 +220,7 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
   const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
   const clusters = memoryClusters({ source, now: steadyNow })
   const storedResponses = new ResponseAffinity(config.limits.responseIds)
-  replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, storedResponses })
+  replicas?.join({ pool: (...name) => source(...name)?.pool ?? null, storedResponses })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? toStoreLimits(config.ttft) : null, now: steadyNow })
   let { relay } = config.ttft

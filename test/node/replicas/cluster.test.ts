@@ -40,7 +40,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
   it('have the same load after a primary has failed over to its copy', async () => {
     const clusterPort = ownPorts(4)
     const nodes = await startCluster(binary!, clusterPort)
-    const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:1:{one/m}:number', clusterPort })
+    const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:2:{one/m}:replicas', clusterPort })
     const urls = nodes.filter((node) => node !== primary).map(({ url }) => url)
     const members = [...urls, urls[0]!].map((url) => new Member({ url, cluster: true, leaseMs: 2_000 }))
     try {
@@ -62,7 +62,7 @@ describe.skipIf(binary === null)('replicas on a cluster', () => {
   it('have the same load after a primary that hangs has failed over, and is back as a copy', async () => {
     const clusterPort = ownPorts(4)
     const nodes = await startCluster(binary!, clusterPort)
-    const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:1:{one/m}:number', clusterPort })
+    const { primary, copy } = await addCopy(nodes, { binary: binary!, key: 'test:2:{one/m}:replicas', clusterPort })
     const urls = [primary, ...nodes.filter((node) => node !== primary)].map(({ url }) => url)
     const members = urls.map((url) => new Member({ url, cluster: true, leaseMs: 2_000 }))
     try {

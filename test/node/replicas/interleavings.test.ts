@@ -15,7 +15,7 @@ const COMMANDS = {
   cutOthers: ['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'],
   loseScripts: ['SCRIPT', 'FLUSH'],
   loseKeys: ['FLUSHALL'],
-  loseMessage: ['INCR'],
+  loseMessage: ['HINCRBY'],
 } as const
 
 const action = fc.oneof(
@@ -104,7 +104,8 @@ class Scene {
 
   async #send(command: readonly string[]): Promise<void> {
     const client = await administrator(this.#server.url)
-    const key = command[0] === 'INCR' ? [`${this.#prefix}:1:{one/m}:number`] : []
+    const key =
+      command[0] === 'HINCRBY' ? [`${this.#prefix}:2:{one/m}:open:${this.members[0]!.replicas.id}`, '#', '1'] : []
     await client.sendCommand([...command, ...key])
     client.destroy()
   }

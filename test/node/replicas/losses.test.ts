@@ -34,9 +34,9 @@ describe.skipIf(binary === null)('replicas', () => {
   /** A pool's keys that the first member writes, and how to set them back, as a failover that loses writes does. */
   async function saved(): Promise<() => Promise<void>> {
     const client = await administrator(server.url)
-    const tag = `${prefix}:1:{one/m}`
-    const keys = [`${tag}:number`, `${tag}:open:${members[0]!.replicas.id}`]
-    const numberOf = async () => Number(await client.get(keys[0]!))
+    const tag = `${prefix}:2:{one/m}`
+    const keys = [`${tag}:replicas`, `${tag}:open:${members[0]!.replicas.id}`]
+    const numberOf = async () => Number(await client.hGet(keys[1]!, '#'))
     const before = await Promise.all(
       keys.map((key) => client.sendCommand(['DUMP', key], { typeMapping: { 36: Buffer } })),
     )
@@ -110,7 +110,7 @@ describe.skipIf(binary === null)('replicas', () => {
     await one.admit('n')
     await until(async () => (await other.bookings()) === 1)
     const client = await administrator(server.url)
-    const readers = (name: string) => client.pubSubShardNumSub(`${prefix}:1:{one/${name}}:events`)
+    const readers = (name: string) => client.pubSubShardNumSub(`${prefix}:2:{one/${name}}:events`)
     expect(Object.values({ ...(await readers('m')), ...(await readers('n')) })).toEqual([2, 1])
     client.destroy()
     expect(one.replicas.digests).toMatchObject([{ state: 'following', bookings: 0 }])
@@ -164,7 +164,7 @@ it('bookings beyond 8 MB without an answer are not sent, and all are written aga
   const sent: { readonly sha: string; readonly chars: number }[] = []
   const open = new OpenBookings({
     replica: 'r',
-    keys: { number: 'n', present: 'p', channel: 'c', open: () => 'o' },
+    keys: { present: 'p', channel: 'c', open: () => 'o' },
     publish: {
       client: {} as Client,
       run: async ({ sha }, _keys, given) => {

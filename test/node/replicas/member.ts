@@ -61,7 +61,6 @@ export class Member {
       },
     })
     this.replicas.join({
-      cluster: this.#ledgers.cluster,
       pool: (cluster, name) => source(cluster, name)?.pool ?? null,
       storedResponses: new ResponseAffinity(100),
     })

@@ -1,6 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { readEvents, readMessage, received, sent } from '../../../src/platform/node/replicas/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
+import { documentedRights } from './member.ts'
 
 const asked = sent(admission())
 const placement = { kind: 'whole', engine: 'a' }
@@ -89,4 +91,15 @@ describe('events of other replicas', () => {
     })
     for (const text of ['', 'x', '1 ', 'x y []', ' a []']) expect(readMessage(text)).toBeNull()
   })
+})
+
+it('docs/replicas.md lists exactly the commands that the scripts and the client use', () => {
+  const folder = new URL('../../../src/platform/node/replicas/', import.meta.url)
+  const files = readdirSync(folder).filter((name) => name.endsWith('.ts'))
+  const source = files.map((name) => readFileSync(new URL(name, folder), 'utf8')).join('')
+  const inScripts = [...source.matchAll(/redis\.call\('([A-Z]+)'/g)].map(([, command]) => command!.toLowerCase())
+  const byClient = [...source.matchAll(/client\s*\.(eval|evalSha|sSubscribe|hScan|getEx|del)\(/g)]
+  const used = new Set([...inScripts, ...byClient.map(([, method]) => method!.toLowerCase())])
+  const documented = documentedRights('x').flatMap((right) => /^\+([a-z]+)$/.exec(right)?.[1] ?? [])
+  expect(documented.toSorted()).toEqual([...used].toSorted())
 })

@@ -21,6 +21,8 @@ export class Link {
   readonly #create: () => Promise<Client>
   readonly #events: LinkEvents
   #client: Client | null = null
+  /** Scripts that were sent in full. */
+  readonly #sent = new Set<string>()
   #isReady = false
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
@@ -37,15 +39,22 @@ export class Link {
   }
 
   /**
-   * Runs a script. Rejects if the connection fails or the server answers with an error.
-   * @param isLoaded the node of the keys has the script, so that its hash is enough
+   * Runs a script, sent in full at first. Rejects if the connection fails or the server answers with an error. A node
+   * that does not have the script has changed nothing and gets it in full; scripts for which order matters refuse a
+   * turn that was overtaken.
    */
-  async run({ text, sha }: Script, keys: string[], given: string[], isLoaded = false): Promise<unknown> {
+  async run({ text, sha }: Script, keys: string[], given: string[]): Promise<unknown> {
     const { client } = this
     if (client === null) throw new Error('not connected')
     const parameters = { keys, arguments: given }
+    const isSent = this.#sent.has(sha)
+    this.#sent.add(sha)
     try {
-      return await (isLoaded ? client.evalSha(sha, parameters) : client.eval(text, parameters))
+      if (!isSent) return await client.eval(text, parameters)
+      return await client.evalSha(sha, parameters).catch((error: Error) => {
+        if (!error.message.startsWith('NOSCRIPT')) throw error
+        return client.eval(text, parameters)
+      })
     } catch (error) {
       // A cluster client does not report that the connection of one node has ended.
       if (!isReply(error as Error)) this.#fail(client, error as Error)
@@ -87,6 +96,7 @@ export class Link {
   }
 
   #drop(): void {
+    this.#sent.clear()
     const client = this.#client
     this.#client = null
     this.#isReady = false
@@ -135,8 +145,8 @@ const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
 const UNREACHABLE =
   'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
   '`replicas.url`.'
-/** A script is sent again in full after NOSCRIPT; the end of a connection is logged by `down`. */
-const EXPECTED = /^(?:NOSCRIPT|Disconnects client|The client is closed|Socket closed|not connected)/
+/** The end of a connection is logged by `down`. */
+const EXPECTED = /^(?:Disconnects client|The client is closed|Socket closed|not connected)/
 
 /** Logs each change of the server's state once. */
 export class ServerLog {

@@ -1,13 +1,14 @@
 /**
- * Messages of one pool's channel: `NUMBER REPLICA [EVENT, …]`. Numbers are consecutive within a pool. A value that the
- * ledger took for a number and is none would stay in its sums, so every event is validated.
+ * Messages of one pool's channel: `NUMBER REPLICA [EVENT, …]`. Each replica numbers its own. A value that the ledger
+ * took for a number and is none would stay in its sums, so every event is validated.
  */
-import type { Admission, Decision, EngineSignal, Placement } from '../../../core/contract/contract.ts'
+import { type Admission, type Decision, type EngineSignal, endedAs } from '../../../core/contract/contract.ts'
+import type { Outcome, Placement } from '../../../core/contract/contract.ts'
 import { readAdmission } from '../../../core/contract/decode.ts'
 import type { BookingEvent } from '../../../core/contract/legs.ts'
 
 /** Part of every key. Raise it if older readers would misread events; the versions do not see each other then. */
-export const WIRE_VERSION = 1
+export const WIRE_VERSION = 2
 
 export type BookEvent = readonly [kind: 'book', blockTokens: number, admission: SentAdmission, placement: Placement]
 /** Everything that concerns no booking. */
@@ -24,7 +25,7 @@ export type PoolEvent =
   | BookEvent
   | BookingEvent
   | NewsEvent
-  /** `begin`: a new generation without bookings; `whole`: all open bookings are in the hash. */
+  /** `begin`: all bookings are written again; `whole`: all are in the hash. */
   | readonly [kind: 'begin' | 'whole' | 'leave']
 
 export const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
@@ -39,10 +40,11 @@ export function lanes(text: string): Uint32Array {
   return new Uint32Array(bytes.buffer, 0, (bytes.write(text, 'base64') >> 3) * 2)
 }
 
-/** Values that `readAdmission` adds again: they are not sent. */
-const DEFAULTS = readAdmission({ id: '' })
 /** Neither who asked nor the prompt is sent. */
 const PRIVATE = new Set(['blocks', 'tenant', 'session', 'overrides', 'unsplittable', 'avoid', 'chunks'])
+/** Values that the readers add again: they are not sent. */
+const DEFAULTS = readAdmission({ id: '' })
+const NO_DETAILS = endedAs('complete')
 
 export type SentAdmission = Pick<Admission, 'id'> & {
   readonly attempt?: number
@@ -50,16 +52,23 @@ export type SentAdmission = Pick<Admission, 'id'> & {
   readonly blocks: string
 }
 
-export function sent(admission: Admission): SentAdmission {
-  const kept: Record<string, unknown> = { blocks: base64(admission.blocks) }
-  for (const name in admission) {
-    const value = admission[name as keyof Admission]
-    if (!PRIVATE.has(name) && value !== DEFAULTS[name as keyof Admission]) kept[name] = value
-  }
-  return kept as unknown as SentAdmission
+export const sent = (admission: Admission): SentAdmission => ({
+  ...(unusual(admission, DEFAULTS, PRIVATE) as { readonly id: string }),
+  blocks: base64(admission.blocks),
+})
+
+export const sentOutcome = (outcome: Outcome): Outcome => ({
+  ...(unusual(outcome, NO_DETAILS) as Outcome),
+  result: outcome.result,
+})
+
+function unusual<Whole extends object>(whole: Whole, defaults: Whole, omitted?: ReadonlySet<string>): Partial<Whole> {
+  const kept: Partial<Whole> = {}
+  for (const name in whole) if (whole[name] !== defaults[name] && omitted?.has(name) !== true) kept[name] = whole[name]
+  return kept
 }
 
-export const received = (asked: SentAdmission): Admission => readAdmission({ ...asked, blocks: lanes(asked.blocks) })
+export const received = (asked: SentAdmission): Admission => ({ ...DEFAULTS, ...asked, blocks: lanes(asked.blocks) })
 
 type Check = (value: unknown) => boolean
 
@@ -92,13 +101,9 @@ const listOf =
 
 /** Fields beyond those of the shape are allowed. */
 function object(shape: Readonly<Record<string, Check>>): Check {
-  const [names, checks] = [Object.keys(shape), Object.values(shape)]
-  return (value) => {
-    if (!isObject(value)) return false
-    for (let at = 0; at < names.length; at++)
-      if (!checks[at]!((value as Record<string, unknown>)[names[at]!])) return false
-    return true
-  }
+  const checks = Object.entries(shape)
+  return (value) =>
+    isObject(value) && checks.every(([name, check]) => check((value as Readonly<Record<string, unknown>>)[name]))
 }
 
 const isStages: Check = (value) => isObject(value) && Object.values(value as object).every(isNumber)
@@ -148,20 +153,10 @@ const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
   leave: [],
 }
 
-export interface Message {
-  readonly number: number
-  readonly replica: string
-  /** JSON of a list of events. */
-  readonly events: string
-}
-
-/** null: the text is no message. */
-export function readMessage(text: string): Message | null {
-  const end = text.indexOf(' ')
-  const next = text.indexOf(' ', end + 1)
-  const number = Number(text.slice(0, end))
-  if (end <= 0 || next < 0 || !Number.isSafeInteger(number)) return null
-  return { number, replica: text.slice(end + 1, next), events: text.slice(next + 1) }
+/** null: the text is no message. `events`: JSON of a list. */
+export function readMessage(text: string): { number: number; replica: string; events: string } | null {
+  const [head = '', number, replica = ''] = /^(\d{1,16}) (\S+) /.exec(text) ?? []
+  return head === '' ? null : { number: Number(number), replica, events: text.slice(head.length) }
 }
 
 /** Valid events. Kinds of later versions are skipped; invalid events are reported to `invalid` and skipped. */
@@ -191,7 +186,7 @@ function isEvent(event: unknown, invalid: (error: Error) => void): boolean {
 export function* readHash(fields: ReadonlyMap<string, string>, invalid: (error: Error) => void): Generator<PoolEvent> {
   for (const isBooking of [true, false])
     for (const [field, value] of fields) {
-      if (field === '#' || field === '@' || (field[0] === 'b') !== isBooking) continue
+      if (field === '#' || (field[0] === 'b') !== isBooking) continue
       for (const event of readEvents(`[${value}]`, invalid))
         if (event[0] === 'first_token') yield [event[0], event[1], {}]
         else if (event[0] === 'leg_done') yield [event[0], event[1], event[2], {}, null]

@@ -1,10 +1,11 @@
 /** Writes the open bookings of this replica in one pool to the server and publishes each change. */
+import { ChurnMap } from '../../../core/churn-map.ts'
 import { endedAs, type Outcome, type Resume, type StageTimes, type Usage } from '../../../core/contract/contract.ts'
 import type { BookingEvent, EarlyLegRole } from '../../../core/contract/legs.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Lease } from '../../../ports.ts'
-import { type PoolEvent, sent } from './messages.ts'
-import type { Field, PoolParts } from './pool-parts.ts'
+import { type PoolEvent, sent, sentOutcome } from './messages.ts'
+import type { Field, PoolParts } from './pool-feed.ts'
 import { SCRIPTS, type Script } from './scripts.ts'
 
 /** All bookings are written in pieces, so that no command blocks the server for long. */
@@ -80,25 +81,24 @@ export class OpenBooking implements Lease {
 }
 
 /**
- * Open bookings of this replica in one pool. After anything that failed, all are written again under the next
- * generation; the scripts refuse commands of an earlier one. A failed turn is never sent again: later turns may have
+ * Open bookings of this replica in one pool. After anything that failed, all are written again under a new number; the
+ * scripts refuse whatever is not exactly the next turn. A failed turn is never sent again: later turns may have
  * overtaken it.
  */
 export class OpenBookings {
   readonly #parts: PoolParts
   /** Further fields of the hash. */
   readonly #more: () => Iterable<Field>
-  readonly #open = new Map<string, OpenBooking>()
+  readonly #open = new ChurnMap<string, OpenBooking>()
   readonly #progressed = new Map<string, Course>()
-  /** A generation has begun. */
-  #isAccepting = false
-  #generation = 0
-  /** The server has acknowledged this generation; 0: none. */
-  #registered = 0
-  /** The server has got the script of turns in this generation. */
-  #isLoaded = false
   /** Number of the last message of this replica. */
-  #last = 0
+  #number = 0
+  /** The last that the server has acknowledged since all bookings were written; 0: none. */
+  #acknowledged = 0
+  /** Bookings have been written, or are being written, since the last failure. */
+  #isAccepting = false
+  /** Failures so far: answers to turns before one do not matter. */
+  #failures = 0
   #turn: string[] = []
   #turnChars = 0
   #flushing: NodeJS.Immediate | undefined
@@ -110,25 +110,20 @@ export class OpenBookings {
     this.#more = more
   }
 
-  /** What the server must have: the generation (0: not written yet) and the number of its last message. */
-  get written(): { readonly generation: number; readonly last: number } {
-    return { generation: this.#registered, last: this.#last }
+  /** Number of the last message that the server must have; 0: none. */
+  get acknowledged(): number {
+    return this.#acknowledged
   }
 
   /** The connection is up or down. */
   connected(isUp: boolean): void {
-    this.#reset()
+    this.#fail()
     if (isUp) void this.#writeAll()
-  }
-
-  /** Unless another generation has begun, writes all bookings again. */
-  lost(generation: number): void {
-    if (generation === this.#generation) this.rewrite()
   }
 
   /** Writes all bookings again, in a moment. */
   rewrite(): void {
-    this.#reset()
+    this.#fail()
     if (this.#parts.publish.client !== null) this.#retry = setTimeout(() => void this.#writeAll(), RETRY_MS).unref()
   }
 
@@ -151,7 +146,7 @@ export class OpenBookings {
 
   released(key: string, outcome: Outcome): void {
     this.#progressed.delete(`o${key}`)
-    if (this.#open.delete(key)) this.publish('d', key, ['release', key, outcome])
+    if (this.#open.delete(key)) this.publish('d', key, ['release', key, sentOutcome(outcome)])
   }
 
   /** Publishes progress, and ends bookings that were not renewed for a lease. */
@@ -177,9 +172,8 @@ export class OpenBookings {
   /** Removes this replica, behind everything published before. Resolves when the server has answered. */
   async leave(): Promise<void> {
     void this.#flush()
-    const generation = this.#generation
-    this.#reset()
-    if (this.#parts.publish.client !== null) await this.#send(SCRIPTS.leave, generation, ['0'])
+    this.#fail()
+    if (this.#parts.publish.client !== null) await this.#send(SCRIPTS.leave, this.#number + 1, [])
   }
 
   /** A full piece is sent at once; resolves when the server has answered it. */
@@ -197,50 +191,51 @@ export class OpenBookings {
     if (turn.length === 0) return
     this.#turn = []
     this.#turnChars = 0
-    if (this.#unansweredChars > LONGEST_QUEUE_CHARS) this.rewrite()
-    else await this.#run(SCRIPTS.publish, [String(this.#last), ...turn], chars)
+    if (this.#unansweredChars > LONGEST_QUEUE_CHARS) return this.rewrite()
+    const before = this.#number
+    const isSilent = turn.every((operation, at) => at % 3 > 0 || operation === 'h')
+    if (!isSilent) this.#number += 1
+    await this.#run(SCRIPTS.publish, before, turn, chars)
   }
 
   /** Never rejects. */
-  async #run(script: Script, given: readonly string[], chars: number): Promise<void> {
-    const generation = this.#generation
+  async #run(script: Script, number: number, given: readonly string[], chars = 0): Promise<void> {
+    const [failures, last] = [this.#failures, this.#number]
     this.#unansweredChars += chars
-    const answer = await this.#send(script, generation, given).catch((error: Error) => {
-      if (generation === this.#generation) this.#parts.rejected(error)
+    const answer = await this.#send(script, number, given).catch((error: Error) => {
+      if (failures === this.#failures) this.#parts.rejected(error)
       return 0
     })
     this.#unansweredChars -= chars
-    if (generation !== this.#generation) return
-    if (Number(answer) > 0) [this.#registered, this.#last] = [generation, Number(answer)]
+    if (failures !== this.#failures) return
+    if (answer === 1) this.#acknowledged = last
     else this.rewrite()
   }
 
-  #send(script: Script, generation: number, given: readonly string[]): Promise<unknown> {
+  #send(script: Script, number: number, given: readonly string[]): Promise<unknown> {
     const { replica, keys, publish } = this.#parts
-    const own = [keys.number, keys.open(replica), keys.present]
-    const isLoaded = this.#isLoaded && script === SCRIPTS.publish
-    this.#isLoaded ||= script === SCRIPTS.publish
-    return publish.run(script, own, [replica, String(generation), keys.channel, ...given], isLoaded)
+    return publish.run(script, [keys.open(replica), keys.present], [replica, String(number), keys.channel, ...given])
   }
 
-  /** Nothing is published until the next generation begins. */
-  #reset(): void {
-    this.#generation += 1
-    this.#registered = 0
-    this.#isAccepting = this.#isLoaded = false
+  /** Nothing is published until all bookings are written again. */
+  #fail(): void {
+    this.#failures += 1
+    this.#acknowledged = 0
+    this.#isAccepting = false
     this.#turn = []
     this.#turnChars = 0
     clearTimeout(this.#retry)
   }
 
-  /** Begins a generation once all is answered. Bookings that begin or end meanwhile publish that themselves. */
+  /** Once all is answered. Bookings that begin or end meanwhile publish that themselves. */
   async #writeAll(): Promise<void> {
     if (this.#unansweredChars > 0) return this.rewrite()
-    const generation = this.#generation
+    const failures = this.#failures
     this.#isAccepting = true
-    await this.#run(SCRIPTS.begin, [String(this.#parts.leaseMs), String(this.#last)], 0)
+    this.#number += 1
+    await this.#run(SCRIPTS.begin, this.#number, [String(this.#parts.leaseMs)])
     for (const [field, event] of this.#fields()) {
-      if (generation !== this.#generation) return
+      if (failures !== this.#failures) return
       await this.#add('h', field, event)
     }
     this.announce(['whole'])

@@ -7,15 +7,29 @@ import { hostname } from 'node:os'
 import type { ResponseAffinity } from '../../../api/responses.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
-import type { PoolConfig, ReplicaDigest, Result, Resume } from '../../../core/contract/contract.ts'
-import type { Cluster, Log, PoolName, StoredResponses, StoredResponse, Admitted, Lease } from '../../../ports.ts'
+import type { PoolConfig, ReplicaDigest } from '../../../core/contract/contract.ts'
+import type { Cluster, Log, PoolName, StoredResponse, StoredResponses } from '../../../ports.ts'
 import { withTimeout } from '../../../timeout.ts'
 import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
 import { script } from './scripts.ts'
-import { type Made, OpenBooking } from './open-bookings.ts'
+
+/** Since its last use. Engines keep responses in memory, not for long. */
+const TTL_MS = 3_600_000
+/** A request with an unknown response id waits so long at most. */
+const LOOKUP_MS = 100
+
+/**
+ * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
+ */
+const KEEP = script(`
+local known = redis.call('GET', KEYS[1])
+if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`)
 
 /** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
 const TICK_MS = 100
@@ -28,9 +42,8 @@ export interface ReplicasParts {
   readonly createClient?: (config: ReplicasConfig) => Promise<Client>
 }
 
-/** State of this gateway alone. */
+/** What this gateway has alone. */
 export interface OwnState {
-  readonly cluster: (...name: PoolName) => Cluster
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly storedResponses: ResponseAffinity
@@ -43,8 +56,6 @@ export class Replicas {
   readonly #server: ServerLog
   readonly #feeds = new Set<PoolFeed>()
   readonly #clusters = new Map<string, Cluster>()
-  /** Pools in which each replica is followed. */
-  readonly #joined = new Map<string, number>()
   #own!: OwnState
   /** Events of this replica. */
   #publish!: Link
@@ -116,11 +127,7 @@ export class Replicas {
     const key = JSON.stringify(name)
     const known = this.#clusters.get(key)
     if (known !== undefined) return known
-    const replicated = replicatedCluster(ledger, {
-      feed: this.#feed(name),
-      replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
-      pool: () => this.#own.pool(...name),
-    })
+    const replicated = this.#feed(ledger, name).cluster()
     this.#clusters.set(key, replicated)
     return replicated
   }
@@ -186,22 +193,31 @@ export class Replicas {
     }
   }
 
-  #feed(name: PoolName): PoolFeed {
+  #feed(ledger: Cluster, name: PoolName): PoolFeed {
     const own = this.#own
+    const { log, now } = this.#parts
+    /** Number of pools in which a replica is followed. */
+    const pools = (id: string) => [...this.#feeds].filter(({ following }) => following.has(id)).length
     const feed = new PoolFeed(name, {
       replica: this.id,
       prefix: this.#prefix,
       leaseMs: this.#config.leaseMs,
       publish: this.#publish,
       control: this.#control,
-      now: this.#parts.now,
-      ledger: own.cluster(...name),
+      now,
+      ledger,
       pool: () => own.pool(...name),
+      replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
       forget: (id) => own.storedResponses.forget(id),
       drained: ({ draining, engine }) =>
-        this.#parts.log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
-      joined: (id) => this.#peerJoined(id),
-      left: (id, bookings, result) => this.#peerLeft(id, bookings, result),
+        log.info(draining ? 'engine_draining' : 'engine_undrained', { cluster: name[0], engine }),
+      joined: (id) => {
+        if (pools(id) === 1) log.info('replica_joined', { host: hostOf(id), replica: id, version: VERSION })
+      },
+      left: (id, bookings, result) => {
+        const why = result === 'lapsed' ? 'its presence expired' : 'it has ended'
+        if (pools(id) === 0) log.info('replica_left', { host: hostOf(id), replica: id, bookings, why })
+      },
       rejected: (error) => this.#server.rejected(error),
       failed: (error) => this.#subscribe.reset(error),
     })
@@ -211,40 +227,9 @@ export class Replicas {
     if (client !== null) void feed.following.subscribe(client)
     return feed
   }
-
-  #peerJoined(id: string): void {
-    const pools = this.#joined.get(id) ?? 0
-    this.#joined.set(id, pools + 1)
-    if (pools === 0) this.#parts.log.info('replica_joined', { host: hostOf(id), replica: id, version: VERSION })
-  }
-
-  #peerLeft(id: string, bookings: number, result: Result): void {
-    const pools = (this.#joined.get(id) ?? 1) - 1
-    if (pools > 0) return void this.#joined.set(id, pools)
-    this.#joined.delete(id)
-    const why = result === 'lapsed' ? 'its presence expired' : 'it has ended'
-    this.#parts.log.info('replica_left', { host: hostOf(id), replica: id, bookings, why })
-  }
 }
 
 const hostOf = (id: string): string => id.slice(0, id.lastIndexOf(':'))
-
-/* Engines of stored responses. */
-
-/** Since its last use. Engines keep responses in memory, not for long. */
-const TTL_MS = 3_600_000
-/** A request with an unknown response id waits so long at most. */
-const LOOKUP_MS = 100
-
-/**
- * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
- */
-const KEEP = script(`
-local known = redis.call('GET', KEYS[1])
-if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1
-`)
 
 interface ResponseParts {
   readonly link: Link
@@ -292,64 +277,5 @@ class ReplicatedResponses implements StoredResponses {
 
   #key(id: string): string {
     return `${this.#parts.prefix}:response:${encodeURIComponent(id)}`
-  }
-}
-
-/* A pool's ledger that publishes its bookings to the other replicas. */
-
-interface Shared {
-  readonly feed: PoolFeed
-  readonly replicas: () => { readonly replicas: readonly ReplicaDigest[]; readonly replicasUp: boolean }
-  /** null: the pool is not configured any more. */
-  readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
-}
-
-/** @param ledger of `withAutoConfigure`, whose methods need no `this` */
-function replicatedCluster(ledger: Cluster, { feed, replicas, pool }: Shared): Cluster {
-  const leased = (lease: Lease, booking: Pick<Made, 'admission' | 'placement'> & Partial<Resume>) => {
-    const { blockTokens, leaseMs } = pool() ?? { blockTokens: 1, leaseMs: 60_000 }
-    const made = new OpenBooking(lease, feed.open, { ...booking, blockTokens, leaseMs })
-    feed.open.add(made)
-    return made
-  }
-  const published = (admission: Resume['admission'], admitted: Admitted): Admitted =>
-    'refusal' in admitted
-      ? admitted
-      : { ...admitted, lease: leased(admitted.lease, { admission, placement: admitted.placement }) }
-  return {
-    ...ledger,
-    configure(version, next) {
-      feed.news.configured(next.engines.map(({ id }) => id))
-      return ledger.configure(version, next)
-    },
-    admit: async (admission) => published(admission, await ledger.admit(admission)),
-    admitNow(admission) {
-      const admitted = ledger.admitNow?.(admission) ?? null
-      return admitted === null ? null : published(admission, admitted)
-    },
-    wait: async (admission, waitedMs) => published(admission, await ledger.wait!(admission, waitedMs)),
-    async resume(booking) {
-      const lease = await ledger.resume(booking)
-      // A booking that has ended is not booked again, and not published.
-      const isBooked = await lease.renew().then(
-        () => true,
-        () => false,
-      )
-      return isBooked ? leased(lease, booking) : lease
-    },
-    observe(signals) {
-      for (const signal of signals) feed.news.signalled(signal)
-      return ledger.observe(signals)
-    },
-    registry(call) {
-      feed.news.registry(call)
-      return ledger.registry!(call)
-    },
-    digest: async () => ({ ...(await ledger.digest()), ...replicas() }),
-    explain: async (id) => (await ledger.explain(id)) ?? feed.explain(id),
-    async summary(decisions, historySince = 0) {
-      const { digest, ...rest } = await ledger.summary!(decisions, historySince)
-      return { ...rest, digest: { ...digest, ...replicas() } }
-    },
   }
 }

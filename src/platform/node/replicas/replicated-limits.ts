@@ -11,7 +11,7 @@ import {
 } from '../../../core/limits/key-limiter.ts'
 import type { Limiter } from '../../../ports.ts'
 import type { Link } from './connection.ts'
-import { script, type Script } from './scripts.ts'
+import { CLOCK, script } from './scripts.ts'
 
 /**
  * Limits of one key (`KeyLimiter` in Lua, by the server's clock). KEYS: 1 hash with `r<second>` requests and
@@ -20,12 +20,8 @@ import { script, type Script } from './scripts.ts'
  *
  * Only the seconds that have left since the last change are read, because a scan of all would cost some 200 µs.
  */
-const USE = `
-local ms = tonumber(ARGV[1])
-if not ms then
-  local clock = redis.call('TIME')
-  ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
-end
+const USE = `${CLOCK}
+ms = tonumber(ARGV[1]) or ms
 local stored = redis.call('HMGET', KEYS[1], 'ms', 'day', 'tokens', 'r', 't')
 local before = tonumber(stored[1] or ms)
 ms = math.max(ms, before)
@@ -113,9 +109,8 @@ return 1
 `)
 
 /** Renews running requests, also those that the server has lost. ARGV: 1 empty, 2 lease in ms, then ids. */
-const RENEW = script(`
-local clock = redis.call('TIME')
-local lapse = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2])
+const RENEW = script(`${CLOCK}
+local lapse = string.format('%.0f', ms + ARGV[2])
 for at = 3, #ARGV do redis.call('ZADD', KEYS[1], lapse, ARGV[at]) end
 redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
 return 1
@@ -154,7 +149,6 @@ interface Open {
 export class ReplicatedLimits implements Limiter {
   readonly #parts: ReplicatedLimitsParts
   readonly #open = new Map<string, Open>()
-  readonly #loaded = new Set<Script>()
   #share: LimitShare | null = null
   #lostAt = -Infinity
   #isLost = false
@@ -192,7 +186,7 @@ export class ReplicatedLimits implements Limiter {
     const cost = costOf(limits, tokens)
     const { requestsPerMin, tokensPerMin, tokensPerDay, concurrent } = limits
     const given = [requestsPerMin, tokensPerMin, tokensPerDay, concurrent].map((limit) => limit ?? -1)
-    const answer = await this.#run(RESERVE, keysOf(this.#parts.prefix, key), [
+    const answer = await this.#parts.link.run(RESERVE, keysOf(this.#parts.prefix, key), [
       this.#now,
       id,
       ...[cost, this.#parts.leaseMs, ...given].map(String),
@@ -208,7 +202,7 @@ export class ReplicatedLimits implements Limiter {
     if (open === undefined) return
     this.#open.delete(id)
     const given = [this.#now, id, String(open.cost), String(open.at), String(tokens ?? -1)]
-    void this.#run(SETTLE, keysOf(this.#parts.prefix, open.key), given).catch(this.#parts.rejected)
+    void this.#parts.link.run(SETTLE, keysOf(this.#parts.prefix, open.key), given).catch(this.#parts.rejected)
   }
 
   /** The next renewal adds it. Its tokens count at its end. */
@@ -226,23 +220,14 @@ export class ReplicatedLimits implements Limiter {
         const ids = all.slice(from, from + RENEWED_IDS).filter((id) => this.#open.has(id))
         if (ids.length === 0) continue
         const [, running] = keysOf(this.#parts.prefix, key)
-        await this.#run(RENEW, [running], ['', String(this.#parts.leaseMs), ...ids]).catch(this.#parts.rejected)
+        await this.#parts.link
+          .run(RENEW, [running], ['', String(this.#parts.leaseMs), ...ids])
+          .catch(this.#parts.rejected)
       }
   }
 
   get #now(): string {
     return String(this.#parts.now?.() ?? '')
-  }
-
-  /** A node that does not have the script has changed nothing, and gets it in full. */
-  #run(name: Script, keys: string[], given: string[]): Promise<unknown> {
-    const { link } = this.#parts
-    const isLoaded = this.#loaded.has(name)
-    this.#loaded.add(name)
-    return link.run(name, keys, given, isLoaded).catch((error: Error) => {
-      if (!error.message.startsWith('NOSCRIPT')) throw error
-      return link.run(name, keys, given)
-    })
   }
 }
 

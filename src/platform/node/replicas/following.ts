@@ -1,0 +1,262 @@
+/** Reads the open bookings of all other replicas in one pool: the hash of each, then every message. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { endedAs, type Result } from '../../../core/contract/contract.ts'
+import { bookingKey } from '../../../core/pool/bookings.ts'
+import type { Client } from './connection.ts'
+import {
+  type BookEvent,
+  type NewsEvent,
+  type PoolEvent,
+  readEvents,
+  readHash,
+  readMessage,
+  received,
+  type SentAdmission,
+} from './messages.ts'
+import type { OpenBookings } from './open-bookings.ts'
+import type { FeedParts, PoolParts } from './pool-feed.ts'
+import { SCRIPTS } from './scripts.ts'
+
+/** Fields of a hash read by one command: a few hundred KiB of long prompts. */
+const HASH_FIELDS = 64
+/** Events of a hash applied in one turn of the event loop. */
+const TURN_EVENTS = 32
+/** Heartbeats published without hearing one, after which the subscription does not work. */
+const UNHEARD_HEARTBEATS = 2
+const NO_BLOCKS = new Uint32Array(0)
+
+export interface FollowingParts extends PoolParts, Pick<FeedParts, 'joined' | 'left' | 'failed'> {
+  readonly open: OpenBookings
+  readonly received: (event: NewsEvent) => void
+}
+
+/** Another replica. */
+class Peer {
+  /** Keys of its open bookings. */
+  readonly open = new Set<string>()
+  /** Number of its last message; null: none received. */
+  last: number | null = null
+  /** Own heartbeat before its last message. */
+  heardAt = 0
+  /** Events until its hash is read; null: it is. Another list: it is read again. */
+  kept: PoolEvent[] | null = []
+}
+
+export class Following {
+  readonly #parts: FollowingParts
+  readonly #peers = new Map<string, Peer>()
+  #isSubscribed = false
+  #isReading = false
+  /** Heartbeats sent; published since the last that was heard; and at the time when a replica last left. */
+  #heartbeats = 0
+  #unheard = 0
+  #leftAt = 0
+  /** Last heartbeat that was answered; monotonic ms. */
+  #confirmedAt = performance.now()
+  #renewedAt = 0
+
+  constructor(parts: FollowingParts) {
+    this.#parts = parts
+  }
+
+  /** Other replicas with the number of their bookings. `isCurrent`: no message is missing. */
+  *peers(): Generator<{ readonly id: string; readonly isCurrent: boolean; readonly bookings: number }> {
+    for (const [id, { open, kept }] of this.#peers)
+      yield { id, isCurrent: this.#isSubscribed && kept === null, bookings: open.size }
+  }
+
+  async subscribe(client: Client): Promise<void> {
+    try {
+      await client.sSubscribe(this.#parts.keys.channel, (message) => this.#receive(message))
+    } catch (error) {
+      return this.#parts.failed(error as Error)
+    }
+    this.#isSubscribed = true
+    this.resync()
+  }
+
+  unsubscribed(): void {
+    this.#isSubscribed = false
+  }
+
+  has(replica: string): boolean {
+    return this.#peers.has(replica)
+  }
+
+  /** Reads all replicas again. */
+  resync(): void {
+    if (!this.#isSubscribed) return
+    this.#unheard = 0
+    for (const peer of this.#peers.values()) [peer.kept, peer.last] = [[], null]
+    this.heartbeat().catch(this.#parts.rejected)
+  }
+
+  /** Time since the server last listed the present replicas, in ms. */
+  get awayMs(): number {
+    return performance.now() - this.#confirmedAt
+  }
+
+  /** Renews the presence of this replica and checks that of the others. Rejects if the server does not answer. */
+  async heartbeat(): Promise<void> {
+    const { replica, keys, leaseMs, control, open } = this.#parts
+    const { acknowledged } = open
+    const sentAt = ++this.#heartbeats
+    const given = [replica, String(acknowledged), keys.channel, String(leaseMs)]
+    const answer = await control.run(SCRIPTS.heartbeat, [keys.open(replica), keys.present], given)
+    this.#confirmedAt = performance.now()
+    const [isRegistered, ...present] = answer as readonly (string | number)[]
+    if (isRegistered === 0 && acknowledged > 0 && open.acknowledged >= acknowledged) open.rewrite()
+    if (!this.#isSubscribed) return
+    if (isRegistered === 1 && ++this.#unheard > UNHEARD_HEARTBEATS)
+      return this.#parts.failed(new Error('messages of the subscription are missing'))
+    this.#check(sentAt, new Set(present.map(String)))
+  }
+
+  /** Renews bookings while their replicas are followed. Otherwise they lapse in the ledger. */
+  tick(now: number): void {
+    const { ledger, leaseMs, pool } = this.#parts
+    if (!this.#isSubscribed || this.awayMs > leaseMs || now - this.#renewedAt < (pool()?.leaseMs ?? Infinity) / 4)
+      return
+    this.#renewedAt = now
+    for (const peer of this.#peers.values())
+      for (const key of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
+    void this.#readAll()
+  }
+
+  /**
+   * Removes replicas whose presence has expired, adds those that are new, and reads what has not been read. Messages
+   * may overtake the answer: those of a replica that was heard after `sentAt` are later.
+   */
+  #check(sentAt: number, present: ReadonlySet<string>): void {
+    for (const [replica, { heardAt }] of this.#peers)
+      if (heardAt < sentAt && !present.has(replica)) this.#remove(replica, 'lapsed')
+    if (this.#leftAt < sentAt) for (const replica of present) if (replica !== this.#parts.replica) this.#peerOf(replica)
+    void this.#readAll()
+  }
+
+  /** One after the other. After a failure the next heartbeat repeats it. */
+  async #readAll(): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    const unread = () => [...this.#peers].find(([, { kept }]) => kept !== null)
+    try {
+      for (let next = unread(); next !== undefined; next = unread()) await this.#read(...next)
+    } catch (error) {
+      this.#parts.rejected(error as Error)
+    }
+    this.#isReading = false
+  }
+
+  async #read(replica: string, peer: Peer): Promise<void> {
+    const kept = peer.kept!
+    let count = 0
+    const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.kept !== kept)
+    const fields = await this.#hashOf(replica)
+    const gone = new Set(peer.open)
+    for (const event of readHash(fields, this.#parts.rejected)) {
+      if (await isStale()) return
+      if (event[0] === 'book') gone.delete(keyOf(event[2]))
+      this.#apply(peer, event, 'before')
+    }
+    if (await isStale()) return
+    for (const key of gone) this.#end(peer, key, 'abandoned')
+    for (const event of kept) {
+      if (await isStale()) return
+      this.#apply(peer, event)
+    }
+    if (peer.kept === kept) peer.kept = null
+  }
+
+  async #hashOf(replica: string): Promise<ReadonlyMap<string, string>> {
+    const fields = new Map<string, string>()
+    let cursor = '0'
+    do {
+      const { client } = this.#parts.control
+      if (client === null) throw new Error('not connected')
+      const page = await client.hScan(this.#parts.keys.open(replica), cursor, { COUNT: HASH_FIELDS })
+      for (const { field, value } of page.entries) fields.set(field, value)
+      cursor = String(page.cursor)
+    } while (cursor !== '0')
+    return fields
+  }
+
+  #receive(text: string): void {
+    const message = readMessage(text)
+    if (message === null) return
+    const { number, replica, events } = message
+    if (replica === this.#parts.replica) return void (this.#unheard = 0)
+    const peer = this.#peerOf(replica)
+    const all = readEvents(events, this.#parts.rejected)
+    // A heartbeat repeats the last number.
+    const next = (peer.last ?? number) + (events === '[]' || peer.last === null ? 0 : 1)
+    if (number !== next && all[0]?.[0] !== 'begin') peer.kept = []
+    peer.last = number
+    peer.heardAt = this.#heartbeats
+    for (const event of all)
+      if (event[0] === 'leave') this.#remove(replica, 'abandoned')
+      else if (event[0] === 'whole' || (event[0] === 'begin' && peer.kept !== null)) peer.kept = []
+      else if (peer.kept === null) this.#apply(peer, event)
+      else peer.kept.push(event)
+    if (peer.kept !== null) void this.#readAll()
+  }
+
+  #apply(peer: Peer, event: PoolEvent, elsewhere: 'now' | 'before' = 'now'): void {
+    const { ledger } = this.#parts
+    switch (event[0]) {
+      case 'book':
+        return this.#book(peer, event, elsewhere)
+      case 'leg_done':
+      case 'first_token':
+      case 'progress':
+        if (peer.open.has(event[1])) ledger.applyNow!(event)
+        return
+      case 'release':
+        if (peer.open.delete(event[1])) ledger.applyNow!(event)
+        return
+      case 'begin':
+      case 'whole':
+      case 'leave':
+        return
+      default:
+        this.#parts.received(event)
+    }
+  }
+
+  #book(peer: Peer, [, ofBlocks, asked, placement]: BookEvent, elsewhere: 'now' | 'before'): void {
+    const { ledger, pool } = this.#parts
+    const blockTokens = pool()?.blockTokens
+    if (blockTokens === undefined) return
+    const admission = received(asked)
+    peer.open.add(keyOf(asked))
+    // Blocks of another size have other hashes; the booking counts as load only.
+    const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
+    ledger.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
+  }
+
+  #peerOf(replica: string): Peer {
+    const known = this.#peers.get(replica)
+    if (known !== undefined) return known
+    const peer = new Peer()
+    this.#peers.set(replica, peer)
+    this.#parts.joined(replica)
+    return peer
+  }
+
+  #remove(replica: string, result: Result): void {
+    const peer = this.#peers.get(replica)
+    if (peer === undefined) return
+    this.#peers.delete(replica)
+    if (result === 'abandoned') this.#leftAt = this.#heartbeats
+    // A reader of its hash ends.
+    peer.kept = []
+    const { size } = peer.open
+    for (const key of peer.open) this.#end(peer, key, result)
+    this.#parts.left(replica, size, result)
+  }
+
+  #end(peer: Peer, key: string, result: Result): void {
+    this.#apply(peer, ['release', key, endedAs(result)])
+  }
+}
+
+const keyOf = ({ id, attempt = 0 }: SentAdmission): string => bookingKey({ id, attempt })
