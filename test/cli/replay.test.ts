@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { progressBar } from '../../src/cli/commands/command.ts'
-import { presets } from '../../src/simulator/replay/presets.ts'
+import { presetNamed, presets } from '../../src/simulator/replay/presets.ts'
 import { routerKinds } from '../../src/simulator/replay/routers.ts'
 import { firstlight } from './run-cli.ts'
 import packageJson from '../../package.json' with { type: 'json' }
@@ -233,7 +233,7 @@ describe('firstlight replay', () => {
     expect(err).toContain('line 2 of the trace has input_length undefined')
   })
 
-  it('repeats the second experiment of production-stack#670: kvaware sends everything to one engine', async () => {
+  it('repeats production-stack#670: the first experiment with its rule as shipped, the second with one engine for kvaware', async () => {
     expect(presets.map(({ name }) => name)).toEqual([
       'experiment-1',
       'experiment-2',
@@ -242,6 +242,8 @@ describe('firstlight replay', () => {
       'blocks-osl',
       'burst',
     ])
+    const compared = presetNamed('experiment-1').parts[0]!.kinds.map(({ name }) => name)
+    expect(compared).toEqual(expect.arrayContaining(['production_stack_ttft', 'ttft', 'predicted']))
     const { code, out } = await firstlight('replay', '--preset', 'experiment-2', '--json', at('p.json'))
     expect(code).toBe(0)
     expect(out).toContain('as_published_ms')
