@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { guard, rssBytes } from '../proxy/processes.ts'
@@ -18,6 +19,8 @@ import { LogReader } from './log.ts'
 
 /** Longer than a process needs to end its streams: first bytes and silences have shorter limits. */
 const DRAIN_MS = 20_000
+/** From the switch of the clients to the SIGTERM of the process before: requests may be on their way to it, ms. */
+const SWITCH_MS = 1_000
 
 /** One of several successive processes of a deployment. */
 interface Served {
@@ -79,7 +82,7 @@ export class NodeGateway implements Deployment {
     }
     const before = this.#serving
     await this.#deploy(random)
-    this.#ending.push(before.end())
+    this.#ending.push(delay(SWITCH_MS).then(() => before.end()))
     return `configuration ${this.#turn}`
   }
 
