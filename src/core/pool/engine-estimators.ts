@@ -1,4 +1,5 @@
 import { type DecodeLaw, DecodeLearner, KvTransferModel } from '../latency/decode.ts'
+import { StepDelay } from '../latency/step-delay.ts'
 import { CostModelFitter } from '../latency/cost-model-fitter.ts'
 import type { PrefillCostModel } from '../latency/cost-model.ts'
 import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
@@ -219,6 +220,7 @@ export class EngineEstimators {
   /** Duration of its decode steps, without the delays by prefills. */
   readonly step = new DecodeLearner()
   readonly prefillWork = new PrefillWork()
+  readonly stepDelay = new StepDelay()
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()

@@ -113,10 +113,14 @@ export interface LearningContext {
 }
 
 /** Compares the predicted TTFT with the measured one; no effect if either is missing. */
-export function judgeForecast({ isResumed, estimate, estimators }: LegEntry, stages: StageTimes): void {
+export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
+  const { isResumed, part, estimate, estimators, firstTokenInexact } = leg
   const { ttft, gateway_queue: heldMs = 0 } = stages
+  if (isResumed || estimate.ttftMs === null || ttft === undefined) return
   // The prediction was made at the end of the wait for room.
-  if (!isResumed && estimate.ttftMs !== null && ttft !== undefined) estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
+  estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
+  if (part === 'whole' && estimate.busy && estimate.workMs !== null && !firstTokenInexact)
+    estimators.stepDelay.learn(estimate.workMs / 1000, (ttft - heldMs) / 1000)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */

@@ -41,6 +41,8 @@ export interface BookingRef {
 /** Predicted first token of a request on one engine. null: unknown. */
 export interface Forecast {
   readonly ttftMs: number | null
+  /** The same without the usual delay of a busy engine, milliseconds. */
+  readonly workMs?: number
   readonly cachedTokens: number | null
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
@@ -80,6 +82,10 @@ export interface CacheEstimate {
   readonly stamp: number
   readonly usedStamp: number
   readonly ttftMs: number | null
+  /** The same without the usual delay of a busy engine and a transfer, milliseconds; null: it prefills nothing. */
+  readonly workMs: number | null
+  /** Whether the engine had other requests. */
+  readonly busy: boolean
   /** Adapter affinity at booking, see `adapterFit`. */
   readonly adapterFit: number
 }

@@ -37,6 +37,7 @@ import {
   type LedgerEntry,
   type BookingRef,
   type EngineRef,
+  type Forecast,
   type Leg,
   type LegDone,
 } from './ledger-entry.ts'
@@ -318,7 +319,7 @@ export class PoolLedger {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
-    const predictedMs = prefills ? reading.forecast(engine).ttftMs : null
+    const { ttftMs, workMs = null } = prefills ? reading.forecast(engine) : NO_FORECAST
     book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -328,7 +329,9 @@ export class PoolLedger {
       uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(book.number),
-      ttftMs: predictedMs === null ? null : predictedMs + handOverMs,
+      ttftMs: ttftMs === null ? null : ttftMs + handOverMs,
+      workMs,
+      busy: book.requests > 0,
       adapterFit: book.adapters.fit(admission.adapter),
     }
     const prefill = {
@@ -368,10 +371,10 @@ export class PoolLedger {
   #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
     const { estimators, estimate, queued } = leg
     estimators.places.started(sequences, now)
-    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.ttftMs === null) return
+    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.workMs === null) return
     const capacity = estimators.capacity.declared
     if (capacity === null || this.#active.active(estimators.number) > MEMORY_SHARE * capacity) return
-    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.ttftMs, now }
+    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.workMs, now }
     if (estimators.places.firstToken(late)) leg.firstTokenInexact = true
   }
 
@@ -426,6 +429,7 @@ export class PoolLedger {
   }
 }
 
+const NO_FORECAST: Forecast = { ttftMs: null, cachedTokens: null }
 /** Share of KV memory in use above which requests may wait for memory. */
 const MEMORY_SHARE = 0.8
 /** Weight of the latest prefill in the usual one. */

@@ -140,10 +140,11 @@ export class SignalReader {
   forecast(engine: EngineRef): Forecast {
     const book = this.#sources.book(engine)
     const cached = this.cached(engine)
-    const loadS = loadSeconds(cached)
     const prefillS = this.#prefillS(book, cached)
+    const workS = this.#waitS(engine) + prefillS + loadSeconds(cached)
     return {
-      ttftMs: 1000 * (this.#waitS(engine) + prefillS + loadS),
+      ttftMs: 1000 * (workS + delaySeconds(book, workS)),
+      workMs: 1000 * workS,
       stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
@@ -171,9 +172,11 @@ export class SignalReader {
     const cached = this.cached(engine)
     const requests = book.requests + (this.#admission.sequences ?? 1)
     book.queue.settle(this.#now)
+    const waitS = this.#waitS(engine)
+    const prefillS = this.#prefillS(book, cached) + loadSeconds(cached)
     return {
-      waitMs: 1000 * this.#waitS(engine),
-      prefillMs: 1000 * (this.#prefillS(book, cached) + loadSeconds(cached)),
+      waitMs: 1000 * Math.max(0, waitS + delaySeconds(book, waitS + prefillS)),
+      prefillMs: 1000 * prefillS,
       overdueMs: book.queue.overdueMs(this.#now),
       stepMs: 1000 * tokenSeconds(book.step.lawBeside(book.kind.step, blockTokens, this.#now), requests, blocks),
       prefillShare: book.prefillWork.share(this.#now),
@@ -362,6 +365,11 @@ function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeof NO_HI
     found.set(engine, { ...known, [tier]: Math.max(known[tier], matchedTokens) })
   }
   return found
+}
+
+/** Usual delay of the engine's first tokens beyond a prediction. An idle engine has none. */
+function delaySeconds({ requests, stepDelay }: EngineEstimators, predictedS: number): number {
+  return requests > 0 ? stepDelay.seconds(predictedS) : 0
 }
 
 /** Seconds to load cached blocks from slower tiers. */

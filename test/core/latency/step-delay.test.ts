@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest'
+import { StepDelay } from '../../../src/core/latency/step-delay.ts'
+import { endedAs } from '../../../src/core/contract/contract.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
+
+function learned(samples: readonly (readonly [number, number])[]): StepDelay {
+  const delay = new StepDelay()
+  for (const [predictedS, measuredS] of samples) delay.learn(predictedS, measuredS)
+  return delay
+}
+
+describe('the delay of first tokens on a busy engine', () => {
+  it('is nothing before the first sample, and where predictions are right', () => {
+    expect(new StepDelay().seconds(1)).toBe(0)
+    expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
+  })
+
+  it('is learned from a steady load within forty samples', () => {
+    const delay = learned(Array.from({ length: 40 }, () => [0.3, 0.5] as const))
+    expect(delay.seconds(0.3)).toBeGreaterThan(0.18)
+    expect(delay.seconds(0.3)).toBeLessThan(0.22)
+  })
+
+  it('changes little by one stall', () => {
+    const steady = Array.from({ length: 40 }, () => [0.3, 0.5] as const)
+    const before = learned(steady).seconds(0.3)
+    expect(learned([...steady, [0.3, 60]]).seconds(0.3) - before).toBeLessThan(0.02)
+  })
+
+  it('adds at most twice the prediction, and leaves part of it', () => {
+    const late = learned(Array.from({ length: 100 }, () => [1, 2] as const))
+    expect(late.seconds(0.01)).toBeCloseTo(0.02)
+    const early = learned(Array.from({ length: 100 }, () => [1, 0.1] as const))
+    expect(early.seconds(0.1)).toBeCloseTo(-0.07)
+  })
+
+  it('ignores samples that are no time', () => {
+    expect(
+      learned([
+        [0.3, NaN],
+        [NaN, 0.3],
+        [0.3, -1],
+        [0, 1],
+      ]).seconds(1),
+    ).toBe(0)
+  })
+})
+
+describe('predictions of a pool', () => {
+  it('include the delay on a busy engine and not on an idle one', () => {
+    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+    state.configure(1, pool({ engines: [engine('a')] }), 0)
+    let count = 0
+    const place = (now: number) => {
+      const admitted = state.admit(admission({ id: `r${count++}`, promptTokens: 1000, streams: true }), now)
+      if ('refusal' in admitted) throw new Error(JSON.stringify(admitted.refusal))
+      return { key: admitted.key, predictedMs: admitted.predictedTtftMs! }
+    }
+    const end = (key: string, now: number) => state.release(key, endedAs('client_gone'), now)
+    const aloneMs = 200
+    /** A running request, and two prompts at once whose first tokens come together. Returns their predictions. */
+    const burst = (now: number): number[] => {
+      const running = place(now)
+      state.firstToken(running.key, { ttft: aloneMs }, now + aloneMs)
+      const both = [place(now + 1_000), place(now + 1_000)]
+      const ttft = 2 * aloneMs
+      for (const { key } of both) state.firstToken(key, { ttft }, now + 1_000 + ttft)
+      for (const { key } of [running, ...both]) end(key, now + 2_000)
+      return both.map(({ predictedMs }) => predictedMs)
+    }
+    let predicted: number[] = []
+    for (let turn = 0; turn < 40; turn++) predicted = burst(turn * 10_000)
+    const idle = place(400_000)
+    // Without the delay: 200 and 400 ms for 400 and 400.
+    expect(predicted[0]).toBeGreaterThan(idle.predictedMs + aloneMs / 10)
+    expect(idle.predictedMs).toBeGreaterThan(0.8 * aloneMs)
+    expect(idle.predictedMs).toBeLessThan(1.2 * aloneMs)
+  })
+})
