@@ -2,7 +2,8 @@
  * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
  * the static rules with true engine state, at 0.7 to 4 times the sustained load.
  * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. Without traces
- * it runs a generated workload. `npm run bench -- overload --http` measures refusals over HTTP only, in real time.
+ * it runs a generated workload. `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
+ * `--peers [--router PROGRAM]` measures goodput over HTTP beside vllm-router.
  */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -15,6 +16,7 @@ import { isolation } from './overload/isolation.ts'
 import { oracleKinds } from './overload/oracle.ts'
 import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
 import { pairedRow, pairsOf } from './overload/pairs.ts'
+import { overloadBesidePeers } from './overload/peers.ts'
 import { refusalUs } from './overload/refusal-cost.ts'
 import { retryRows } from './overload/retries.ts'
 import { workByWeight } from './overload/weights.ts'
@@ -35,6 +37,7 @@ interface Workload {
 
 const bench: Bench = async ({ flags, args, note }) => {
   if (flags['http'] !== undefined) return refusalsOverHttp(note)
+  if (flags['peers'] !== undefined) return overloadBesidePeers(note, String(flags['router'] ?? 'vllm-router'))
   const seeds = Number(flags['seeds'] ?? 3)
   const others =
     flags['policies'] === 'all'
