@@ -1,4 +1,6 @@
 /** A real vLLM server on the CPU with random weights. */
+import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from './environment.ts'
 import type { EngineSpec } from './fleets.ts'
@@ -68,13 +70,16 @@ const engineEnv = {
   NO_GPU_EXT: '1',
 }
 
+/** Without `taskset` or a second core, engines share all cores. */
+const canPin = existsSync('/usr/bin/taskset') && availableParallelism() > 1
+
 /** Starts a server; `ready` waits for it. */
 export async function startEngine(
   processes: Processes,
   environment: Environment,
   { name, spec }: { readonly name: string; readonly spec: EngineSpec },
 ): Promise<RealEngine> {
-  const { model = 'tiny', args = [], env = {}, host = '127.0.0.1' } = spec
+  const { model = 'tiny', args = [], env = {}, host = '127.0.0.1', core } = spec
   const [port, publish, replay] = await freePorts(3)
   // With a star the publisher binds; otherwise it would connect to the address.
   const events = {
@@ -86,6 +91,7 @@ export async function startEngine(
   const command: Command = {
     what: `vllm ${name}`,
     command: [
+      ...(core === undefined || !canPin ? [] : ['taskset', '-c', String(core)]),
       environment.bin('vllm'),
       'serve',
       `models/${model}`,

@@ -21,6 +21,7 @@ const lock = join(here, 'python/requirements.lock')
 const clientLock = join(here, 'python/clients.lock')
 const modelScript = join(here, 'python/make_model.py')
 const whisperScript = join(here, 'python/make_whisper.py')
+const llavaScript = join(here, 'python/make_llava.py')
 const template = join(here, 'python/chat_template.jinja')
 export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', import.meta.url))
 
@@ -38,7 +39,7 @@ export async function prepareEnvironment(processes: Processes): Promise<Environm
     await install(processes, venv)
     return { versions: await versionsOf(processes, environment.python) }
   })
-  await once('models', fingerprint([lock, modelScript, whisperScript, template]), async () => {
+  await once('models', fingerprint([lock, modelScript, whisperScript, llavaScript, template]), async () => {
     rmSync(join(cacheFolder, 'models'), { recursive: true, force: true })
     await makeModels(processes, environment.python)
     return {}
@@ -113,6 +114,7 @@ async function makeModels(processes: Processes, python: string): Promise<void> {
   await step('make the tiny model', ['models/tiny'])
   await step('make the small model', ['models/small', '--size', 'small', '--tokenizer-from', 'models/tiny'])
   await step('make the model that hears', ['models/whisper', '--tokenizer-from', 'models/tiny'], whisperScript)
+  await step('make the model that sees', ['models/llava', '--tokenizer-from', 'models/tiny'], llavaScript)
 }
 
 /**

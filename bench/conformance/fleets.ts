@@ -7,7 +7,8 @@ import type { LmcacheServers } from './lmcache-servers.ts'
 /**
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
  * a model with slow prefills; `file-prefill` and `file-decode` exchange their blocks as files; `left` and `right` keep
- * their blocks in an LMCache server each; `ear` serves speech; `wide-a` and `wide-b` run many requests at once.
+ * their blocks in an LMCache server each; `ear` serves speech; `encode` and `eye` serve images and exchange encoded ones as
+ * files; `wide-a` and `wide-b` run many requests at once.
  */
 export type EngineName =
   | 'a'
@@ -23,14 +24,18 @@ export type EngineName =
   | 'left'
   | 'right'
   | 'ear'
+  | 'encode'
+  | 'eye'
   | 'wide-a'
   | 'wide-b'
 
 export interface EngineSpec {
-  readonly model?: 'tiny' | 'small' | 'whisper'
+  readonly model?: 'tiny' | 'small' | 'whisper' | 'llava'
   /** Appended to the common flags: the last one counts. */
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** Processor core of all its processes, so that engines do not slow each other. Absent: any. */
+  readonly core?: number
   /** Its own address, for lookups by host. */
   readonly host?: string
 }
@@ -43,6 +48,7 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
   if (name === 'slow-a' || name === 'slow-b')
     return {
       model: 'small',
+      core: name === 'slow-a' ? 0 : 1,
       // Room for 32 conversations on two engines.
       args: [
         '--max-model-len',
@@ -58,6 +64,8 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
     }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
   if (name === 'wide-a' || name === 'wide-b') return { args: wideFlags }
+  if (name === 'encode') return encoded('ec_producer')
+  if (name === 'eye') return encoded('ec_consumer')
   if (name === 'ear') return { model: 'whisper', args: earFlags }
   return {}
 }
@@ -110,6 +118,23 @@ const files: EngineSpec = {
       kv_connector_extra_config: { shared_storage_path: sharedFiles },
     }),
   ],
+}
+
+/** Encoded images of `encode` and `eye`. */
+export const encodedFiles = join(tmpdir(), `firstlight-ec-${process.pid}`)
+
+/** vLLM's example connector for encoded images: files named by a hash of the image. Its log names each file it loads. */
+function encoded(role: 'ec_producer' | 'ec_consumer'): EngineSpec {
+  const transfer = {
+    ec_connector: 'ECExampleConnector',
+    ec_role: role,
+    ec_connector_extra_config: { shared_storage_path: encodedFiles },
+  }
+  return {
+    model: 'llava',
+    args: ['--max-model-len', '2048', '--ec-transfer-config', JSON.stringify(transfer)],
+    env: { VLLM_LOGGING_LEVEL: 'DEBUG' },
+  }
 }
 
 export interface Fleet {
@@ -177,6 +202,7 @@ export const fleets = {
     engines: ['wide-a', 'wide-b'],
     pool: async () => ({ policy: 'session', retry: { mid_stream: 'ids', share: 1, min_per_s: 100 } }),
   },
+  encoded: { engines: ['encode', 'eye'] },
   ear: { engines: ['ear'] },
   // Origins that may call the gateway.
   'ear-pages': { engines: ['ear'], document: { cors: { origins: [page] } } },

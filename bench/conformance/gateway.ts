@@ -63,7 +63,7 @@ function configFor({ engines, kind, each, pool: more, document }: GatewayOptions
       id: name,
       url,
       key: engineKey,
-      role: /(?:prefill|decode)$/.exec(name)?.[0] ?? 'any',
+      role: /(?:prefill|decode|encode)$/.exec(name)?.[0] ?? 'any',
       ...each,
     })),
     ...more,

@@ -8,6 +8,8 @@ import { corsRow } from './rows/cors.ts'
 import { nixlRecording, responseRow, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
 import { splitEndpointRow } from './rows/split-endpoints.ts'
+import { decodeReuseRows } from './rows/decode-reuse.ts'
+import { encodeRow } from './rows/encode.ts'
 import { eventRows } from './rows/events.ts'
 import { eventsFeedback } from './rows/events-feedback.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
@@ -55,6 +57,9 @@ export const rows: readonly Row[] = [
   ...splitFaultRows('worker'),
   responseRow('node'),
   responseRow('worker'),
+  ...decodeReuseRows,
+  encodeRow('node'),
+  encodeRow('worker'),
   lmcacheRecording,
   ...lmcacheRows('node'),
   ...lmcacheRows('worker'),

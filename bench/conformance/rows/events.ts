@@ -65,7 +65,7 @@ export const eventRows: readonly Row[] = [
   },
 ]
 
-async function batchesOf(lab: Lab, { url }: RealEngine, fromSeq: number): Promise<Batch[]> {
+export async function batchesOf(lab: Lab, { url }: RealEngine, fromSeq: number): Promise<Batch[]> {
   const sources = await sendJson<Record<string, { replay_endpoint: string }>>({
     url,
     method: 'GET',

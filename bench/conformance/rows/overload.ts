@@ -7,6 +7,7 @@ import { open } from '../http.ts'
 import { check, Refuted } from '../row.ts'
 import type { Finding, Lab, Row } from '../row.ts'
 import { overloadSloMs as sloMs } from '../fleets.ts'
+import { prefer } from '../prefer.ts'
 import { withKey } from './asks.ts'
 import { asAdmin } from './decisions.ts'
 import { quantile } from './ask-stream.ts'
@@ -39,10 +40,12 @@ async function compare(lab: Lab): Promise<Finding> {
   const results = new Map<string, { readonly perS: number; readonly all: readonly Result[] }>()
   for (const fleet of ['slow-pair', 'slow-pair-slo'] as const) {
     const gateway = await lab.gateway('node', fleet, '-overload')
+    const preferred = prefer([process.pid, gateway.process.pid])
     const perS = results.get('slow-pair')?.perS ?? excess * (await capacity(gateway, random))
     if (results.size > 0) await capacity(gateway, random)
     lab.note(`  … ${perS.toFixed(1)} requests/s for ${seconds} s to ${fleet}`)
     results.set(fleet, { perS, all: await load(gateway, perS, random) })
+    preferred.end()
     await untilEmpty(gateway)
   }
   const free = results.get('slow-pair')!

@@ -1,5 +1,6 @@
 /** Predicted time to first token while many conversations run at the same time on two real servers. */
 import { loadavg } from 'node:os'
+import { prefer } from '../prefer.ts'
 import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
@@ -29,17 +30,18 @@ type History = { role: string; content: string }[]
 async function predictions(lab: Lab, abreast: number): Promise<Finding> {
   const gateway = await lab.gateway('node', 'slow-pair', `-of-${abreast}`)
   const loads: number[] = []
+  const preferred = prefer([process.pid, gateway.process.pid])
   const told = await talk(gateway, abreast, () => {
     loads.push(loadavg()[0]!)
     if (loads.length % 50 === 0) lab.note(`  … ${loads.length} of ${learning + judged} requests`)
-  })
+  }).finally(preferred.end)
   const seen = told.slice(learning)
   const errors = seen.map(errorOf)
   const [median, p90] = [quantile(errors, 0.5), quantile(errors, 0.9)]
   const load = `load average ${quantile(loads, 0).toFixed(1)} to ${quantile(loads, 0.999).toFixed(1)}`
   const found = {
-    seen: `median ${percent(median)}, p90 ${percent(p90)}; ${load}`,
-    detail: detailOf(seen, load),
+    seen: `median ${percent(median)}, p90 ${percent(p90)}; ${load}; ${preferred.how}`,
+    detail: detailOf(seen, `${load} on this machine, engines included; ${preferred.how}`),
   }
   if (median > mostMedian || p90 > mostP90) throw new Refuted(found)
   return found
@@ -81,7 +83,7 @@ function detailOf(seen: readonly Told[], load: string): string {
   )
   const times = seen.map(actualOf)
   return [
-    `Model of 8 layers, one thread each; 16 output tokens. ${load} on this machine, engines included. Times to first ` +
+    `Model of 8 layers, one thread each; 16 output tokens. ${load}. Times to first ` +
       `token ${ms(quantile(times, 0.1))} (p10), ${ms(quantile(times, 0.5))} (p50), ${ms(quantile(times, 0.9))} (p90).`,
     '',
     '| quarter by prediction | predicted, median ms | measured, median ms | median error | p90 |',
