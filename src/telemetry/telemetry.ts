@@ -45,8 +45,10 @@ function spansOf(traced: Traced): unknown[] {
   const { parentId, spanId, engineSpanId } = trace
   const { receivedAt, durationMs, stages, engine } = record
   const endedAt = receivedAt + durationMs
-  const askedAt = receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0)
-  const chosenAt = askedAt + (stages.lookup ?? 0) + (stages.admit ?? 0) + (stages.gateway_queue ?? 0)
+  // A sum of stages can exceed the duration by rounding.
+  const askedAt = Math.min(endedAt, receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0))
+  const choiceMs = (stages.lookup ?? 0) + (stages.admit ?? 0) + (stages.gateway_queue ?? 0)
+  const chosenAt = Math.min(endedAt, askedAt + choiceMs)
   const request = {
     ...spanOf(traced, [spanId, parentId], {
       name: `${operationOf(record.path)} ${record.model}`,
