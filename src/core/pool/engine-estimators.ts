@@ -93,7 +93,7 @@ export class Places {
     if (waiting > 0 && running > 0 && running === this.#most && hasMemory) this.#observations += 1
   }
 
-  /** Forgets the limit: the engine restarted. */
+  /** Discards the learned limit: the engine restarted. */
   restarted(): void {
     this.#observations = 0
     this.#most = this.#running

@@ -264,7 +264,7 @@ type Lines<Item> = Map<string, Entry<Item>[]>
 /**
  * Order of waiting requests: more urgent classes first; between keys the one with the least work served, relative to
  * its weight (virtual token counter); within a key the least work first. A request that `MOST_SKIPS` later ones have
- * passed is the next of its key, and while it has no room, nobody behind it gets any, so that long prompts are served,
+ * passed is the next of its key. While it has no room, no request behind it gets any, so that long prompts are served,
  * too.
  */
 export class WaitingQueue<Item extends Waiting> {
@@ -272,7 +272,7 @@ export class WaitingQueue<Item extends Waiting> {
   readonly #items = new Map<string, Item>()
   /** Key → work served, divided by the weight. Least recently used first. */
   readonly #served = new Map<string, number>()
-  /** Counter of the key that was served last: where keys start that come when nobody waits. */
+  /** Counter of the key that was served last. A key that comes while no request waits starts there. */
   #lastServed = 0
   #arrivals = 0
 

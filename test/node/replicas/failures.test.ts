@@ -104,7 +104,7 @@ describe.skipIf(binary === null)('replicas', () => {
     const [one, other] = members as [Member, Member]
     const tag = `${prefix}:2:{one/m}`
     const hash = `${tag}:open:${one.replicas.id}`
-    // Nobody hears of this end.
+    // This end is not published.
     const booking = (await fieldsOf(hash)).find((key) => key[0] === 'b')!
     await send(['HDEL', hash, booking], ['HINCRBY', hash, '#', '1'])
     await until(async () => (await other.bookings()) === 5)

@@ -112,7 +112,7 @@ const kvAwareOptions = {
 
 const kvAwareCostTable = new CostTable(['matched_tokens'])
 
-/** Longest match of the LMCache lookup. Ranks nobody, so that the fallback decides, when the match is too short. */
+/** Longest match of the LMCache lookup. Ranks no engine if the match is too short: then the fallback decides. */
 export const kvAware: PolicyKind = {
   name: 'kv_aware',
   doc: 'Longest LMCache match; session, then qps, when more than `threshold` tokens would stay uncached.',
@@ -158,7 +158,7 @@ const prefixOptions = {
 
 const prefixCostTable = new CostTable(['cached_tokens', 'requests', 'by_cache'])
 
-/** Longest cached prefix, unless requests are out of balance or nobody has enough of it: then fewest live requests. */
+/** Longest cached prefix, unless requests are unbalanced or no engine has enough of it: then fewest live requests. */
 export const prefix: PolicyKind = {
   name: 'prefix',
   doc: 'Longest cached prefix, unless load is out of balance: then fewest live requests.',
@@ -189,7 +189,7 @@ export const prefix: PolicyKind = {
           terms.by_cache[place] = byCache ? 1 : 0
           costs[place] = byCache ? promptTokens - cachedTokens : requests
         }
-        // Who holds as much of the prompt comes in order of requests: a stable sort keeps it.
+        // Engines that hold the same share of the prompt stay in the order of requests: the sort is stable.
         sortPlaces(order, terms.requests, 0, candidates.length)
         return prefixCostTable.byCost()
       },
