@@ -3,7 +3,7 @@
  * they cost the others. Virtual time.
  */
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
-import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
+import type { Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import type { Job } from '../../src/simulator/replay/trace.ts'
 import type { BenchRow } from '../result.ts'
 import { type Cell, runOnce, SLO } from './run.ts'
@@ -22,40 +22,35 @@ interface Return {
 }
 
 /** Clients in front of a gateway. They return at the first tick of the replay at or after their time. */
-class RetryingClients implements ReplayRouter {
-  readonly name: string
-  readonly scrapeMs: number
+class RetryingClients extends GatewayRouter {
   /** Times of all requests, retries among them. */
   readonly arrivals: number[] = []
   /** Time of the last request that is no retry. */
   lastFirstAt = 0
-  readonly #gateway: GatewayRouter
   readonly #mostRetries: number
   readonly #retries = new Map<Job, number>()
   #returns: Return[] = []
 
   constructor(context: RouterContext, name: string, mostRetries: number) {
-    this.#gateway = new GatewayRouter({ name, policy: { name: 'predicted', options: {} }, slo: SLO }, context)
-    this.name = name
-    this.scrapeMs = this.#gateway.scrapeMs
+    super({ name, policy: { name: 'predicted', options: {} }, slo: SLO }, context)
     this.#mostRetries = mostRetries
   }
 
-  route(job: Job, now: number): Route | null {
+  override route(job: Job, now: number): Route | null {
     this.arrivals.push(now)
     if (!this.#retries.has(job)) this.lastFirstAt = now
-    return this.#gateway.route(job, now)
+    return super.route(job, now)
   }
 
-  wait(job: Job, now: number, done: (route: Route | null) => void): boolean {
+  override wait(job: Job, now: number, done: (route: Route | null) => void): boolean {
     const retries = this.#retries.get(job) ?? 0
     if (retries >= this.#mostRetries) return false
     this.#retries.set(job, retries + 1)
-    this.#returns.push({ job, at: now + headerMs(this.#gateway.refusal!.retryAfterMs), done })
+    this.#returns.push({ job, at: now + headerMs(this.refusal!.retryAfterMs), done })
     return true
   }
 
-  wake(now: number): void {
+  override wake(now: number): void {
     const due = this.#returns.filter(({ at }) => at <= now)
     this.#returns = this.#returns.filter(({ at }) => at > now)
     for (const { job, done } of due) {
@@ -64,22 +59,6 @@ class RetryingClients implements ReplayRouter {
       const route = this.route(job, now)
       if (route !== null || !this.wait(job, now, done)) done(route)
     }
-  }
-
-  firstToken(job: Job, now: number): void {
-    this.#gateway.firstToken(job, now)
-  }
-
-  progress(job: Job, outputBlocks: number, now: number): void {
-    this.#gateway.progress(job, outputBlocks, now)
-  }
-
-  ended(job: Job, now: number): void {
-    this.#gateway.ended(job, now)
-  }
-
-  scrape(now: number): void {
-    this.#gateway.scrape(now)
   }
 }
 
