@@ -1,5 +1,6 @@
 /** `/ttft_report`: TTFT reports of engines and proxies, after vllm-ascend #12. */
-import type { Context, Hono } from 'hono'
+import type { Context } from 'hono'
+import type { HonoBase } from 'hono/hono-base'
 import { readPartial, type ReportPartial } from '../core/reports/partial.ts'
 import type { Added } from '../core/reports/report-store.ts'
 import type { FoundReport } from '../core/reports/ttft-state.ts'
@@ -17,7 +18,7 @@ const BODY_BYTES = 1_048_576
 const MAX_BATCH = 5_000
 
 /** Mounts the routes. If reports are off, they answer reporters with an error. */
-export function mountTtft(app: Hono<Env>, context: GatewayContext): void {
+export function mountTtft(app: HonoBase<Env>, context: GatewayContext): void {
   const { ttft } = context.ports
   if (!context.config.ttft.enabled || ttft === undefined) {
     app.all('/ttft_report', () =>
