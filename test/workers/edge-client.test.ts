@@ -5,6 +5,7 @@ import type { Log, RequestScope } from '../../src/ports.ts'
 import { EdgeClient } from '../../src/platform/workers/edge-client.ts'
 import { RegionCluster } from '../../src/platform/workers/region-cluster.ts'
 import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { turns } from '../wait.ts'
 
 const log: Log = { writes: () => false, debug() {}, info() {}, warn() {}, error() {} }
 
@@ -92,4 +93,14 @@ it('a view of an isolate without requests has the number of isolates as of now',
     await cluster.fleetDigest()
     expect(edge.view).toEqual({ shared: true, isolates: expected })
   }
+})
+
+it('a new isolate sends its first totals an interval after its start, not beside its first response', async () => {
+  const { edge, calls } = await open(async () => answerOf({}), 500)
+  const work: Promise<unknown>[] = []
+  edge.touched({ background: (one) => void work.push(one) })
+  await turns()
+  expect(calls()).toBe(0)
+  await Promise.all(work)
+  expect(calls()).toBe(1)
 })

@@ -185,10 +185,9 @@ export class EdgeClient implements WorkerGroup {
   /** null: another request syncs in time, or the object is away. */
   #carry(): Promise<void> | null {
     const now = Date.now()
-    const due = Math.max(
-      this.#pauseUntil,
-      this.#syncedAt + (this.#isUrgent ? Math.min(URGENT_MS, this.#nextMs) : this.#nextMs),
-    )
+    // The first response of a cold isolate would otherwise share the thread with the start of the object.
+    const last = this.#syncedAt === 0 ? this.#ownStart : this.#syncedAt
+    const due = Math.max(this.#pauseUntil, last + (this.#isUrgent ? Math.min(URGENT_MS, this.#nextMs) : this.#nextMs))
     if (this.#carrierBy > now && this.#carrierBy <= due + LATE_MS) return null
     const waitMs = Math.max(0, due - now)
     if (waitMs > MAX_WAIT_MS) return null
