@@ -1,6 +1,6 @@
 /**
- * Calls of `admit` per second that one ClusterObject answers within 10 ms at p99, under workerd. Driver and object
- * share a thread, so an object alone does more.
+ * Calls of `admit` per second that one ClusterObject answers within 10 ms at p99, under workerd: the highest rate below
+ * the first that exceeds the limit twice. Driver and object share a thread, so an object alone does more.
  */
 import { readFileSync } from 'node:fs'
 import { startWorkers } from '../../scripts/edge-workers.ts'
@@ -12,7 +12,7 @@ import type { BenchOptions, BenchRow } from '../result.ts'
 const ENGINES = 4
 const BLOCKS = 16
 const LIMIT_MS = 10
-/** Calls per second that are tried, until two rates in a row are over the limit. */
+/** Calls per second that are tried, in this order. */
 const RATES = [100, 200, 300, 400, 500, 650, 800, 1000, 1250, 1500, 1750, 2000, 2500, 3000]
 const INDEX_ENTRIES = 200_000
 
@@ -50,25 +50,31 @@ export async function admitRate(
     return (await response.json()) as Answer
   }
   try {
-    await drive(RATES[0]!)
-    const rows: BenchRow[] = []
-    let best = 0
-    for (let over = 0, at = 0; over < 2 && at < RATES.length; at++) {
-      const rate = RATES[at]!
+    const measured = async (rate: number) => {
       note(`${rate} calls/s`)
       const answers: Answer[] = []
       for (let repeat = 0; repeat < repeats; repeat++) answers.push(await drive(rate))
-      const row = rowOf(rate, answers)
+      return rowOf(rate, answers)
+    }
+    await drive(RATES[0]!)
+    const rows: BenchRow[] = []
+    let best = 0
+    for (const rate of RATES) {
+      let row = await measured(rate)
+      // Other work on the machine may have delayed the calls.
+      if (!isWithin(row)) row = await measured(rate)
       rows.push(row)
-      const isWithin = row.p99_ms <= LIMIT_MS && row.refused === 0
-      if (isWithin) best = rate
-      over = isWithin ? 0 : over + 1
+      if (!isWithin(row)) break
+      best = rate
     }
     return { rows, headline: { admit_per_s_at_p99_10ms: best } }
   } finally {
     await running.stop()
   }
 }
+
+const isWithin = (row: { readonly p99_ms: number; readonly refused: number }): boolean =>
+  row.p99_ms <= LIMIT_MS && row.refused === 0
 
 /** Medians of the repeats. */
 const rowOf = (rate: number, answers: readonly Answer[]) => ({

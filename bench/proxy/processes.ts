@@ -122,14 +122,28 @@ export async function runLoad(plan: LoadPlan, pid: number | null): Promise<LoadR
   return { ...result, cpu_us: pid === null ? null : ((to - from) / result.requests) * 1e6 }
 }
 
-/** User and system time of a process and its children (Linux: clock ticks of 10 ms). */
+/** User and system time of the running threads of a process and its children (Linux). */
 export function cpuSeconds(pid: number): number {
-  let ticks = 0
-  for (const id of tree(pid)) {
-    const fields = statOf(id)
-    if (fields !== null) ticks += Number(fields[11]) + Number(fields[12])
+  let ns = 0
+  for (const id of tree(pid)) for (const thread of threadsOf(id)) ns += runNs(`/proc/${id}/task/${thread}/schedstat`)
+  return ns / 1e9
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
   }
-  return ticks / 100
+}
+
+/** `stat` has this time too, but in ticks of 10 ms, a tenth of a slice of 300 requests. 0: the thread has ended. */
+function runNs(file: string): number {
+  try {
+    return Number(readFileSync(file, 'latin1').split(' ')[0])
+  } catch {
+    return 0
+  }
 }
 
 export function rssBytes(pid: number): number {
