@@ -61,6 +61,12 @@ async function failureOf(work: Promise<unknown>): Promise<string> {
   return error instanceof OriginError ? error.failure : String(error)
 }
 
+/** Runs nothing else for longer than a second. */
+function standStill(): void {
+  const until = Date.now() + 1_200
+  while (Date.now() < until);
+}
+
 const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
 
 function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed {
@@ -461,6 +467,17 @@ export function originContract(name: string, contract: OriginContract): void {
         })
         expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
         expect((await report('closed')).closed).toBe(true)
+      })
+
+      test('that sends while the gateway stands still for longer than the idle limit is whole', async () => {
+        const second = { send: chunk(token('b') + DONE_EVENT) }
+        const { send } = open([...sse(token('a')), { waitMs: 300 }, second, { send: LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { idleMs: 600 })
+        // The wait for the second event has begun by then.
+        setTimeout(standStill, 50)
+        expect(await drain(passed.response)).toEqual({ body: token('a') + token('b') + DONE_EVENT, clean: true })
       })
 
       for (const size of ['zz', '-1', '5 ', '123456789012345678901']) {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RelayOptions } from '../../src/ports.ts'
+import { until } from '../wait.ts'
 import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -15,8 +16,10 @@ class Source implements ByteSource {
     return new Promise((resolve) => (this.#waiting = resolve))
   }
 
+  isStopped = false
+
   stop(): void {
-    // No test stops it.
+    this.isStopped = true
   }
 
   give(text: string | null): void {
@@ -73,5 +76,39 @@ describe('an answer that is passed before its first byte', () => {
     const first = reader.read()
     source.give('data: 2\n\n')
     expect(text(await first)).toBe('data: 1\n\n')
+  })
+})
+
+describe('an answer whose idle limit passes', () => {
+  const IDLE_MS = 50
+  const open = async () => {
+    const source = new Source()
+    const headers = ['content-type', 'text/event-stream']
+    const answer = new PullAnswer({ status: 200, headers }, source, { now: () => performance.now() })
+    source.give('data: 1\n\n')
+    await answer.firstByte()
+    const reader = (answer.pass({ ...reply(), idleMs: IDLE_MS }).body as ReadableStream<Uint8Array>).getReader()
+    await reader.read()
+    return { source, reader }
+  }
+  const standStill = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4 * IDLE_MS)
+
+  it('while the process stands still gets what has arrived meanwhile', async () => {
+    const { source, reader } = await open()
+    const second = reader.read()
+    setTimeout(() => {
+      standStill()
+      // After the timers that are due, as Node reads sockets.
+      setImmediate(() => setTimeout(() => source.give('data: 2\n\n')))
+    }, 1)
+    expect(text(await second)).toBe('data: 2\n\n')
+    expect(source.isStopped).toBe(false)
+  })
+
+  it('while the process stands still is stopped if nothing has arrived', async () => {
+    const { source, reader } = await open()
+    void reader.read()
+    setTimeout(standStill, 1)
+    await until(() => source.isStopped)
   })
 })

@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest'
-import { IdleTimer, StageTimer } from '../../src/origin/timers.ts'
+import { describe, expect, it } from 'vitest'
+import { IdleTimer, Patience, patientTimers, StageTimer } from '../../src/origin/timers.ts'
 
 it('an idle timer that wakes before the limit of silence sleeps again', async () => {
   // Listening starts at 0; the timer wakes at 2 ms, and again at 100 ms.
@@ -14,4 +14,49 @@ it('stages of several attempts add up', () => {
   timer.add('route', 2)
   timer.addAll({ route: 4, connect: 8 })
   expect(timer.snapshot()).toEqual({ route: 7, connect: 8 })
+})
+
+describe('the patience with a limit that has passed', () => {
+  it('ends after a timer that was on time', () => {
+    const patience = new Patience(1_000)
+    expect(patience.extensionMs(2)).toBe(20)
+    expect(patience.extensionMs(3)).toBe(0)
+  })
+
+  it('lasts as long as the process was late, and on while it is late', () => {
+    const patience = new Patience(1_000)
+    expect(patience.extensionMs(400)).toBe(400)
+    expect(patience.extensionMs(150)).toBe(150)
+    expect(patience.extensionMs(99)).toBe(0)
+  })
+
+  it('does not last longer than the limit itself', () => {
+    const patience = new Patience(1_000)
+    expect(patience.extensionMs(700)).toBe(700)
+    expect(patience.extensionMs(700)).toBe(300)
+    expect(patience.extensionMs(700)).toBe(0)
+  })
+})
+
+it('a patient timer that was late waits on, and can be cancelled then', () => {
+  let now = 0
+  let due: (() => void) | null = null
+  const waits: number[] = []
+  const timers = {
+    set(ms: number, ring: () => void) {
+      waits.push(ms)
+      due = ring
+      return { cancel: () => void (due = null) }
+    },
+  }
+  let fired = 0
+  const timer = patientTimers(timers, () => now).set(1_000, () => fired++)
+  now = 1_600
+  due!()
+  expect(waits).toEqual([1_000, 600])
+  timer.cancel()
+  expect(due).toBeNull()
+  patientTimers(timers, () => now).set(1_000, () => fired++)
+  for (now of [2_600, 2_620]) due!()
+  expect(fired).toBe(1)
 })

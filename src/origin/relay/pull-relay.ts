@@ -1,6 +1,6 @@
 /** Moves a body to the client piece by piece, as the client reads it. */
 import { OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
-import { IdleTimer } from '../timers.ts'
+import { IdleTimer, Patience } from '../timers.ts'
 import { HEARTBEAT, RelayController } from './controller.ts'
 
 export interface PipeParts {
@@ -36,6 +36,8 @@ export class PullRelay {
   #beat: (() => void) | null = null
   #timer: ReturnType<typeof setTimeout> | null = null
   #timerAt = 0
+  /** The idle limit has passed, unless this process was late. null: it has not. */
+  #patience: Patience | null = null
   #ended = false
   /** Why the engine's body ended early; null: it did not. */
   #broken: unknown = null
@@ -111,6 +113,7 @@ export class PullRelay {
       this.#broken = error
     } finally {
       this.#reading = null
+      this.#patience = null
     }
   }
 
@@ -123,13 +126,17 @@ export class PullRelay {
   #arm(): void {
     const now = this.#parts.now()
     const inMs = this.#control.checkInMs(now)
-    if (inMs === Infinity || this.#control.settled) return
+    if (inMs === Infinity || this.#control.settled || this.#patience !== null) return
     if (this.#timer !== null) {
       if (now + inMs >= this.#timerAt) return
       clearTimeout(this.#timer)
     }
-    this.#timerAt = now + inMs
-    this.#timer = setTimeout(() => this.#due(), Math.max(0, inMs))
+    this.#wakeIn(inMs, now)
+  }
+
+  #wakeIn(ms: number, now: number): void {
+    this.#timerAt = now + ms
+    this.#timer = setTimeout(() => this.#due(), Math.max(0, ms))
   }
 
   /** Silence counts only while the relay waits for the engine. */
@@ -138,7 +145,11 @@ export class PullRelay {
     if (this.#reading === null || this.#control.settled) return
     const now = this.#parts.now()
     const decision = this.#control.check(now)
-    if (decision instanceof OriginError) return this.#parts.stop(decision)
+    if (decision instanceof OriginError) {
+      this.#patience ??= new Patience(this.#parts.reply.idleMs)
+      const extensionMs = this.#patience.extensionMs(now - this.#timerAt)
+      return extensionMs > 0 ? this.#wakeIn(extensionMs, now) : this.#parts.stop(decision)
+    }
     if (decision === 'heartbeat') {
       this.#control.beat(now)
       this.#beat?.()

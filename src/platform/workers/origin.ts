@@ -9,7 +9,7 @@ import {
   type Timer,
   type RelayOptions,
 } from '../../ports.ts'
-import { defaultTimers } from '../../origin/timers.ts'
+import { defaultTimers, patientTimers } from '../../origin/timers.ts'
 import { RelayController } from '../../origin/relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../../origin/relay/pull-relay.ts'
 import { PullAnswer, type AnswerHead, type AnswerLimits, type ByteSource } from '../../origin/relay/pull-answer.ts'
@@ -226,10 +226,10 @@ export class UpstreamGuard {
   #answer: Answered | null = null
   #isOver = false
 
-  constructor({ signal, firstByteMs, target, alarms = defaultTimers }: OriginRequest) {
+  constructor({ signal, firstByteMs, target, alarms = defaultTimers }: OriginRequest, now: () => number) {
     this.#signal = signal
     signal.addEventListener('abort', () => this.#gone())
-    this.#alarm = alarms.set(firstByteMs, () => {
+    this.#alarm = patientTimers(alarms, now).set(firstByteMs, () => {
       const reason = new OriginError('first_byte_timeout', `no first byte from ${target.url} within ${firstByteMs} ms`)
       if (this.#answer === null) this.controller.abort(reason)
       else this.#answer.late(reason)
@@ -316,7 +316,7 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
 }
 
 async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
-  const watch = new UpstreamGuard(request)
+  const watch = new UpstreamGuard(request, now)
   const { controller } = watch
   try {
     const response = await ask(request.target.url + request.path, {
