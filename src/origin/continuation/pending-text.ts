@@ -13,6 +13,7 @@ const CONTEXT_TOKENS = 8
 /** Longest UTF-8 character, bytes: as many ids at most may end inside it. */
 const MOST_DROPPED = 3
 const REPLACEMENT = '\ufffd'
+const NO_IDS = new Uint32Array()
 
 export interface Pending {
   /** Follows the text that the client has. */
@@ -31,11 +32,17 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
   const before = [...record.promptIds!.subarray(-CONTEXT_TOKENS), ...record.ids.subarray(0, from)].slice(
     -CONTEXT_TOKENS,
   )
-  const base = await detokenize(context, before)
-  const removed = await removedLength(record, { before, base }, context)
-  let dropped = 0
-  for (;;) {
-    const whole = await detokenize(context, [...before, ...record.ids.subarray(from)])
+  const decode = (ids: Uint32Array): Promise<string> => detokenize(context, [...before, ...ids])
+  const { textStart, ids } = record
+  // At the same time: the client waits for all of them.
+  const [base, begun, all] = await Promise.all([
+    decode(NO_IDS),
+    textStart === null ? '' : decode(ids.subarray(textStart.at, textStart.at + textStart.ids)),
+    decode(ids.subarray(from)),
+  ])
+  const removed = textStart === null ? 0 : removedLength(begun, base.length + textStart.length)
+  let whole = all
+  for (let dropped = 0; ; dropped++) {
     if (!whole.startsWith(base)) return 'text_differs'
     const text = whole.slice(base.length + removed)
     if (!text.endsWith(REPLACEMENT)) {
@@ -44,23 +51,13 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
     }
     // The client has the character: the engine itself could not decode it.
     if (dropped === MOST_DROPPED || record.tail.endsWith(REPLACEMENT)) return 'incomplete_character'
-    dropped++
     record.dropLast()
+    whole = await decode(record.ids.subarray(from))
   }
 }
 
 /** Length of what a parser removed from the beginning of the chunk with the first text: `</think>` and line breaks. */
-async function removedLength(
-  { textStart, ids }: OutputRecord,
-  { before, base }: { readonly before: readonly number[]; readonly base: string },
-  context: CallContext,
-): Promise<number> {
-  if (textStart === null) return 0
-  const { at, ids: count, length } = textStart
-  const whole = await detokenize(context, [...before, ...ids.subarray(at, at + count)])
-  const end = whole.search(/\ufffd*$/)
-  return Math.max(0, end - base.length - length)
-}
+const removedLength = (whole: string, sent: number): number => Math.max(0, whole.search(/\ufffd*$/) - sent)
 
 /**
  * True if `text` is what these ids add to the first `before` tokens of the output, or a beginning of it. An engine
