@@ -9,6 +9,9 @@ import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import type { LogReader } from './log.ts'
 import { guard, rssBytes } from '../proxy/processes.ts'
 
+/** The adapter of node:http prints the error that cuts a stream. */
+const EXPECTED = /^\[Error: the answer was cut\]$/
+
 export interface ChildOptions {
   /** Name in problem messages. */
   readonly name: string
@@ -36,7 +39,9 @@ export class ChildGateway {
       { stdio: ['ignore', 'pipe', 'pipe'], env: servingEnv(process.env) },
     )
     const stop = guard(child)
-    child.stderr.on('data', (bytes) => log.problems.push(`${name}: ${String(bytes)}`))
+    createInterface(child.stderr).on('line', (line) => {
+      if (!EXPECTED.test(line)) log.problems.push(`${name}: ${line}`)
+    })
     const url = await new Promise<string>((resolve, reject) => {
       createInterface(child.stdout).on('line', (line) => {
         const fields = log.read(line, `${name}: `)

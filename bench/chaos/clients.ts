@@ -26,7 +26,7 @@ const SHARES: readonly (readonly [Kind, number])[] = [
   ['engine_4xx', 0.03],
 ]
 
-const STREAMS: ReadonlySet<Kind> = new Set(['stream', 'limited', 'abort_before', 'abort_during'])
+export const STREAMS: ReadonlySet<Kind> = new Set(['stream', 'limited', 'abort_before', 'abort_during'])
 /** Status of the response to an invalid request. */
 const INVALID: Readonly<Partial<Record<Kind, number>>> = { bad_json: 400, unknown_model: 404, engine_4xx: 400 }
 

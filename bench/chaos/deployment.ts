@@ -16,6 +16,8 @@ export interface Deployment {
   /** Base URL for the next request. */
   target(): string
   rss(): number
+  /** Collects garbage, so that `rss` is that of what is in use. Absent: the runtime does so often enough. */
+  collect?(): Promise<void>
   /** Time until memory is warm, ms. Absent: soon. */
   readonly warmMs?: number
   /** Open bookings in all processes. */

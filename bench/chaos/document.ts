@@ -32,11 +32,13 @@ const retry = { share: 1, min_per_s: 1000, mid_stream: 'replay', mid_stream_max:
 // Longer than the queues of an overload on the one engine without faults, which is healthy.
 const limits = { first_byte_ms: 8000, prefill_ms: 4000, idle_ms: 3000, native_ms: 10_000, answer_ms: 20_000 }
 
+const REPORTS_S = 60
+
 function documentWith(pool: object, rest: object): object {
   return {
     admin: { secret: ADMIN_KEY },
-    // Ends are counted.
-    ttft: { enabled: true },
+    // Ends are counted. Reports are kept for less than the time until memory is warm.
+    ttft: { enabled: true, ttl_s: REPORTS_S },
     clusters: [{ id: 'chaos', pools: [pool] }],
     ...rest,
   }
@@ -61,7 +63,12 @@ export function plainDocument(urls: readonly string[], hedge: 'auto' | 'off' = '
 }
 
 /** The edge waits while a region finds a silent engine and asks others, which may be silent, too. */
-const edgeLimits = { ...limits, connect_ms: 500, idle_ms: 10 * limits.idle_ms }
+const edgeLimits = {
+  ...limits,
+  connect_ms: 500,
+  first_byte_ms: 3 * limits.first_byte_ms,
+  idle_ms: 10 * limits.idle_ms,
+}
 
 /** Configuration of the edge in front of regions, which share the engines. */
 export function edgeDocument(urls: readonly string[], key: string): object {

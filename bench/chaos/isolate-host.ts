@@ -25,6 +25,7 @@ const options = convertV4MiniflareOptions({
   // Processes find each other's objects here.
   unsafeDevRegistryPath: registry,
   cf: false,
+  inspectorPort: 0,
   host: '127.0.0.1',
   port: 0,
 } as Parameters<typeof convertV4MiniflareOptions>[0])
@@ -40,5 +41,6 @@ const runtime = new Miniflare({
 } as ConstructorParameters<typeof Miniflare>[0])
 await runtime.ready
 const url = (await runtime.unsafeGetDirectURL(name)).toString().replace(/\/$/, '')
-console.log(JSON.stringify({ event: 'listening', url }))
+const inspector = (await runtime.getInspectorURL()).toString()
+console.log(JSON.stringify({ event: 'listening', url, inspector }))
 process.on('SIGTERM', () => void runtime.dispose().then(() => process.exit(0)))

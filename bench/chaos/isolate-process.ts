@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { childNamed, guard, rssBytes } from '../proxy/processes.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import type { LogReader } from './log.ts'
 
 const HOST = fileURLToPath(new URL('isolate-host.ts', import.meta.url))
@@ -17,8 +18,14 @@ export interface IsolateSpec {
   readonly document: object
 }
 
+interface Addresses {
+  readonly url: string
+  readonly inspector: string
+}
+
 export class IsolateProcess {
   readonly url: string
+  readonly #inspector: string
   readonly #host: ChildProcess
   readonly #workerd: number
   readonly #stop: () => void
@@ -26,18 +33,19 @@ export class IsolateProcess {
   static async start(spec: IsolateSpec, log: LogReader): Promise<IsolateProcess> {
     const child = spawn(process.execPath, [HOST, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
     const stop = guard(child)
-    const url = await new Promise<string>((resolve, reject) => {
+    const addresses = await new Promise<Addresses>((resolve, reject) => {
       createInterface(child.stdout).on('line', (line) => {
         const fields = log.read(line, `${spec.name}: `)
-        if (fields?.['event'] === 'listening') resolve(String(fields['url']))
+        if (fields?.['event'] === 'listening') resolve(fields as unknown as Addresses)
       })
       child.once('exit', (code) => reject(new Error(`${spec.name} ended with ${code} before it listened`)))
     })
-    return new IsolateProcess(url, child, stop)
+    return new IsolateProcess(addresses, child, stop)
   }
 
-  private constructor(url: string, host: ChildProcess, stop: () => void) {
+  private constructor({ url, inspector }: Addresses, host: ChildProcess, stop: () => void) {
     this.url = url
+    this.#inspector = inspector
     this.#host = host
     this.#workerd = childNamed(host.pid!, 'workerd')
     this.#stop = stop
@@ -45,6 +53,10 @@ export class IsolateProcess {
 
   get rss(): number {
     return rssBytes(this.#workerd)
+  }
+
+  collect(): Promise<void> {
+    return collectGarbage(this.#inspector)
   }
 
   suspend(): void {

@@ -53,6 +53,10 @@ export class Isolates implements Deployment {
     return this.#objects.rss + (all.reduce((sum, bytes) => sum + bytes, 0) / all.length) * this.#serving.length
   }
 
+  async collect(): Promise<void> {
+    await Promise.all([this.#objects, ...this.#serving].map((one) => one?.collect()))
+  }
+
   async disrupt(random: () => number): Promise<string> {
     const how = HOW[this.#disruptions++ % HOW.length]!
     const at = Math.floor(random() * this.#serving.length)

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'
 import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
 import { added, type Ledger } from './ledger.ts'
 import { WORKERD_WARM_MS, type Deployment, type Kill } from './deployment.ts'
@@ -67,6 +68,7 @@ export class WorkersGateway implements Deployment {
     const options = convertV4MiniflareOptions({
       workers: [edge('firstlight'), edge('other')],
       cf: false,
+      inspectorPort: 0,
       host: '127.0.0.1',
       port: 0,
     } as Parameters<typeof convertV4MiniflareOptions>[0])
@@ -90,6 +92,10 @@ export class WorkersGateway implements Deployment {
   rss(): number {
     // workerd is a child of this process.
     return rssBytes(process.pid) - process.memoryUsage.rss()
+  }
+
+  async collect(): Promise<void> {
+    await collectGarbage(await this.#runtime.getInspectorURL())
   }
 
   async disrupt(random: () => number): Promise<string> {
