@@ -1,5 +1,11 @@
 import { DurableObject } from 'cloudflare:workers'
-import { KeyLimiter, type LimitAnswer, type Reservation, type Settlement } from '../src/core/limits/key-limiter.ts'
+import {
+  KeyLimiter,
+  type LimitAnswer,
+  type Reservation,
+  type RunningRequest,
+  type Settlement,
+} from '../src/core/limits/key-limiter.ts'
 
 const DAY = 'day:'
 
@@ -24,6 +30,10 @@ export class LimitObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     const answer = this.#limiter.reserve(reservation, this.now())
     if (reservation.limits.tokensPerDay !== null) this.#saveDay(reservation.key)
     return answer
+  }
+
+  async renew(running: RunningRequest): Promise<void> {
+    this.#limiter.renew(running, this.now())
   }
 
   async settle(settlement: Settlement): Promise<void> {

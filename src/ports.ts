@@ -1,5 +1,5 @@
 /** Interfaces to everything outside the product. The entry points choose the implementations. */
-import type { LimitAnswer, Reservation, Settlement } from './core/limits/key-limiter.ts'
+import type { LimitAnswer, Reservation, RunningRequest, Settlement } from './core/limits/key-limiter.ts'
 import type {
   Admission,
   CacheHint,
@@ -391,6 +391,13 @@ export interface Limiter {
   settle(settlement: Settlement): Promise<void> | void
   /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
   adopt?(reservation: Reservation): void
+  /** How a request with a limit of `concurrent` says that it still runs. Absent: the carrier knows. */
+  readonly renewal?: Renewal | undefined
+}
+
+export interface Renewal {
+  readonly everyMs: number
+  renew(running: RunningRequest): Promise<void>
 }
 
 export interface Ports {

@@ -1,7 +1,8 @@
 /** Exact limits per key: reservation of a request, its headers and its settlement. */
-import type { KeyLimits, LimitAnswer, LimitName, LimitState } from '../core/limits/key-limiter.ts'
+import type { KeyLimits, LimitAnswer, LimitName, LimitState, RunningRequest } from '../core/limits/key-limiter.ts'
 import type { RequestRecord } from '../core/reports/combine.ts'
 import { Failure } from '../failure.ts'
+import type { Limiter, Timer, Timers } from '../ports.ts'
 import type { GatewayContext } from './context.ts'
 import type { Caller } from './auth.ts'
 
@@ -11,6 +12,7 @@ const OUTPUT_FIELDS = ['max_completion_tokens', 'max_tokens', 'max_output_tokens
 
 export interface LimitedRequest {
   readonly id: string
+  readonly timers: Timers
   readonly promptTokens: number
   readonly sequences: number
   readonly json: Readonly<Record<string, unknown>>
@@ -35,7 +37,7 @@ export async function reserve(
   request: LimitedRequest,
 ): Promise<Permit | null> {
   if (!isLimited(limits)) return null
-  const { id } = request
+  const { id, timers } = request
   const answer = await limiter.reserve({ key, id, limits, tokens: estimateOf(request) })
   const headers = headersOf(answer)
   if (answer.exceeded === 'unavailable')
@@ -45,9 +47,11 @@ export async function reserve(
       { retryAfterMs: answer.retryAfterMs },
     )
   if (answer.exceeded !== null) throw limitFailure(answer.exceeded, answer, { limits, headers })
+  const renewal = limits.concurrent === null ? null : renewing(limiter, { key, id }, timers)
   return {
     headers,
     async settle({ engine, usage }) {
+      renewal?.cancel()
       // Without an engine nothing was used. Without usage the estimate stays.
       const used = usage === null ? null : usage.promptTokens + usage.completionTokens
       try {
@@ -57,6 +61,21 @@ export async function reserve(
       }
     },
   }
+}
+
+/** Renews the reservation until it is cancelled. null: the carrier needs no renewals. */
+function renewing({ renewal }: Limiter, running: RunningRequest, timers: Timers): Timer | null {
+  if (renewal === undefined) return null
+  let timer: Timer
+  const wait = (): void => {
+    timer = timers.set(renewal.everyMs, () => {
+      // The next one may reach the carrier.
+      renewal.renew(running).catch(() => {})
+      wait()
+    })
+  }
+  wait()
+  return { cancel: () => timer.cancel() }
 }
 
 function estimateOf({ promptTokens, sequences, json }: LimitedRequest): number {

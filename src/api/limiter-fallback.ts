@@ -36,6 +36,7 @@ export interface FallbackParts {
  * admit at most the limit, plus what was in use when the carrier failed.
  */
 export class FallbackLimiter implements Limiter {
+  readonly renewal: Limiter['renewal']
   readonly #carrier: Limiter
   readonly #parts: FallbackParts
   readonly #own = new KeyLimiter()
@@ -45,6 +46,7 @@ export class FallbackLimiter implements Limiter {
 
   constructor(carrier: Limiter, parts: FallbackParts) {
     this.#carrier = carrier
+    this.renewal = carrier.renewal
     this.#parts = parts
   }
 

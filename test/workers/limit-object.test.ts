@@ -1,6 +1,7 @@
-import { evictDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
+import type { LimitObject } from '../../durable/limit.ts'
 
 const limits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: 100, concurrent: null }
 
@@ -23,4 +24,23 @@ it('keys are counted by objects of their own', async () => {
     ).toBeNull()
   const again = await env.LIMIT.getByName('limit:x').reserve({ key: 'x', id: '2', limits: one, tokens: 1 })
   expect(again.exceeded).toBe('concurrent')
+})
+
+it('a request of an isolate that has ended frees its place after the lease, and one that is renewed keeps it', async () => {
+  const one = { ...limits, tokensPerDay: null, concurrent: 1 }
+  let now = 1_000_000
+  const open = async <Value>(use: (object: LimitObject) => Promise<Value>): Promise<Value> =>
+    runInDurableObject(env.LIMIT.getByName('limit:lease'), (object: LimitObject) => {
+      Object.defineProperty(object, 'now', { value: () => now, configurable: true })
+      return use(object)
+    })
+  const reserve = (id: string) =>
+    open((object) => object.reserve({ key: 'lease', id, limits: one, tokens: 1, leaseMs: 30_000 }))
+  expect((await reserve('ended')).exceeded).toBeNull()
+  now += 20_000
+  await open((object) => object.renew({ key: 'lease', id: 'ended' }))
+  now += 29_999
+  expect((await reserve('next')).exceeded).toBe('concurrent')
+  now += 1
+  expect((await reserve('next')).exceeded).toBeNull()
 })

@@ -73,7 +73,12 @@ export interface Reservation {
   readonly limits: KeyLimits
   /** Estimated tokens of prompt and output. */
   readonly tokens: number
+  /** Time without a renewal after which the request counts as ended, ms. Absent: an hour. */
+  readonly leaseMs?: number
 }
+
+/** A reserved request that has not been settled. */
+export type RunningRequest = Pick<Reservation, 'key' | 'id'>
 
 export interface Settlement {
   readonly key: string
@@ -132,7 +137,7 @@ export interface DayUse {
 const DAY_MS = 86_400_000
 /** Below so many keys none is dropped. */
 const MIN_SWEEP_KEYS = 1_000
-/** Time after which a reservation without a settlement is dropped, ms: its gateway has ended. */
+/** Lease of a reservation that has none, ms. */
 const LAPSE_MS = 3_600_000
 /** Retry time of a key with all its concurrent requests running, ms: requests end at any time. */
 const CONCURRENT_RETRY_MS = 1_000
@@ -140,12 +145,15 @@ const CONCURRENT_RETRY_MS = 1_000
 interface Open {
   readonly tokens: number
   readonly at: number
+  readonly leaseMs: number
+  /** When it was reserved or last renewed. */
+  readonly heardAt: number
 }
 
 class KeyUse {
   readonly requests = new MinuteWindow()
   readonly tokens = new MinuteWindow()
-  /** Oldest first. */
+  /** The one that was renewed longest ago first. */
   readonly open = new Map<string, Open>()
   day = 0
   dayTokens = 0
@@ -153,7 +161,7 @@ class KeyUse {
 
 /**
  * Exact limits of keys. A request takes all its limits or none. Tokens are reserved by an estimate and settled at the
- * end. Every reservation needs one settlement; one that never comes lapses after an hour.
+ * end. Every reservation needs one settlement; one that never comes lapses after its lease, unless it is renewed.
  */
 export class KeyLimiter {
   readonly #keys = new Map<string, KeyUse>()
@@ -166,7 +174,7 @@ export class KeyLimiter {
   }
 
   /** Reserves a request, or returns the first limit that it would exceed. A repeated call has no further effect. */
-  reserve({ key, id, limits, tokens }: Reservation, now: number): LimitAnswer {
+  reserve({ key, id, limits, tokens, leaseMs = LAPSE_MS }: Reservation, now: number): LimitAnswer {
     const use = this.#useOf(key, now)
     if (use.open.has(id)) return answerOf(use, limits, { exceeded: null, retryAfterMs: 0 }, now)
     const cost = costOf(limits, tokens)
@@ -175,8 +183,17 @@ export class KeyLimiter {
     use.requests.add(1, now, now)
     use.tokens.add(cost, now, now)
     use.dayTokens += cost
-    use.open.set(id, { tokens: cost, at: now })
+    use.open.set(id, { tokens: cost, at: now, leaseMs, heardAt: now })
     return answerOf(use, limits, { exceeded: null, retryAfterMs: 0 }, now)
+  }
+
+  /** Begins the lease of a running request anew. */
+  renew({ key, id }: RunningRequest, now: number): void {
+    const open = this.#keys.get(key)?.open
+    const one = open?.get(id)
+    if (open === undefined || one === undefined) return
+    open.delete(id)
+    open.set(id, { ...one, heardAt: now })
   }
 
   /** Ends a request. Has effect once. */
@@ -207,7 +224,7 @@ export class KeyLimiter {
     this.#keys.set(key, use)
   }
 
-  isRunning({ key, id }: Pick<Reservation, 'key' | 'id'>): boolean {
+  isRunning({ key, id }: RunningRequest): boolean {
     return this.#keys.get(key)?.open.has(id) === true
   }
 
@@ -240,8 +257,8 @@ export class KeyLimiter {
 }
 
 function lapse(use: KeyUse, now: number): void {
-  for (const [id, { at }] of use.open) {
-    if (now - at < LAPSE_MS) break
+  for (const [id, { heardAt, leaseMs }] of use.open) {
+    if (now - heardAt < leaseMs) break
     use.open.delete(id)
   }
 }

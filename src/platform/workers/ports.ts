@@ -8,7 +8,7 @@ import { FallbackLimiter } from '../../api/limiter-fallback.ts'
 import type { Config, LogConfig } from '../../config.ts'
 import { toPoolConfig, toStoreLimits, toTargets } from '../../config/normalize.ts'
 import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
-import type { LimitShare } from '../../core/limits/key-limiter.ts'
+import type { LimitShare, Reservation } from '../../core/limits/key-limiter.ts'
 import { type Limiter, type Log, messageOf, type Ports, type Ttft } from '../../ports.ts'
 import { engineProbe, newProbeMemory } from '../../origin/probe.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
@@ -180,6 +180,8 @@ const hasLimits = ({ keyLimits, keys, jwt }: Config): boolean =>
 
 /** Longest wait of a request for the object that counts the limits of its key, ms. */
 const LIMIT_MS = 2_000
+/** An isolate that has ended holds places of `concurrent` for this long, ms. */
+const RESERVED_MS = 30_000
 /** An isolate does not know how many others there are, so its share is the whole limit. */
 const ALONE: LimitShare = { count: 1, rank: 0 }
 
@@ -192,12 +194,17 @@ function limiterOf({ keyLimitsFallback }: Config, { LIMIT }: PortsEnv, log: Log)
   // A stub that failed stays unusable, so each call gets a new one.
   const open = (key: string) => LIMIT.getByName(`limit:${key}`)
   const carrier: Limiter = {
-    reserve: async (reservation) => open(reservation.key).reserve(reservation),
+    reserve: async (reservation) => open(reservation.key).reserve(leased(reservation)),
     settle: async (settlement) => open(settlement.key).settle(settlement),
+    renewal: { everyMs: RESERVED_MS / 3, renew: async (running) => open(running.key).renew(running) },
   }
   const parts = { now: () => Date.now(), log, limitMs: LIMIT_MS, fallback: () => keyLimitsFallback, share: () => ALONE }
   return { limiter: new FallbackLimiter(carrier, parts) }
 }
+
+/** Only a place of `concurrent` matters before the end. */
+const leased = (reservation: Reservation): Reservation =>
+  reservation.limits.concurrent === null ? reservation : { ...reservation, leaseMs: RESERVED_MS }
 
 function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {
   if (TTFT !== undefined) return { ttft: durableTtft(TTFT, toStoreLimits(config.ttft)) }

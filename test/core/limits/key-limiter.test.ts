@@ -9,9 +9,9 @@ const NOON = 20_000 * 86_400_000 + 43_200_000
 function limited(limits: Partial<KeyLimits>) {
   const limiter = new KeyLimiter()
   let ids = 0
-  const reserve = (now: number, tokens = 10, id = `r${ids++}`) => ({
+  const reserve = (now: number, tokens = 10, id = `r${ids++}`, lease: { leaseMs?: number } = {}) => ({
     id,
-    ...limiter.reserve({ key: 'k', id, limits: { ...FREE, ...limits }, tokens }, now),
+    ...limiter.reserve({ key: 'k', id, limits: { ...FREE, ...limits }, tokens, ...lease }, now),
   })
   const settle = (id: string, tokens: number | null, now: number) => limiter.settle({ key: 'k', id, tokens }, now)
   return { limiter, reserve, settle }
@@ -109,6 +109,18 @@ describe('concurrent requests', () => {
     reserve(NOON)
     expect(reserve(NOON + 3_599_999).exceeded).toBe('concurrent')
     expect(reserve(NOON + 3_600_000).exceeded).toBeNull()
+  })
+
+  it('with a lease lapse after it, unless they are renewed', () => {
+    const { reserve, limiter } = limited({ concurrent: 2 })
+    const lease = { leaseMs: 30_000 }
+    for (const id of ['runs', 'ended']) reserve(NOON, 10, id, lease)
+    limiter.renew({ key: 'k', id: 'runs' }, NOON + 20_000)
+    expect(reserve(NOON + 29_999).exceeded).toBe('concurrent')
+    expect(reserve(NOON + 30_000, 10, 'next', lease).exceeded).toBeNull()
+    expect(['runs', 'ended'].map((id) => limiter.isRunning({ key: 'k', id }))).toEqual([true, false])
+    expect(reserve(NOON + 49_999).exceeded).toBe('concurrent')
+    expect(reserve(NOON + 50_000).exceeded).toBeNull()
   })
 
   it('that are refused cost nothing of the other limits', () => {
