@@ -239,7 +239,10 @@ export class ChaosRun {
       if (random() < 0.25) {
         this.#overloadUntil = performance.now() + OVERLOAD.ms
         note(`overload for ${OVERLOAD.ms} ms`)
-      } else note(await deployment.disrupt(random))
+      } else {
+        const from = new Date().toISOString()
+        note(`${await deployment.disrupt(random)}, begun at ${from}`)
+      }
     }
   }
 
@@ -254,6 +257,7 @@ export class ChaosRun {
       left = ledger === null ? NaN : sizeOf(ledger)
       if (left === 0) return { bookings: 0, afterS, rss: await this.#memory() }
     }
+    for (const line of (await deployment.holdings?.()) ?? []) this.#options.note(`leaked: ${line}`)
     return { bookings: left, afterS: Infinity, rss: await this.#memory() }
   }
 

@@ -22,6 +22,8 @@ export interface Deployment {
   readonly warmMs?: number
   /** Open bookings in all processes. */
   ledger(): Promise<Ledger>
+  /** After a leak: what each process holds of whose bookings, and what the server holds. */
+  holdings?(): Promise<readonly string[]>
   /** Changes the deployment under load. Returns what it did. */
   disrupt(random: () => number): Promise<string>
   stop(): Promise<void>

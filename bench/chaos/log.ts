@@ -24,6 +24,8 @@ export class LogReader {
   readonly #warnings = new Map<string, string[]>()
   /** Ids by the client's `x-request-id`. */
   readonly #ids = new Map<string, string>()
+  /** What gateways log about each other and the server that they share. */
+  readonly replicaLines: string[] = []
   /** Streams that were not continued, by reason. */
   readonly refusals: Record<string, number> = {}
 
@@ -39,6 +41,7 @@ export class LogReader {
     }
     if (line['level'] === 'error' && !EXPECTED.test(text)) this.problems.push(`${name}${text}`)
     const { id, event } = line
+    if (String(event).startsWith('replica')) this.replicaLines.push(`${name}${text}`)
     if (event === 'stream_continued')
       this.#open.set(String(id), [
         ...(this.#open.get(String(id)) ?? []),

@@ -82,6 +82,15 @@ export class Replicas implements Deployment {
     return added(await Promise.all(this.#serving.map((one) => fleetLedger(one!.url))))
   }
 
+  /** Without the log of replicas, the order of what happened to a leaked booking could not be told. */
+  async holdings(): Promise<readonly string[]> {
+    const views = this.#serving.map(async (one, at) => {
+      const { bookings } = await fleetLedger(one!.url)
+      return `replica ${at}: ${bookings} bookings and requests; ${JSON.stringify(await replicasOf(one!.url))}`
+    })
+    return [...this.log.replicaLines, ...(await Promise.all(views)), ...(await this.#shared.holdings())]
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#serving.map((one) => one?.end()))
     await this.#shared.stop()
@@ -110,9 +119,12 @@ export class Replicas implements Deployment {
 
 const isOfReplica = (how: string): how is (typeof KINDS)[number] => KINDS.some((kind) => kind === how)
 
-async function following(url: string): Promise<number> {
+const following = async (url: string): Promise<number> =>
+  (await replicasOf(url)).filter(({ state }) => state === 'following').length
+
+/** Other replicas in the view of this one. */
+async function replicasOf(url: string): Promise<readonly { readonly state: string }[]> {
   const answer = await asked(`${url}/v1/firstlight/fleet`).catch(() => null)
-  if (answer === null || !answer.ok) return 0
-  const { replicas } = (await answer.json()) as { readonly replicas: readonly { readonly state: string }[] }
-  return replicas.filter(({ state }) => state === 'following').length
+  if (answer === null || !answer.ok) return []
+  return ((await answer.json()) as { readonly replicas: readonly { readonly state: string }[] }).replicas
 }

@@ -12,6 +12,8 @@ export interface Shared {
   /** Ways in which it is disturbed, in this order. */
   readonly kinds: readonly string[]
   disturb(kind: string, random: () => number): Promise<void>
+  /** Open bookings of each replica in each node. */
+  holdings(): Promise<readonly string[]>
   stop(): Promise<void>
 }
 
@@ -41,6 +43,22 @@ async function command(kind: string, nodes: readonly ValkeyServer[]): Promise<vo
   }
 }
 
+async function holdingsOf(node: ValkeyServer): Promise<readonly string[]> {
+  const client = await administrator(node.url)
+  const fields = async (key: string) => {
+    const all = (await client.sendCommand(['HGETALL', key])) as unknown as readonly string[]
+    const at = all.indexOf('#')
+    return `${node.url} ${key}: number ${all[at + 1]}, fields ${all.filter((_, i) => i % 2 === 0).join(' ')}`
+  }
+  try {
+    if ((await roleOf(node)) === 'slave') await client.sendCommand(['READONLY'])
+    const keys = (await client.sendCommand(['KEYS', '*:open:*'])) as unknown as readonly string[]
+    return await Promise.all(keys.map(fields))
+  } finally {
+    client.destroy()
+  }
+}
+
 export class OneServer implements Shared {
   readonly kinds = ['server killed', 'server frozen', ...Object.keys(COMMANDS)]
   readonly config: object
@@ -65,6 +83,10 @@ export class OneServer implements Shared {
     this.#server.signal('SIGSTOP')
     await sleep(FROZEN_MS)
     this.#server.signal('SIGCONT')
+  }
+
+  holdings(): Promise<readonly string[]> {
+    return holdingsOf(this.#server)
   }
 
   stop(): Promise<void> {
@@ -106,6 +128,10 @@ export class ServerCluster implements Shared {
     if (kind === 'primary killed') await this.#copy.start()
     else if (kind === 'primary frozen') this.#copy.signal('SIGCONT')
     await until(() => isSynced(this.#copy), 'the old primary to be a copy')
+  }
+
+  async holdings(): Promise<readonly string[]> {
+    return (await Promise.all(this.#nodes.map(holdingsOf))).flat()
   }
 
   async stop(): Promise<void> {
