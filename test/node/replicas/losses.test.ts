@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
 import { OpenBooking, OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
 import type { Client } from '../../../src/platform/node/replicas/connection.ts'
-import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
+import { type Script, SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import type { Cluster, Lease } from '../../../src/ports.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { turns, until } from '../../wait.ts'
@@ -80,6 +80,51 @@ describe.skipIf(binary === null)('replicas', () => {
     await fail()
     join({})
     await converged(members)
+  })
+
+  it('write all bookings again after a failover that lost some of them while they were written', async () => {
+    const key = `${prefix}:2:{one/m}:open:r`
+    const client = await administrator(server.url)
+    const admit = (id: number) => admission({ id: String(id), blocks: new Uint32Array(12_000) })
+    let begun: unknown = null
+    let isLost = false
+    let isWhole = false
+    const publish = {
+      client: client as unknown as Client,
+      run: async ({ text, sha }: Script, keys: string[], given: string[]) => {
+        const answer = await client.eval(text, { keys, arguments: given })
+        if (sha === SCRIPTS.begin.sha)
+          begun ??= await client.sendCommand(['DUMP', key], { typeMapping: { 36: Buffer } })
+        else if (!isLost) {
+          isLost = true
+          await client.sendCommand(['RESTORE', key, '0', begun as string, 'REPLACE'])
+        }
+        isWhole ||= answer === 1 && given.includes('["whole"]')
+        return answer
+      },
+    }
+    const open = new OpenBookings({
+      replica: 'r',
+      keys: { present: `${prefix}:p:{one/m}`, channel: `${prefix}:c:{one/m}`, open: () => key },
+      publish,
+      control: { client: null, run: () => Promise.reject(new Error('not connected')) },
+      ledger: {} as Cluster,
+      pool: () => null,
+      leaseMs: 60_000,
+      now: Date.now,
+      rejected: () => undefined,
+    })
+    for (const id of [1, 2, 3]) {
+      const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
+      const made = { admission: admit(id), placement, blockTokens: 32, leaseMs: 60_000 }
+      open.add(new OpenBooking({} as Lease, open, made))
+    }
+    open.connected(true)
+    await until(() => isWhole)
+    const written = await client.hKeys(key)
+    client.destroy()
+    open.connected(false)
+    expect([...written].sort()).toEqual(['#', 'b1#0', 'b2#0', 'b3#0'])
   })
 
   it('keep the bookings of others until the lease of the pool without the server, and not longer', async () => {

@@ -214,6 +214,7 @@ export class Following {
         if (peer.open.delete(event[1])) ledger.applyNow!(event)
         return
       case 'begin':
+      case 'piece':
       case 'whole':
       case 'leave':
         return

@@ -25,8 +25,8 @@ export type PoolEvent =
   | BookEvent
   | BookingEvent
   | NewsEvent
-  /** `begin`: all bookings are written again; `whole`: all are in the hash. */
-  | readonly [kind: 'begin' | 'whole' | 'leave']
+  /** `begin`: all bookings are written again; `piece`: some are in the hash; `whole`: all are. */
+  | readonly [kind: 'begin' | 'piece' | 'whole' | 'leave']
 
 export const base64 = ({ buffer, byteOffset, byteLength }: Uint32Array | Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64')
@@ -149,6 +149,7 @@ const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
   explain: [isText, isText],
   explained: [isText, isObject],
   begin: [],
+  piece: [],
   whole: [],
   leave: [],
 }

@@ -192,10 +192,7 @@ export class OpenBookings {
     this.#turn = []
     this.#turnChars = 0
     if (this.#unansweredChars > LONGEST_QUEUE_CHARS) return this.rewrite()
-    const before = this.#number
-    const isSilent = turn.every((operation, at) => at % 3 > 0 || operation === 'h')
-    if (!isSilent) this.#number += 1
-    await this.#run(SCRIPTS.publish, before, turn, chars)
+    await this.#run(SCRIPTS.publish, this.#number++, turn, chars)
   }
 
   /** Never rejects. */

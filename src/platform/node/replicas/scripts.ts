@@ -49,7 +49,7 @@ return 1
  * server does not have exactly what was published before. Nothing is changed then.
  *
  * Operations: `s` sets the field to the event, `d` deletes all fields of a booking; these and `p` publish the event.
- * `h` sets the field without a message.
+ * `h` sets the field without publishing it. Each turn has a number and a message, so that the loss of any is detected.
  */
 const PUBLISH = `${SEND}
 if redis.call('HGET', KEYS[1], '#') ~= ARGV[2] then return 0 end
@@ -62,7 +62,8 @@ for at = 4, #ARGV, 3 do
   end
   if operation ~= 'h' then events[#events + 1] = event end
 end
-if #events > 0 then send(redis.call('HINCRBY', KEYS[1], '#', 1), table.concat(events, ',')) end
+if #events == 0 then events[1] = '["piece"]' end
+send(redis.call('HINCRBY', KEYS[1], '#', 1), table.concat(events, ','))
 return 1
 `
 
