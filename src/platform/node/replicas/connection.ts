@@ -7,7 +7,7 @@ import type { Script } from './scripts.ts'
 const CONNECT_MS = 3_000
 const RECONNECT_MS = 100
 
-type Used = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'hScan' | 'getEx' | 'del'
+type Used = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'getEx' | 'del'
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
 export type Client = Pick<RedisClientType, Used> & Partial<Pick<RedisClusterType, 'masters'>>
 
@@ -145,8 +145,8 @@ const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
 const UNREACHABLE =
   'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
   '`replicas.url`.'
-/** The end of a connection is logged by `down`. */
-const EXPECTED = /^(?:Disconnects client|The client is closed|Socket closed|not connected)/
+/** The end of a connection is logged by `down`; an outdated node is read again. */
+const EXPECTED = /^(?:outdated|Disconnects client|The client is closed|Socket closed|not connected)/
 
 /** Logs each change of the server's state once. */
 export class ServerLog {

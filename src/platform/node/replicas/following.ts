@@ -34,12 +34,12 @@ export interface FollowingParts extends PoolParts, Pick<FeedParts, 'joined' | 'l
 class Peer {
   /** Keys of its open bookings. */
   readonly open = new Set<string>()
-  /** Number of its last message; null: none received. */
+  /** Number of its last message, or of its hash if that is read and none was received; null: neither. */
   last: number | null = null
   /** Own heartbeat before its last message. */
   heardAt = 0
-  /** Events until its hash is read; null: it is. Another list: it is read again. */
-  kept: PoolEvent[] | null = []
+  /** Messages until its hash is read; null: it is. Another list: it is read again. */
+  kept: (readonly PoolEvent[])[] | null = []
 }
 
 export class Following {
@@ -151,7 +151,11 @@ export class Following {
     const kept = peer.kept!
     let count = 0
     const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.kept !== kept)
-    const fields = await this.#hashOf(replica)
+    const { number, fields } = await this.#hashOf(replica)
+    if (await isStale()) return
+    peer.last ??= number
+    // A former primary that has not learned of its failover, or a server that has lost writes, which are written again.
+    if (number < peer.last - kept.length) throw new Error('outdated: the server has less than was published')
     const gone = new Set(peer.open)
     for (const event of readHash(fields, this.#parts.rejected)) {
       if (await isStale()) return
@@ -160,24 +164,27 @@ export class Following {
     }
     if (await isStale()) return
     for (const key of gone) this.#end(peer, key, 'abandoned')
-    for (const event of kept) {
-      if (await isStale()) return
-      this.#apply(peer, event)
-    }
+    for (const message of kept)
+      for (const event of message) {
+        if (await isStale()) return
+        this.#apply(peer, event)
+      }
     if (peer.kept === kept) peer.kept = null
   }
 
-  async #hashOf(replica: string): Promise<ReadonlyMap<string, string>> {
+  /** @returns number: lowest of the nodes that were read, which may differ in a failover */
+  async #hashOf(replica: string): Promise<{ readonly number: number; readonly fields: ReadonlyMap<string, string> }> {
+    const { control, keys } = this.#parts
     const fields = new Map<string, string>()
-    let cursor = '0'
+    let [number, cursor] = [Infinity, '0']
     do {
-      const { client } = this.#parts.control
-      if (client === null) throw new Error('not connected')
-      const page = await client.hScan(this.#parts.keys.open(replica), cursor, { COUNT: HASH_FIELDS })
-      for (const { field, value } of page.entries) fields.set(field, value)
-      cursor = String(page.cursor)
+      const answer = await control.run(SCRIPTS.read, [keys.open(replica)], [cursor, String(HASH_FIELDS)])
+      const [last, next, page] = answer as readonly [string | null, string, readonly string[]]
+      for (let at = 0; at < page.length; at += 2) fields.set(page[at]!, page[at + 1]!)
+      number = Math.min(number, Number(last))
+      cursor = next
     } while (cursor !== '0')
-    return fields
+    return { number, fields }
   }
 
   #receive(text: string): void {
@@ -189,15 +196,16 @@ export class Following {
     const all = readEvents(events, this.#parts.rejected)
     // A heartbeat repeats the last number.
     const next = (peer.last ?? number) + (events === '[]' || peer.last === null ? 0 : 1)
-    if (number !== next && all[0]?.[0] !== 'begin') peer.kept = []
+    const isNext = number === next || all[0]?.[0] === 'begin'
+    if (!isNext || all.some(([kind]) => kind === 'whole' || (kind === 'begin' && peer.kept !== null))) peer.kept = []
     peer.last = number
     peer.heardAt = this.#heartbeats
-    for (const event of all)
-      if (event[0] === 'leave') this.#remove(replica, 'abandoned')
-      else if (event[0] === 'whole' || (event[0] === 'begin' && peer.kept !== null)) peer.kept = []
-      else if (peer.kept === null) this.#apply(peer, event)
-      else peer.kept.push(event)
-    if (peer.kept !== null) void this.#readAll()
+    if (all[0]?.[0] === 'leave') return this.#remove(replica, 'abandoned')
+    if (peer.kept === null) for (const event of all) this.#apply(peer, event)
+    else {
+      if (events !== '[]') peer.kept.push(all)
+      void this.#readAll()
+    }
   }
 
   #apply(peer: Peer, event: PoolEvent, elsewhere: 'now' | 'before' = 'now'): void {

@@ -1,5 +1,5 @@
 /**
- * Lua scripts that change the state of one pool on the server. Each is atomic.
+ * Lua scripts for the state of one pool on the server. Each is atomic.
  *
  * KEYS: 1 hash of the open bookings of this replica, which also has the number of its last message in `#`; 2 sorted set
  * of replicas with the time at which their presence expires. ARGV: 1 replica id, 2 number, 3 channel. The replica
@@ -83,6 +83,12 @@ end
 return {registered, unpack(redis.call('ZRANGE', KEYS[2], 0, -1))}
 `
 
+/** Part of the hash of a replica, with the number of its last message. KEYS: 1 hash. ARGV: 1 cursor, 2 fields. */
+const READ = `
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+return {redis.call('HGET', KEYS[1], '#'), page[1], page[2]}
+`
+
 /** Removes the replica and its bookings. Published behind everything it has published before. */
 const LEAVE = `${SEND}
 redis.call('UNLINK', KEYS[1])
@@ -95,5 +101,6 @@ export const SCRIPTS = {
   begin: script(BEGIN),
   publish: script(PUBLISH),
   heartbeat: script(HEARTBEAT),
+  read: script(READ),
   leave: script(LEAVE),
 } as const
