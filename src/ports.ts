@@ -251,8 +251,11 @@ export interface RelayOptions {
   onFirstByte(): void
   /** An observed stream that ends without `data: [DONE]` is truncated. */
   readonly endsWithDone?: boolean
-  /** The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. */
-  cutEvent(failure: AttemptFailure): Uint8Array
+  /**
+   * The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. Absent: it
+   * ends at once, without an event.
+   */
+  cutEvent?(failure: AttemptFailure): Uint8Array
   /** Called exactly once, on every path. */
   settled(end: RelayResult): void
 }

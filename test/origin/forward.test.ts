@@ -166,7 +166,7 @@ describe('a request that successive engines fail', () => {
     expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
       [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
     ])
-    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent('reset')).includes(path)
+    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent!('reset')).includes(path)
     expect(event('engine_stream_cut')).toBe(true)
   })
 })

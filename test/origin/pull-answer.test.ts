@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import type { RelayOptions } from '../../src/ports.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { OriginError, type RelayOptions } from '../../src/ports.ts'
 import { until } from '../wait.ts'
 import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.ts'
 
@@ -9,11 +9,19 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 class Source implements ByteSource {
   readonly #given: (Uint8Array | null)[] = []
   #waiting: ((chunk: Uint8Array | null) => void) | null = null
+  #fail: (error: Error) => void = () => undefined
 
   read(): Promise<Uint8Array | null> {
     const given = this.#given.shift()
     if (given !== undefined) return Promise.resolve(given)
-    return new Promise((resolve) => (this.#waiting = resolve))
+    return new Promise((resolve, reject) => {
+      this.#waiting = resolve
+      this.#fail = reject
+    })
+  }
+
+  break(): void {
+    this.#fail(new OriginError('reset', 'the engine broke off'))
   }
 
   isStopped = false
@@ -110,5 +118,36 @@ describe('an answer whose idle limit passes', () => {
     void reader.read()
     setTimeout(standStill, 1)
     await until(() => source.isStopped)
+  })
+})
+
+describe('an answer that breaks off', () => {
+  const open = async (options: RelayOptions) => {
+    const source = new Source()
+    const headers = ['content-type', 'text/event-stream']
+    const answer = new PullAnswer({ status: 200, headers }, source, { now: () => 0 })
+    source.give('data: 1\n\n')
+    await answer.firstByte()
+    const reader = (answer.pass(options).body as ReadableStream<Uint8Array>).getReader()
+    await reader.read()
+    const next = reader.read()
+    await new Promise(setImmediate)
+    source.break()
+    return { reader, next }
+  }
+
+  it('ends with the error event', async () => {
+    const { reader, next } = await open({ ...reply(), cutEvent: (failure) => bytes(failure) })
+    expect(text(await next)).toBe('reset')
+    await expect(reader.read()).rejects.toThrow('the answer was cut')
+  })
+
+  it('ends at once if there is none', async () => {
+    const { cutEvent: _, ...options } = { ...reply(), heartbeatMs: 0 }
+    const wait = vi.spyOn(globalThis, 'setTimeout')
+    const { next } = await open(options)
+    await expect(next).rejects.toThrow('the answer was cut')
+    expect(wait).not.toHaveBeenCalled()
+    wait.mockRestore()
   })
 })

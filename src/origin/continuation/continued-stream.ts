@@ -231,6 +231,7 @@ class ContinuedStream {
   /** Ends the booking of the engine that failed. */
   #fail(failure: AttemptFailure): void {
     const { engine } = this.#part.attempt.placed
+    this.#dropLateRequest()
     this.#release(failure)
     this.#failed.push({ engine, failure, status: null })
     this.#parts.suspect(engine)

@@ -60,8 +60,10 @@ export function gapsOf(engine: EngineTarget): GapEstimator {
 
 type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer: OriginAnswer }
 
-export function openPart({ answer, ...part }: PartInput, options: RelayOptions): Part {
+export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): Part {
   const opened = { ...part, end: null as RelayResult | null }
+  // The end of the part is not that of the client's stream.
+  const { cutEvent: _cutEvent, ...options } = reply
   const passed = answer.pass({
     ...options,
     // Without the client's socket the platform returns a stream.
@@ -70,7 +72,6 @@ export function openPart({ answer, ...part }: PartInput, options: RelayOptions):
     observe: true,
     hideUsage: false,
     endsWithDone: false,
-    cutEvent: () => NOTHING,
     settled: (end) => void (opened.end = end),
   })
   return Object.assign(opened, { reader: passed.body!.getReader(), events: new SseEvents() })

@@ -130,7 +130,7 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_cut', failure)
-    return hasRoom && this.#traits.sse && this.tap.atBoundary ? this.#options.cutEvent(failure) : null
+    return hasRoom && this.#traits.sse && this.tap.atBoundary ? (this.#options.cutEvent?.(failure) ?? null) : null
   }
 
   /** Reports the end. Has effect once. */

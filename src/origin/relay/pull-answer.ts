@@ -164,7 +164,6 @@ export class PullAnswer implements OriginAnswer {
   protected tracked(reply: RelayOptions): RelayOptions {
     return {
       ...reply,
-      cutEvent: (failure) => reply.cutEvent(failure),
       onEvents: (events, tokens) => reply.onEvents(events, tokens),
       onFirstByte: () => {
         this.firstByteIsHere()

@@ -166,7 +166,7 @@ export class PullRelay {
       this.#stopTimers()
       if (event !== null) return this.#controller!.enqueue(event)
     }
-    await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    if (this.#parts.reply.cutEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     this.#error(cutError())
   }
 
