@@ -164,7 +164,7 @@ function routeAmong(excluded: readonly Excluded[], admission: Admission, choosin
     const able = rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, part)) : inOrder
     return part === 'decode' ? receivingFieldOf(able, reading) : fieldOf(able, reading)
   }
-  const request = requestOf(admission, pool.blockTokens)
+  const request = requestOf(admission, reading, pool.blockTokens)
   const isReserve = inOrder.some(({ spec }) => spec.isExternal === true)
   const { chain, unusable } = choosing.chains.for(admission)
   const routed = route({
@@ -283,7 +283,7 @@ function forecastOf(engineId: string, { engines, reading }: DecisionInput): Retu
   return engine === undefined || isOpaque(engine.spec) ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
 }
 
-function requestOf(admission: Admission, blockTokens: number): RouteRequest {
+function requestOf(admission: Admission, { usualOutputTokens }: SignalReader, blockTokens: number): RouteRequest {
   const { id, model, adapter, promptTokens, session, expectedOutputTokens, blocks } = admission
   return {
     id,
@@ -295,6 +295,7 @@ function requestOf(admission: Admission, blockTokens: number): RouteRequest {
     prefixKey: prefixKey(admission),
     session,
     expectedOutputTokens,
+    usualOutputTokens,
   }
 }
 

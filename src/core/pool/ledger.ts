@@ -27,6 +27,7 @@ import {
   readLearned,
   relearn,
   learnStep,
+  UsualOutput,
 } from './feedback.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import { prefillWork } from './prefill-queue.ts'
@@ -61,6 +62,7 @@ export class PoolLedger {
   /** Data of the signal readers; replaced when the block size changes. */
   #sources: Sources
   #firstAddedAt: number | null = null
+  readonly #usualOutput = new UsualOutput()
 
   /** @param load statistics whose signals the readers fill, too */
   constructor(load: LoadStats) {
@@ -250,6 +252,7 @@ export class PoolLedger {
     for (const { estimators } of request.legs)
       if (estimators.learner.samples === 0) estimators.learner.setPrior(estimators.costModel(now))
     learn(request, booking.admission, outcome, context)
+    this.#usualOutput.learn(outcome, request.sequences)
     for (const { estimators } of request.legs) estimators.kind.learned(estimators)
   }
 
@@ -411,6 +414,7 @@ export class PoolLedger {
       active: this.#active,
       load: this.#load,
       blockTokens,
+      output: this.#usualOutput,
       book: (engine) => this.#book(engine),
     }
   }

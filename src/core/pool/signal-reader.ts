@@ -62,6 +62,7 @@ export interface Sources {
   readonly active: ActiveBlocks
   readonly load: LoadStats
   readonly blockTokens: number
+  readonly output: { readonly tokens: number | null }
   readonly book: (engine: EngineRef) => EngineEstimators
 }
 
@@ -153,6 +154,11 @@ export class SignalReader {
 
   get promptTokens(): number {
     return this.#admission.promptTokens
+  }
+
+  /** Mean output tokens of the pool's responses; null: none yet. */
+  get usualOutputTokens(): number | null {
+    return this.#sources.output.tokens
   }
 
   /** Returns the time to receive the prompt's KV, as a share of the time to compute it, 0..1. */

@@ -23,7 +23,10 @@ export interface RouteRequest {
   /** Hash of the first blocks, or of the id without blocks: for affinity without an index. */
   readonly prefixKey: number
   readonly session: string | null
+  /** As the request sets it. */
   readonly expectedOutputTokens: number | null
+  /** Mean of the pool's responses; null: none yet. */
+  readonly usualOutputTokens: number | null
 }
 
 /** Signals of one engine. A policy gets only the signals that it declares. */

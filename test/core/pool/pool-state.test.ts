@@ -365,6 +365,27 @@ describe('requests that bypass the prefix cache', () => {
   })
 })
 
+describe('usual output of the pool', () => {
+  const decodeS = () => {
+    const { key, decision } = cluster.admit(['probe'])
+    cluster.finish(key, { result: 'client_gone' })
+    return decision.candidates[0]!.terms['decode_s']!
+  }
+  const tokens = (completionTokens: number) => ({ usage: { promptTokens: 65, completionTokens, cachedTokens: 0 } })
+
+  it('is learned from complete responses: the cost of decoding follows', () => {
+    const { serve } = cluster
+    const unknown = decodeS()
+    for (const at of range(0, 2)) serve([`gone ${at}`], { ...tokens(1), result: 'client_gone' })
+    expect(decodeS() / unknown).toBeCloseTo(1, 6)
+    // One token shows no time between tokens.
+    for (const at of range(0, 20)) serve([`short ${at}`], tokens(1))
+    expect(decodeS() / unknown).toBeCloseTo(1 / 256, 6)
+    for (const at of range(0, 20)) serve([`four ${at}`], tokens(4), { sequences: 4 })
+    expect(decodeS() / unknown).toBeCloseTo(1 / 256, 6)
+  })
+})
+
 describe('responses with several sequences', () => {
   const only = { avoid: ['b', 'c', 'd'] }
   const outputS = () => cluster.admit(['probe'], only).decision.candidates[0]!.terms['decode_s']!

@@ -44,6 +44,7 @@ const request = (promptTokens: number, changes: Partial<RouteRequest> = {}): Rou
   prefixKey: 0,
   session: null,
   expectedOutputTokens: null,
+  usualOutputTokens: null,
   ...changes,
 })
 
@@ -223,6 +224,8 @@ describe('lmetric', () => {
 const bare = { workWeight: 0, decodeWeight: 0, barrierS: 0, recentShare: 0, slowStart: 0, indifferenceS: 0 }
 const nearAndFar = (rttS: number) => ({ near: { costModel: { ...costModel, perTokenS: 2e-4 } }, far: { rttS } })
 const oldAndFresh = (warmth: number) => ({ old: { queuedPrefillS: 0.1 }, fresh: { warmth } })
+/** Queued prompts so long that none shares a step. */
+const queuedLong = (queuedPrefills: number) => ({ queuedPrefills, queuedPrefillTokens: Infinity })
 const cachedOrIdle = (queuedPrefillS: number) => ({ idle: {}, cached: { cachedTokens: 1000, queuedPrefillS } })
 
 describe('predicted', () => {
@@ -254,8 +257,8 @@ describe('predicted', () => {
   it('waits longer for a cached engine when the whole fleet has queues', () => {
     const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
     const fleet = (waiting: number) => ({
-      cold: { queuedPrefills: waiting, queuedPrefillS: 1 },
-      cached: { cachedTokens: 1000, queuedPrefills: waiting, queuedPrefillS: 1 + 2 * saved },
+      cold: { ...queuedLong(waiting), queuedPrefillS: 1 },
+      cached: { cachedTokens: 1000, ...queuedLong(waiting), queuedPrefillS: 1 + 2 * saved },
     })
     const values = { ...bare, workWeight: 1 }
     expect(order('predicted', 4000, fleet(0), values)[0]).toBe('cold')
@@ -290,8 +293,8 @@ describe('predicted', () => {
     const values = { ...bare, workWeight: 1 }
     // All but the last 64 tokens are in use by live requests of `crowded`, which has nine tenths of the queued prompts.
     const fleet = (live: boolean, waiting: number) => ({
-      crowded: { liveTokens: live ? 3936 : 0, cachedTokens: 3968, queuedPrefills: 9, queuedPrefillS: 0.5 },
-      other: { queuedPrefills: waiting },
+      crowded: { liveTokens: live ? 3936 : 0, cachedTokens: 3968, ...queuedLong(9), queuedPrefillS: 0.5 },
+      other: queuedLong(waiting),
     })
     expect(order('predicted', 4000, fleet(false, 0), values)[0]).toBe('crowded')
     expect(order('predicted', 4000, fleet(true, 0), values)[0]).toBe('other')
@@ -307,7 +310,7 @@ describe('predicted', () => {
     const { forgetful } = costs(
       'predicted',
       4000,
-      { crowded: fleet(true, 0).crowded, forgetful: { liveTokens: -1, queuedPrefills: 1 } },
+      { crowded: fleet(true, 0).crowded, forgetful: { liveTokens: -1, ...queuedLong(1) } },
       values,
     )
     expect(forgetful).toBeCloseTo(9 * wholeS!, 12)
@@ -317,7 +320,7 @@ describe('predicted', () => {
     const coldS = 0.02 + 4000 * 1e-4 + (16e6 / 2) * 1e-9
     const values = { ...bare, workWeight: 1 }
     const priced = (one: number, other: number) =>
-      costs('predicted', 4000, { one: { queuedPrefills: one }, other: { queuedPrefills: other } }, values)
+      costs('predicted', 4000, { one: queuedLong(one), other: queuedLong(other) }, values)
     expect(priced(0, 0)['one']).toBeCloseTo(coldS, 12)
     // Both queues have one prompt: work is weighted by (1 + 1)².
     expect(priced(1, 1)['one']).toBeCloseTo(4 * coldS, 12)
@@ -325,6 +328,50 @@ describe('predicted', () => {
     expect(priced(2, 0)['one']).toBeCloseTo(2 * 2.25 * coldS, 12)
     expect(priced(2, 0)['other']).toBeCloseTo(2 * 1.75 * coldS, 12)
     expect(priced(50, 50)['one']).toBeCloseTo(9 * coldS, 12)
+  })
+
+  describe('charges the delay of prompts in the same step', () => {
+    // 100 tokens: 0.02 x 100 / 2048 + 100 x 1e-4 + 1e4 / 2 x 1e-9 s.
+    const addedS = (0.02 * 100) / 2048 + 100 * 1e-4 + (1e4 / 2) * 1e-9
+    const values = { ...bare, workWeight: 1 }
+    const delayS = (promptTokens: number, queuedPrefills: number, queuedPrefillTokens: number) => {
+      const fleet = (tokens: number) => ({ a: { queuedPrefills, queuedPrefillTokens: tokens } })
+      const of = (tokens: number) => costs('predicted', promptTokens, fleet(tokens), values)['a']!
+      return of(queuedPrefillTokens) - of(Infinity)
+    }
+
+    it('in full for each that waits, up to half a step', () => {
+      expect(delayS(100, 0, 0)).toBe(0)
+      expect(delayS(100, 3, 300)).toBeCloseTo(3 * addedS, 12)
+      expect(delayS(100, 8, 1024)).toBeCloseTo(8 * addedS, 12)
+      expect(delayS(100, 16, 2048)).toBeCloseTo(8 * addedS, 12)
+    })
+
+    it('by the part of a long prompt in the step', () => {
+      const longS = 0.02 + 10_240 * 1e-4 + (10_240 ** 2 / 2) * 1e-9
+      expect(delayS(10_240, 2, 200)).toBeCloseTo((2 * longS) / 10, 12)
+    })
+
+    it('never less for a longer queue', () => {
+      const queue = Array.from({ length: 40 }, (_, waiting) => delayS(100, waiting, 600 * waiting))
+      for (const [at, one] of queue.entries()) expect(one).toBeGreaterThanOrEqual((queue[at - 1] ?? 0) - 1e-12)
+    })
+
+    it('so that a burst of short prompts is spread although one engine has all prefixes cached', () => {
+      const fleet = (waiting: number) => ({
+        cached: {
+          cachedTokens: 150,
+          queuedPrefills: waiting,
+          queuedPrefillTokens: 50 * waiting,
+          queuedPrefillS: 0.0055 * waiting,
+        },
+        cold: {},
+        other: {},
+        third: {},
+      })
+      expect(order('predicted', 200, fleet(1), values)[0]).toBe('cached')
+      expect(order('predicted', 200, fleet(2), values)[0]).toBe('cold')
+    })
   })
 
   it('prefers a distant engine if it is fast enough, else the near one', () => {
@@ -386,6 +433,19 @@ describe('predicted', () => {
       asRanked(made, request(100, { expectedOutputTokens }), fleet, noChance)[0]!.engine
     // 20 requests add 10 ms per token: 0.1 x 10 ms x 50 tokens equals the other engine's queue.
     expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
+  })
+
+  it('expects the usual output of the pool, at most the option', () => {
+    const made = policy('predicted', { ...bare, decodeWeight: 0.1, expectedOutputTokens: 100 })
+    const fleet = engines({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
+    const winner = (changes: Partial<RouteRequest>): string =>
+      asRanked(made, request(100, changes), fleet, noChance)[0]!.engine
+    expect(winner({ usualOutputTokens: null })).toBe('idle')
+    expect(winner({ usualOutputTokens: 49 })).toBe('busy')
+    expect(winner({ usualOutputTokens: 51 })).toBe('idle')
+    expect(winner({ usualOutputTokens: 49, expectedOutputTokens: 51 })).toBe('idle')
+    const low = policy('predicted', { ...bare, decodeWeight: 0.1, expectedOutputTokens: 49 })
+    expect(asRanked(low, request(100, { usualOutputTokens: 1e6 }), fleet, noChance)[0]!.engine).toBe('busy')
   })
 
   it('ranks an engine of weight 0 last', () => {

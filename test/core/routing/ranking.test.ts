@@ -141,6 +141,7 @@ const request: RouteRequest = {
   prefixKey: 1,
   session: 's',
   expectedOutputTokens: null,
+  usualOutputTokens: null,
 }
 
 function chance(seed: number): () => number {

@@ -15,6 +15,7 @@ const request: RouteRequest = {
   prefixKey: 1,
   session: null,
   expectedOutputTokens: null,
+  usualOutputTokens: null,
 }
 
 function loaded(...requests: number[]): Candidate<'requests' | 'foreignRequests'>[] {

@@ -1,4 +1,4 @@
-import { prefillSeconds } from '../../latency/cost-model.ts'
+import { newTokens, prefillSeconds, type PromptSize, queueSeconds, STEP_TOKENS } from '../../latency/cost-model.ts'
 import { TIER_TOKEN_US } from '../../latency/profiles.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
@@ -16,7 +16,9 @@ const options = {
     default: 256,
     min: 0,
     max: 1e6,
-    doc: 'Expected output tokens of a request that sets no limit.',
+    doc:
+      'Upper limit of the expected output tokens of a request that does not set them; expected is the mean of the ' +
+      'pool’s responses.',
   },
   workWeight: {
     default: 1,
@@ -92,6 +94,7 @@ type Values = OptionValues<typeof options>
 const needs = [
   'rttS',
   'queuedPrefills',
+  'queuedPrefillTokens',
   'queuedPrefillS',
   'placeWaitS',
   'costModel',
@@ -137,10 +140,10 @@ const costTable = new CostTable([
  * - `load` cached tokens of slower tiers, `hostTokenUs`, `diskTokenUs`, `remoteTokenUs` each
  * - `adapter` 0, or `adapterLoadS` / `adapterFullS` if the adapter must be loaded / has no room
  * - `x` externality: delay of other requests, `workWeight * (pressure(q, q_e) * (s - c) + (MIN_COPY_COST +
- *   pressure(q_e, q_e) - u / (1 + u)) * c + place)`, where `q_e` is the engine's number of queued prefills, `q` the
- *   mean of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u` the
- *   number of later requests that such a copy serves, and `place` the wait for one of the engine's places: those who
- *   come later wait as much longer
+ *   pressure(q_e, q_e) - u / (1 + u)) * c + step + place)`, where `q_e` is the engine's number of queued prefills, `q`
+ *   the mean of all engines, `c` the part of `s` that computes blocks which live requests on other engines hold, `u`
+ *   the number of later requests that such a copy serves, `step` the delay of the prompts that share its engine step,
+ *   and `place` the wait for one of the engine's places: those who come later wait as much longer
  * - `slow` 1 + `slowStart` * (1 - warmth); `d` seconds of decode for the expected output tokens
  * - `barrier` `barrierS` * k / (1 - k) for the share k of KV blocks in use; `recent` decayed
  *   recent prefill work, a tie-breaker
@@ -255,18 +258,30 @@ interface NewWork {
   /** Seconds to copy blocks that live requests hold elsewhere, and to compute the others. */
   readonly lastingS: number
   readonly uniqueS: number
+  readonly size: PromptSize
+}
+
+/** A long queue fills, and a long prompt finds free, half of the step that they share on average. */
+const SHARED_STEP_TOKENS = STEP_TOKENS / 2
+
+/**
+ * Seconds by which the prompt delays those that wait on the engine. Engines send the first tokens of all prompts of a
+ * step at its end, so a prompt delays those before it in its first step by its part of that step. Without a jump where
+ * the queue exceeds a step: engines with longer queues would be cheaper.
+ */
+function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Seen, size: PromptSize): number {
+  const sharers = queuedPrefills * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, queuedPrefillTokens))
+  return sharers * queueSeconds(costModel, size) * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, newTokens(size)))
 }
 
 /**
  * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
  * the copy. A copy delays only requests that wait on this engine.
  */
-function takenFromOthersS(
-  { queuedPrefills: own, placeWaitS }: Seen,
-  { queued, users, lastingS, uniqueS }: NewWork,
-): number {
+function takenFromOthersS(engine: Seen, { queued, users, lastingS, uniqueS, size }: NewWork): number {
+  const { queuedPrefills: own, placeWaitS } = engine
   const copyS = (MIN_COPY_COST + pressureOf(own, own) - users / (1 + users)) * lastingS
-  return pressureOf(queued, own) * uniqueS + copyS + placeWaitS
+  return pressureOf(queued, own) * uniqueS + copyS + sameStepS(engine, size) + placeWaitS
 }
 
 function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
@@ -274,13 +289,12 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
   const queued = meanQueued(candidates)
   const live = maxLiveTokens(candidates)
   const users = copyUsers(candidates, live)
-  const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
+  const outputTokens =
+    request.expectedOutputTokens ?? Math.min(request.usualOutputTokens ?? Infinity, values.expectedOutputTokens)
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
-    const prefillS = prefillSeconds(engine.costModel, {
-      promptTokens: request.promptTokens,
-      cachedTokens: engine.cachedTokens,
-    })
+    const size = { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens }
+    const prefillS = prefillSeconds(engine.costModel, size)
     const { host, disk, remote } = engine.slowTokens
     const loadS = (host * values.hostTokenUs + disk * values.diskTokenUs + remote * values.remoteTokenUs) / 1e6
     const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
@@ -296,7 +310,7 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
     const takenS =
-      values.workWeight * takenFromOthersS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS })
+      values.workWeight * takenFromOthersS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS, size })
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
