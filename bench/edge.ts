@@ -20,6 +20,8 @@ import { startScript, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
+/** The second is the least that a gateway with one object call can do. */
+const SUBJECTS = 'pass + prompt + json + end,pass + admit + prompt + json + hash + end,native,local,front'
 /** Of each workload. */
 const CELLS_MS = 45_000
 
@@ -39,7 +41,7 @@ const PARTS: Readonly<Record<string, Part>> = {
     const requests = Number(flags['requests'] ?? 300)
     const warmRequests = Number(flags['warm-requests'] ?? (flags['quick'] ? 500 : 2000))
     const limitMs = Number(flags['limit-s'] ?? 210) * 1000
-    const { baseline, subjects = 'pass + object + prompt + end,pass + prompt + json + end,native,local,front' } = flags
+    const { baseline, subjects = SUBJECTS } = flags
     if (typeof baseline === 'string') process.env['BASELINE'] = baseline
     const names = [...String(subjects).split(','), ...(baseline === undefined ? [] : ['baseline'])]
     return workerCpu(start, urls, { rounds, requests, warmRequests, limitMs, note, subjects: names })

@@ -31,6 +31,7 @@ type PassSubject =
   | 'pass + prompt + json + end'
   | 'pass + object'
   | 'pass + object + prompt + end'
+  | 'pass + admit + prompt + json + hash + end'
 
 const SUBJECTS = [
   'pass',
@@ -41,6 +42,7 @@ const SUBJECTS = [
   'pass + prompt + json + end',
   'pass + object',
   'pass + object + prompt + end',
+  'pass + admit + prompt + json + hash + end',
   'observed',
   'front',
   'baseline',
