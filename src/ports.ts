@@ -211,8 +211,18 @@ export interface OriginAnswer {
   read(limitBytes: number): Promise<Uint8Array>
   /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */
   pass(reply: RelayOptions): Response
+  /** The relayed body for a reader in the gateway, which answers the client itself. In place of `pass`. */
+  reader(reply: RelayOptions): BodyReader
   /** Aborts the request. */
   discard(): void
+}
+
+/** A body that is read piece by piece. */
+export interface BodyReader {
+  /** One call at a time. null: the end. Rejects if the body ends early, behind its error event. */
+  read(): Promise<Uint8Array | null>
+  /** Ends the call to the engine. Has effect once. */
+  cancel(): void
 }
 
 /** Options and callbacks of a relay. */

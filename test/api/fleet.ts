@@ -204,6 +204,7 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     firstByte: async () => undefined,
     read: async () => bytes,
     pass: (reply) => pass(reply, bytes, answer),
+    reader: () => ({ read: async () => null, cancel: () => {} }),
     begun: () => new Uint8Array(),
     discard: () => undefined,
   }

@@ -89,6 +89,7 @@ class Play {
         if (manner === 'breaks') throw new OriginError('reset', `broken by ${id}`)
       },
       read: async () => new TextEncoder().encode('currently busy'),
+      reader: () => ({ read: async () => null, cancel: () => {} }),
       begun: () => new TextEncoder().encode('data: x\n\n'),
       pass: (reply) => {
         this.passed.push(id)

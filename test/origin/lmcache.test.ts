@@ -29,6 +29,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
         sse: false,
         firstByte: async () => {},
         read: async () => new Uint8Array(await response.arrayBuffer()),
+        reader: () => ({ read: async () => null, cancel: () => {} }),
         pass: () => new Response(),
         begun: () => new Uint8Array(),
         discard: () => {},

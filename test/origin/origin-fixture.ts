@@ -208,6 +208,7 @@ export class World {
       sse,
       firstByte: () => firstByte,
       read: async () => new TextEncoder().encode(body),
+      reader: () => ({ read: async () => null, cancel: () => {} }),
       pass: (reply) => {
         this.replies.push(reply)
         const settle = () =>

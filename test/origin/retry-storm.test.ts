@@ -174,6 +174,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     firstByte: async () => undefined,
     begun: () => bytes,
     read: async () => bytes,
+    reader: () => ({ read: async () => null, cancel: () => {} }),
     discard: () => undefined,
     pass(reply: RelayOptions) {
       setTimeout(

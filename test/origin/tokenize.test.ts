@@ -30,6 +30,7 @@ class TokenizeOnly implements Origin {
       sse: false,
       firstByte: async () => {},
       read: async () => new TextEncoder().encode(JSON.stringify(reply.body)),
+      reader: () => ({ read: async () => null, cancel: () => {} }),
       pass: () => new Response(),
       begun: () => new Uint8Array(),
       discard: () => {},

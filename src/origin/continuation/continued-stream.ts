@@ -158,7 +158,7 @@ class ContinuedStream {
       return out ?? HEARTBEAT
     }
     const { failure } = part.segment
-    if (failure !== null) void part.reader.cancel().catch(() => {})
+    if (failure !== null) part.reader.cancel()
     if (part.end?.end === 'client_gone' && failure === null) this.#clientGone()
     return failure ?? part.end?.failure ?? (this.#state.done ? null : 'reset')
   }
@@ -179,10 +179,10 @@ class ContinuedStream {
     const { ports, placed } = attempt
     const startedAt = ports.now()
     try {
-      const { done, value } = await reader.read()
+      const chunk = await reader.read()
       this.#silentMs = ports.now() - startedAt
-      if (!done) gapsOf(placed.engine).add(this.#silentMs)
-      return done ? null : value
+      if (chunk !== null) gapsOf(placed.engine).add(this.#silentMs)
+      return chunk
     } catch {
       this.#silentMs = ports.now() - startedAt
       return null
@@ -222,7 +222,7 @@ class ContinuedStream {
       this.#lookedAt = isFull ? part.attempt.ports.now() : Infinity
       return true
     }
-    void part.reader.cancel().catch(() => {})
+    part.reader.cancel()
     part.relay.release({ ...goneEnd, end: 'lapsed' }, null)
     yield* this.#begin(result)
     return true
@@ -373,7 +373,7 @@ class ContinuedStream {
     if (this.#isOver) return
     this.#isGone = true
     const part = this.#part
-    void part.reader.cancel().catch(() => {})
+    part.reader.cancel()
     part.relay.release(part.end ?? goneEnd, part.segment.usage)
     this.#end(abortReason(this.#parts.attempt.exchange.scope))
   }

@@ -1,6 +1,6 @@
 /** One engine's part of a stream. */
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
-import type { EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
+import type { BodyReader, EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
 import { SseScanner } from '../relay/sse.ts'
 import { concatBytes } from '../../bytes.ts'
@@ -18,7 +18,7 @@ export interface SegmentRelay {
 /** One engine's part of the stream. */
 export interface Part {
   readonly attempt: AttemptContext
-  readonly reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly reader: BodyReader
   readonly events: SseEvents
   readonly segment: Segment
   readonly relay: SegmentRelay
@@ -64,17 +64,15 @@ export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): P
   const opened = { ...part, end: null as RelayResult | null }
   // The end of the part is not that of the client's stream.
   const { cutEvent: _cutEvent, ...options } = reply
-  const passed = answer.pass({
+  const reader = answer.reader({
     ...options,
-    // Without the client's socket the platform returns a stream.
-    scope: { ...options.scope, client: null },
     idleMs: gapsOf(part.attempt.placed.engine).limitMs(options.idleMs),
     observe: true,
     hideUsage: false,
     endsWithDone: false,
     settled: (end) => void (opened.end = end),
   })
-  return Object.assign(opened, { reader: passed.body!.getReader(), events: new SseEvents() })
+  return Object.assign(opened, { reader, events: new SseEvents() })
 }
 
 const encoder = new TextEncoder()

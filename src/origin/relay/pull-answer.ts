@@ -1,5 +1,5 @@
 /** An engine's response behind a pull source: the part of `OriginAnswer` that does not depend on the transport. */
-import { OriginError, type OriginAnswer, type RelayResult, type RelayOptions } from '../../ports.ts'
+import { type BodyReader, OriginError, type OriginAnswer, type RelayResult, type RelayOptions } from '../../ports.ts'
 import { concatBytes } from '../../bytes.ts'
 import { LeadingComments } from './sse.ts'
 import { headerOf, headersInit } from '../headers.ts'
@@ -123,8 +123,17 @@ export class PullAnswer implements OriginAnswer {
       tracked.settled(completeEnd(0))
       return new Response(null, { status: reply.status, headers: headersInit(reply.headers) })
     }
+    const body = this.#relay(tracked).stream()
+    return new Response(body, { status: reply.status, headers: headersInit(reply.headers) })
+  }
+
+  reader(reply: RelayOptions): BodyReader {
+    return this.#relay(this.tracked(reply))
+  }
+
+  #relay(reply: RelayOptions): PullRelay {
     this.#pipe = new PullRelay({
-      reply: tracked,
+      reply,
       sse: this.sse,
       held: this.held,
       ended: this.ended,
@@ -132,7 +141,7 @@ export class PullAnswer implements OriginAnswer {
       next: () => this.next(),
       stop: (reason) => this.source.stop(reason),
     })
-    return new Response(this.#pipe.stream, { status: reply.status, headers: headersInit(reply.headers) })
+    return this.#pipe
   }
 
   discard(): void {

@@ -1,5 +1,5 @@
 /** Moves a body to the client piece by piece, as the client reads it. */
-import { OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
+import { type BodyReader, OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
 import { IdleTimer, Patience } from '../timers.ts'
 import { HEARTBEAT, RelayController } from './controller.ts'
 
@@ -21,8 +21,7 @@ export interface PipeParts {
  */
 export const ABORT_DELAY_MS = 20
 
-export class PullRelay {
-  readonly stream: ReadableStream<Uint8Array>
+export class PullRelay implements BodyReader {
   readonly #parts: PipeParts
   readonly #control: RelayController
   /** Runs while the client does not read. */
@@ -30,10 +29,11 @@ export class PullRelay {
   /** For the client: at most what one read of the engine gave. */
   readonly #out: Uint8Array[] = []
   readonly #emit = (piece: Uint8Array): void => void this.#out.push(piece)
+  /** Of the stream; null: the body is read. */
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  #reading: Promise<void> | null = null
-  /** Ends the wait for the engine with a heartbeat; null: no wait that a heartbeat may end. */
-  #beat: (() => void) | null = null
+  #isReading = false
+  /** Ends the wait for the engine; `true`: with a heartbeat. */
+  #wake: ((isSilent: boolean) => void) | null = null
   #timer: ReturnType<typeof setTimeout> | null = null
   #timerAt = 0
   /** The idle limit has passed, unless this process was late. null: it has not. */
@@ -49,18 +49,35 @@ export class PullRelay {
     this.#unread = new IdleTimer(parts.now, reply.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()
-    this.stream = new ReadableStream<Uint8Array>(
+    this.#unread.listen()
+  }
+
+  /** The body as a stream. Call it once, in place of `read`. */
+  stream(): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>(
       {
         start: (controller) => void (this.#controller = controller),
-        pull: () => {
-          this.#unread.heard()
-          return this.#pull().then(() => this.#unread.listen())
+        pull: async (controller) => {
+          const piece = await this.read()
+          if (piece === null) controller.close()
+          else controller.enqueue(piece)
         },
-        cancel: () => this.clientGone(),
+        cancel: () => this.cancel(),
       },
       { highWaterMark: 0 },
     )
+  }
+
+  /** One call, one piece: the client's pace is the engine's pace. */
+  async read(): Promise<Uint8Array | null> {
+    this.#unread.heard()
+    const piece = await this.#next()
     this.#unread.listen()
+    return piece
+  }
+
+  cancel(): void {
+    this.clientGone()
   }
 
   /** Ends the relay: the client has disconnected. */
@@ -72,37 +89,30 @@ export class PullRelay {
     this.#error(cutError())
   }
 
-  /** One call, one piece: the client's pace is the engine's pace. */
-  async #pull(): Promise<void> {
+  async #next(): Promise<Uint8Array | null> {
     for (;;) {
       const piece = this.#out.shift()
-      if (piece !== undefined) return this.#controller!.enqueue(piece)
+      if (piece !== undefined) return piece
       if (this.#ended) {
         this.#settle('complete')
-        return this.#controller!.close()
+        return null
       }
       if (this.#broken !== null) return this.#truncate()
-      if (this.#control.settled) return
-      if (await this.#wait()) return this.#controller!.enqueue(HEARTBEAT)
+      if (this.#control.settled) throw cutError()
+      if ((await this.#wait()) && !this.#control.settled) return HEARTBEAT
     }
   }
 
   /** Waits for the engine. true: a heartbeat is due, nothing has come. */
-  async #wait(): Promise<boolean> {
-    this.#reading ??= this.#read()
-    if (!this.#control.canBeat) {
-      await this.#reading
-      return false
-    }
-    const beat = new Promise<boolean>((resolve) => (this.#beat = () => resolve(true)))
-    this.#control.beat(this.#parts.now())
-    this.#arm()
-    const silent = await Promise.race([this.#reading.then(() => false), beat])
-    this.#beat = null
-    return silent && !this.#control.settled
+  #wait(): Promise<boolean> {
+    if (this.#control.canBeat) this.#control.beat(this.#parts.now())
+    if (this.#isReading) this.#arm()
+    else void this.#read()
+    return new Promise((resolve) => (this.#wake = resolve))
   }
 
   async #read(): Promise<void> {
+    this.#isReading = true
     this.#control.active(this.#parts.now())
     this.#arm()
     try {
@@ -111,10 +121,10 @@ export class PullRelay {
       else this.#control.take(chunk, this.#emit)
     } catch (error) {
       this.#broken = error
-    } finally {
-      this.#reading = null
-      this.#patience = null
     }
+    this.#isReading = false
+    this.#patience = null
+    this.#wake?.(false)
   }
 
   #end(): void {
@@ -142,7 +152,7 @@ export class PullRelay {
   /** Silence counts only while the relay waits for the engine. */
   #due(): void {
     this.#timer = null
-    if (this.#reading === null || this.#control.settled) return
+    if (!this.#isReading || this.#control.settled) return
     const now = this.#parts.now()
     const decision = this.#control.check(now)
     if (decision instanceof OriginError) {
@@ -152,22 +162,23 @@ export class PullRelay {
     }
     if (decision === 'heartbeat') {
       this.#control.beat(now)
-      this.#beat?.()
+      if (this.#control.canBeat) this.#wake?.(true)
     }
     this.#arm()
   }
 
   /** Sends one error event where an event may start, then breaks the connection. Never a clean end. */
-  async #truncate(): Promise<void> {
+  async #truncate(): Promise<Uint8Array> {
     const error = this.#broken
-    if (!(error instanceof OriginError)) return this.clientGone()
-    if (!this.#control.settled) {
+    if (!(error instanceof OriginError)) this.clientGone()
+    else if (!this.#control.settled) {
       const event = this.#control.truncate(error.failure, true)
       this.#stopTimers()
-      if (event !== null) return this.#controller!.enqueue(event)
+      if (event !== null) return event
     }
-    if (this.#parts.reply.cutEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
-    this.#error(cutError())
+    if (error instanceof OriginError && this.#parts.reply.cutEvent !== undefined)
+      await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    throw cutError()
   }
 
   #settle(end: RelayResult['end']): void {

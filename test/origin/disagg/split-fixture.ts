@@ -207,6 +207,7 @@ function answerOf(status: number, id: string): OriginAnswer {
     firstByte: async () => {},
     begun: () => new TextEncoder().encode(body),
     read: async () => new TextEncoder().encode(body),
+    reader: () => ({ read: async () => null, cancel: () => {} }),
     pass: (reply: RelayOptions) => {
       queueMicrotask(() =>
         reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: body.length }),
