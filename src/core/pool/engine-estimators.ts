@@ -6,8 +6,10 @@ import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from '../contract/contract.ts'
 import { KvEventCursor } from '../kv-events/delta-log.ts'
 import { PrefillWork, StepLimit } from '../overload/step-limit.ts'
-import { PrefillQueue } from './prefill-queue.ts'
+import { type Prefill, PrefillQueue, type QueuedPrefill } from './prefill-queue.ts'
 
+/** Weight of the latest prefill in the usual one. */
+const USUAL_SHARE = 0.1
 /** Consecutive observations after which the limit counts as known. */
 const OBSERVATIONS = 3
 /** A first token is late beyond this multiple of its prediction plus `LATE_MS`. */
@@ -296,6 +298,13 @@ export class EngineEstimators {
       this.#decodeLawTick = tick
     }
     return this.#decodeCostModel
+  }
+
+  /** Books a prefill, before its request is counted. */
+  queuePrefill(prefill: Prefill, now: number): QueuedPrefill {
+    this.prefillWork.add(prefill.seconds, now)
+    this.usualPrefillS += USUAL_SHARE * (prefill.seconds - this.usualPrefillS)
+    return this.queue.add({ ...prefill, isBusy: this.requests > 0 }, now)
   }
 
   /** Seconds of prefill work that were done since the start. */

@@ -141,8 +141,10 @@ export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
   if (isResumed || estimate.ttftMs === null || ttft === undefined) return
   // The prediction was made at the end of the wait for room.
   estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
-  if (part === 'whole' && estimate.busy && estimate.workMs !== null && !firstTokenInexact)
-    estimators.stepDelay.learn(estimate.workMs / 1000, (ttft - heldMs) / 1000)
+  const { behindOthers, workMs, inStepsMs, baseMs } = estimate
+  if (part !== 'whole' || !behindOthers || baseMs === null || firstTokenInexact) return
+  estimators.stepDelay.learn(baseMs / 1000, (ttft - heldMs) / 1000)
+  estimators.stepDelay.compare(workMs! / 1000, inStepsMs! / 1000, (ttft - heldMs) / 1000)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */

@@ -41,8 +41,12 @@ export interface BookingRef {
 /** Predicted first token of a request on one engine. null: unknown. */
 export interface Forecast {
   readonly ttftMs: number | null
-  /** The same without the usual delay of a busy engine, milliseconds. */
+  /** Work that is queued and the own prefill one after the other, milliseconds. */
   readonly workMs?: number
+  /** The same in the engine's steps, milliseconds. */
+  readonly inStepsMs?: number
+  /** `ttftMs` without the usual delay of prompts that wait behind others, milliseconds. */
+  readonly baseMs?: number
   readonly cachedTokens: number | null
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
@@ -82,10 +86,12 @@ export interface CacheEstimate {
   readonly stamp: number
   readonly usedStamp: number
   readonly ttftMs: number | null
-  /** The same without the usual delay of a busy engine and a transfer, milliseconds; null: it prefills nothing. */
+  /** See `Forecast`, without a transfer; null: it prefills nothing. */
   readonly workMs: number | null
-  /** Whether the engine had other requests. */
-  readonly busy: boolean
+  readonly inStepsMs: number | null
+  readonly baseMs: number | null
+  /** Whether other prompts were queued. */
+  readonly behindOthers: boolean
   /** Adapter affinity at booking, see `adapterFit`. */
   readonly adapterFit: number
 }

@@ -322,7 +322,7 @@ export class PoolLedger {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
-    const { ttftMs, workMs = null } = prefills ? reading.forecast(engine) : NO_FORECAST
+    const { ttftMs, workMs = null, inStepsMs = null, baseMs = null } = prefills ? reading.forecast(engine) : NO_FORECAST
     book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -334,7 +334,9 @@ export class PoolLedger {
       usedStamp: this.#index.lastUsed(book.number),
       ttftMs: ttftMs === null ? null : ttftMs + handOverMs,
       workMs,
-      busy: book.requests > 0,
+      inStepsMs,
+      baseMs,
+      behindOthers: !book.queue.isEmpty,
       adapterFit: book.adapters.fit(admission.adapter),
     }
     const prefill = {
@@ -345,15 +347,13 @@ export class PoolLedger {
       streams: part === 'prefill' || admission.streams,
       sequences: admission.sequences,
     }
-    const queued = prefills ? book.queue.add(prefill, now) : null
-    if (prefills) book.prefillWork.add(prefill.seconds, now)
+    const queued = prefills ? book.queuePrefill(prefill, now) : null
     const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
     const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
     book.requests += 1
     const sequences = admission.sequences ?? 1
     const needsPlace = book.places.excess(sequences + this.#load.foreignRequests(engine, now)) > 0
     if (!endsAtFirstToken(part)) book.places.booked(sequences, admission.streams === true)
-    if (prefills) book.usualPrefillS += USUAL_SHARE * (prefill.seconds - book.usualPrefillS)
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return {
       engine,
@@ -436,8 +436,6 @@ export class PoolLedger {
 const NO_FORECAST: Forecast = { ttftMs: null, cachedTokens: null }
 /** Share of KV memory in use above which requests may wait for memory. */
 const MEMORY_SHARE = 0.8
-/** Weight of the latest prefill in the usual one. */
-const USUAL_SHARE = 0.1
 
 interface LedgerEngine {
   readonly engine: EngineRef

@@ -1,4 +1,5 @@
 import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
+import { type BookedPrompt, PrefillSteps } from '../latency/prefill-steps.ts'
 
 /**
  * Adds to one place of a Fenwick tree of whole numbers (prefix sums in O(log n)). Exact while the total is below 2^53.
@@ -35,6 +36,8 @@ export interface Prefill {
   readonly streams?: boolean | undefined
   /** Parallel responses. Absent: one. */
   readonly sequences?: number | undefined
+  /** Whether the engine has other requests. Absent: no. */
+  readonly isBusy?: boolean
 }
 
 /** Booked prefill without a first token. Made by `add`; ended once by `firstToken` or `abandon`. */
@@ -45,6 +48,7 @@ export interface QueuedPrefill extends Prefill {
   readonly micros: number
   /** Booking order on the engine. */
   readonly order: number
+  readonly inSteps: BookedPrompt
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
   /** Place in the prefix sums. */
@@ -103,6 +107,7 @@ export class PrefillQueue {
   #booked = 0
   readonly #teach: OnSample
   readonly #presumed: (at: number, prefill: Prefill) => void
+  readonly #steps = new PrefillSteps()
   #busyPeriod: BusyPeriod
 
   /**
@@ -168,6 +173,16 @@ export class PrefillQueue {
   }
 
   /**
+   * Seconds until the first token of a further prompt beyond the wait and its prefill: engines prefill several prompts
+   * in a step, and decode in it. 0: unknown.
+   */
+  delaySeconds({ newTokens, work, seconds }: Pick<Prefill, 'newTokens' | 'work' | 'seconds'>, now: number): number {
+    if (this.#leftOverdue(now) > 0) return 0
+    const inStepsS = this.#steps.seconds({ newTokens, pairs: work }, now)
+    return inStepsS === null ? 0 : inStepsS - this.seconds(now) - seconds
+  }
+
+  /**
    * Work left while the head is overdue: the prompts behind it are not prefilled either. The remaining time of the
    * head is estimated as its delay, and that of the others grows in proportion, microseconds.
    */
@@ -200,6 +215,15 @@ export class PrefillQueue {
       dueAt: now + (waitMicros + micros) / 1000,
       micros,
       order: this.#booked,
+      inSteps: this.#steps.add(
+        {
+          newTokens: prefill.newTokens,
+          pairs: prefill.work,
+          isVisible: prefill.streams !== false,
+          isBusy: prefill.isBusy === true,
+        },
+        now,
+      ),
       previous: this.#last,
       next: null,
       place: 0,
@@ -225,6 +249,7 @@ export class PrefillQueue {
   /** Records a first token. Returns its busy period, to be closed when the request ends; null: already ended. */
   firstToken(queued: QueuedPrefill, now: number): BusyPeriod | null {
     if (queued.ended) return null
+    this.#steps.firstToken(queued.inSteps, now)
     this.#leaveSilent(queued)
     const long = this.#busyPeriod.bookedTokens >= BUSY_PERIOD_TOKENS
     if (long && now - this.#lastFirstTokenAt > SAME_STEP_MS)
@@ -244,6 +269,7 @@ export class PrefillQueue {
   /** Records an end without a visible first token. No effect after `firstToken`. */
   abandon(queued: QueuedPrefill, now: number, wasPrefilled = false): void {
     if (queued.ended) return
+    this.#steps.abandon(queued.inSteps, now)
     if (!wasPrefilled) this.#setStale(queued, now)
     const left = this.#left(now)
     // Of the remaining work, the prompts behind it come last.

@@ -1,5 +1,5 @@
 import { tokenSeconds } from '../latency/decode.ts'
-import { prefillSeconds } from '../latency/cost-model.ts'
+import { newTokens, prefillSeconds } from '../latency/cost-model.ts'
 import { TIER_TOKEN_US } from '../latency/profiles.ts'
 import type { Signal, Signals } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from '../prefix-index/active-blocks.ts'
@@ -8,6 +8,7 @@ import type { EngineRef, Forecast } from './ledger-entry.ts'
 import type { Admission, CacheHint } from '../contract/contract.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 import type { Foreign } from './foreign-load.ts'
+import { prefillWork } from './prefill-queue.ts'
 import { LOAD_SIGNALS, type LoadStats } from './load-stats.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 
@@ -143,9 +144,13 @@ export class SignalReader {
     const cached = this.cached(engine)
     const prefillS = this.#prefillS(book, cached)
     const workS = this.#waitS(engine) + prefillS + loadSeconds(cached)
+    const inStepsS = workS + this.#stepsS(book, cached, prefillS)
+    const baseS = book.stepDelay.better(workS, inStepsS)
     return {
-      ttftMs: 1000 * (workS + delaySeconds(book, workS)),
+      ttftMs: 1000 * (baseS + usualDelayS(book, baseS)),
+      baseMs: 1000 * baseS,
       workMs: 1000 * workS,
+      inStepsMs: 1000 * inStepsS,
       stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
@@ -179,9 +184,14 @@ export class SignalReader {
     const requests = book.requests + (this.#admission.sequences ?? 1)
     book.queue.settle(this.#now)
     const waitS = this.#waitS(engine)
-    const prefillS = this.#prefillS(book, cached) + loadSeconds(cached)
+    const ownS = this.#prefillS(book, cached)
+    const prefillS = ownS + loadSeconds(cached)
+    const workS = waitS + prefillS
+    // A refused request costs less than a late one.
+    const baseS = Math.max(workS, book.stepDelay.better(workS, workS + this.#stepsS(book, cached, ownS)))
+    const delayS = baseS - workS + usualDelayS(book, baseS)
     return {
-      waitMs: 1000 * Math.max(0, waitS + delaySeconds(book, waitS + prefillS)),
+      waitMs: 1000 * Math.max(0, waitS + delayS),
       prefillMs: 1000 * prefillS,
       overdueMs: book.queue.overdueMs(this.#now),
       stepMs: 1000 * tokenSeconds(book.step.lawBeside(book.kind.step, blockTokens, this.#now), requests, blocks),
@@ -221,6 +231,15 @@ export class SignalReader {
   #prefillS(book: EngineEstimators, cached: CachedTokens): number {
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     return prefillSeconds(book.costModel(this.#now), size)
+  }
+
+  /** What the engine's steps add to the wait and the own prefill. Nothing if it is idle. */
+  #stepsS({ requests, queue }: EngineEstimators, cached: CachedTokens, prefillS: number): number {
+    if (requests === 0) return 0
+    const { promptTokens } = this.#admission
+    const size = { promptTokens, cachedTokens: cached.total }
+    const work = prefillWork(promptTokens, cached.total)
+    return queue.delaySeconds({ newTokens: newTokens(size), work, seconds: prefillS }, this.#now)
   }
 
   /** Returns the cached tokens that routing assumes. */
@@ -373,9 +392,9 @@ function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeof NO_HI
   return found
 }
 
-/** Usual delay of the engine's first tokens beyond a prediction. An idle engine has none. */
-function delaySeconds({ requests, stepDelay }: EngineEstimators, predictedS: number): number {
-  return requests > 0 ? stepDelay.seconds(predictedS) : 0
+/** Usual delay of first tokens beyond the prediction, for prompts that wait behind others. */
+function usualDelayS({ queue, stepDelay }: EngineEstimators, predictedS: number): number {
+  return queue.isEmpty ? 0 : stepDelay.seconds(predictedS)
 }
 
 /** Seconds to load cached blocks from slower tiers. */

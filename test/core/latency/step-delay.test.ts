@@ -10,29 +10,42 @@ function learned(samples: readonly (readonly [number, number])[]): StepDelay {
   return delay
 }
 
-describe('the delay of first tokens on a busy engine', () => {
+describe('the delay of prompts that wait behind others', () => {
   it('is nothing before the first sample, and where predictions are right', () => {
     expect(new StepDelay().seconds(1)).toBe(0)
     expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
   })
 
   it('is learned from a steady load within forty samples', () => {
-    const delay = learned(Array.from({ length: 40 }, () => [0.3, 0.5] as const))
-    expect(delay.seconds(0.3)).toBeGreaterThan(0.18)
-    expect(delay.seconds(0.3)).toBeLessThan(0.22)
+    const delay = learned(Array.from({ length: 40 }, () => [0.5, 0.55] as const))
+    expect(delay.seconds(0.5)).toBeGreaterThan(0.045)
+    expect(delay.seconds(0.5)).toBeLessThan(0.055)
   })
 
   it('changes little by one stall', () => {
-    const steady = Array.from({ length: 40 }, () => [0.3, 0.5] as const)
-    const before = learned(steady).seconds(0.3)
-    expect(learned([...steady, [0.3, 60]]).seconds(0.3) - before).toBeLessThan(0.02)
+    const steady = Array.from({ length: 40 }, () => [0.5, 0.55] as const)
+    const before = learned(steady).seconds(0.5)
+    expect(learned([...steady, [0.5, 60]]).seconds(0.5) - before).toBeLessThan(0.01)
   })
 
-  it('adds at most twice the prediction, and leaves part of it', () => {
+  it('is at most a fifth of the prediction, either way', () => {
     const late = learned(Array.from({ length: 100 }, () => [1, 2] as const))
-    expect(late.seconds(0.01)).toBeCloseTo(0.02)
+    expect(late.seconds(0.1)).toBeCloseTo(0.02)
     const early = learned(Array.from({ length: 100 }, () => [1, 0.1] as const))
-    expect(early.seconds(0.1)).toBeCloseTo(-0.07)
+    expect(early.seconds(0.1)).toBeCloseTo(-0.02)
+  })
+
+  it('starts from the prediction in steps, unless it was clearly worse than the other', () => {
+    const delay = new StepDelay()
+    expect(delay.better(1, 2)).toBe(2)
+    for (let turn = 0; turn < 30; turn++) delay.compare(1, 2, 1.4)
+    expect(delay.better(1, 2)).toBe(2)
+    for (let turn = 0; turn < 30; turn++) delay.compare(1, 2, 1.1)
+    expect(delay.better(1, 2)).toBe(1)
+    delay.compare(NaN, 2, 1)
+    delay.compare(1, 0, 1)
+    for (let turn = 0; turn < 60; turn++) delay.compare(1, 2, 1.8)
+    expect(delay.better(1, 2)).toBe(2)
   })
 
   it('ignores samples that are no time', () => {
@@ -48,7 +61,7 @@ describe('the delay of first tokens on a busy engine', () => {
 })
 
 describe('predictions of a pool', () => {
-  it('include the delay on a busy engine and not on an idle one', () => {
+  it('count the prompts of a step together on a busy engine, and not on an idle one', () => {
     const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
     state.configure(1, pool({ engines: [engine('a')] }), 0)
     let count = 0
