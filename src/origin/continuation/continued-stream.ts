@@ -12,7 +12,7 @@ import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/sse.ts'
 import { defaultTimers } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
-import { cutEnd, gapsOf, goneEnd, openPart, passEvents, type Part, type SegmentRelay } from './part.ts'
+import { cutEnd, goneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './pending-text.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import {
@@ -71,8 +71,6 @@ class ContinuedStream {
   #between: AsyncGenerator<Uint8Array, boolean> | null = null
   /** Continuations after a failure. Moves off engines that drain are not limited. */
   #continued = 0
-  /** Time between the last byte of the engine that failed and the failure, ms. */
-  #silentMs = 0
   /** When it was last looked whether the engine drains. */
   #lookedAt = 0
   /** Bookings of this request so far. */
@@ -148,7 +146,7 @@ class ContinuedStream {
     const part = this.#part
     while (part.segment.failure === null) {
       if (this.#mustLeave(part)) return 'drained'
-      const chunk = await this.#read(part)
+      const chunk = await readPart(part)
       if (chunk === null) break
       const passed = passEvents(part, chunk)
       const out = passed instanceof Promise ? await passed : passed
@@ -172,21 +170,6 @@ class ContinuedStream {
     const digest = this.#parts.digests.current(placed.route, exchange.scope)
     const moveAt = digest?.engines.find(({ id }) => id === placed.engine.id)?.moveAt
     return moveAt !== undefined && moveAt <= now
-  }
-
-  /** Next bytes; null: the end, clean or not. */
-  async #read({ reader, attempt }: Part): Promise<Uint8Array | null> {
-    const { ports, placed } = attempt
-    const startedAt = ports.now()
-    try {
-      const chunk = await reader.read()
-      this.#silentMs = ports.now() - startedAt
-      if (chunk !== null) gapsOf(placed.engine).add(this.#silentMs)
-      return chunk
-    } catch {
-      this.#silentMs = ports.now() - startedAt
-      return null
-    }
   }
 
   /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is cut. */
@@ -289,6 +272,7 @@ class ContinuedStream {
   /** Starts to pass the events of the next engine. */
   async *#begin(handover: Handover): AsyncGenerator<Uint8Array, void> {
     const { attempt, answer, byIds, tokens } = handover
+    const { silentMs } = this.#part
     const from = this.#part.attempt.placed.engine.id
     this.#isFirst = false
     this.#lookedAt = 0
@@ -302,7 +286,7 @@ class ContinuedStream {
       from,
       engine: attempt.placed.engine.id,
       output_tokens: tokens,
-      silent_ms: Math.round(this.#silentMs),
+      silent_ms: Math.round(silentMs),
       predicted_ttft_ms: attempt.placed.predictedTtftMs,
       ...(byIds === null ? { replayed: true } : {}),
       ...(byIds === null || byIds.dropped === 0 ? {} : { dropped_tokens: byIds.dropped }),

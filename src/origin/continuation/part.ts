@@ -2,6 +2,7 @@
 import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
 import type { BodyReader, EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
 import type { AttemptContext } from '../classify.ts'
+import { HEARTBEAT } from '../relay/controller.ts'
 import { SseScanner } from '../relay/sse.ts'
 import { concatBytes } from '../../bytes.ts'
 import type { Segment } from './segments.ts'
@@ -24,6 +25,10 @@ export interface Part {
   readonly relay: SegmentRelay
   /** null: it runs. */
   end: RelayResult | null
+  /** When the wait for the engine began. null: it does not wait. */
+  waitsSince: number | null
+  /** Length of the last wait, ms. */
+  silentMs: number
 }
 
 /** Splits a stream of bytes into events. */
@@ -61,7 +66,7 @@ export function gapsOf(engine: EngineTarget): GapEstimator {
 type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer: OriginAnswer }
 
 export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): Part {
-  const opened = { ...part, end: null as RelayResult | null }
+  const opened = { ...part, end: null as RelayResult | null, waitsSince: null as number | null, silentMs: 0 }
   // The end of the part is not that of the client's stream.
   const { cutEvent: _cutEvent, ...options } = reply
   const reader = answer.reader({
@@ -73,6 +78,24 @@ export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): P
     settled: (end) => void (opened.end = end),
   })
   return Object.assign(opened, { reader, events: new SseEvents() })
+}
+
+/** Next bytes of a part; null: the end, clean or not. */
+export async function readPart(part: Part): Promise<Uint8Array | null> {
+  const { ports, placed } = part.attempt
+  part.waitsSince ??= ports.now()
+  let chunk: Uint8Array | null = null
+  try {
+    chunk = await part.reader.read()
+    // The relay's own, so the engine is still silent.
+    if (chunk === HEARTBEAT) return chunk
+  } catch {
+    // It has broken off.
+  }
+  part.silentMs = ports.now() - part.waitsSince
+  part.waitsSince = null
+  if (chunk !== null) gapsOf(placed.engine).add(part.silentMs)
+  return chunk
 }
 
 const encoder = new TextEncoder()
