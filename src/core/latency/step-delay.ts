@@ -1,9 +1,18 @@
 /** Weight of a new sample after the first ones. */
 const GAIN = 0.1
-/** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
-const CLIP = 0.1
-/** Maximum delay, either way, as a share of the prediction without it. */
-const MOST = 0.2
+
+export interface DelayLimits {
+  /** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
+  readonly clip: number
+  /** Maximum and minimum delay, as a multiple of the prediction without it. */
+  readonly most: number
+  readonly least: number
+}
+
+/** Of predictions in steps. */
+const IN_STEPS: DelayLimits = { clip: 0.1, most: 0.2, least: -0.2 }
+/** Of predictions from the queued work, which know nothing of steps. */
+export const OF_WORK: DelayLimits = { clip: 0.15, most: 2, least: -0.7 }
 
 /** Weight of a new error: a step ends with several first tokens, whose errors are alike. */
 const ERROR_GAIN = 0.05
@@ -16,11 +25,16 @@ const CLEARLY = 2
  * step: their mean is learned. Where the steps are clearly wrong, the queued work is the better prediction.
  */
 export class StepDelay {
+  readonly #limits: DelayLimits
   #seconds = 0
   #samples = 0
   /** Moving means of |log(measured / predicted)| of both predictions. */
   #workError = 0
   #stepsError = 0
+
+  constructor(limits: DelayLimits = IN_STEPS) {
+    this.#limits = limits
+  }
 
   /** The prediction to start from: in steps, unless it was clearly worse than the other. */
   better(workS: number, inStepsS: number): number {
@@ -37,7 +51,8 @@ export class StepDelay {
 
   /** Seconds to add to a prediction of `predictedS` seconds. */
   seconds(predictedS: number): number {
-    return Math.min(MOST * predictedS, Math.max(-MOST * predictedS, this.#seconds))
+    const { most, least } = this.#limits
+    return Math.min(most * predictedS, Math.max(least * predictedS, this.#seconds))
   }
 
   /**
@@ -47,7 +62,7 @@ export class StepDelay {
   learn(predictedS: number, measuredS: number): void {
     if (!(predictedS > 0) || !(measuredS > 0)) return
     this.#samples += 1
-    const limit = CLIP * (predictedS + Math.abs(this.#seconds))
+    const limit = this.#limits.clip * (predictedS + Math.abs(this.#seconds))
     const error = Math.min(limit, Math.max(-limit, measuredS - predictedS - this.#seconds))
     this.#seconds += Math.max(GAIN, 1 / (this.#samples + 1)) * error
   }

@@ -1,5 +1,5 @@
 import { type DecodeLaw, DecodeLearner, KvTransferModel } from '../latency/decode.ts'
-import { StepDelay } from '../latency/step-delay.ts'
+import { OF_WORK, StepDelay } from '../latency/step-delay.ts'
 import { CostModelFitter } from '../latency/cost-model-fitter.ts'
 import type { PrefillCostModel } from '../latency/cost-model.ts'
 import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
@@ -223,6 +223,8 @@ export class EngineEstimators {
   readonly step = new DecodeLearner()
   readonly prefillWork = new PrefillWork()
   readonly stepDelay = new StepDelay()
+  /** Usual delay beyond the queued work, for the checks of objectives. */
+  readonly workDelay = new StepDelay(OF_WORK)
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()

@@ -142,6 +142,8 @@ export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
   // The prediction was made at the end of the wait for room.
   estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
   const { behindOthers, workMs, inStepsMs, baseMs } = estimate
+  if (part === 'whole' && leg.queued?.inSteps.prompt.isBusy === true && workMs !== null && !firstTokenInexact)
+    estimators.workDelay.learn(workMs / 1000, (ttft - heldMs) / 1000)
   if (part !== 'whole' || !behindOthers || baseMs === null || firstTokenInexact) return
   estimators.stepDelay.learn(baseMs / 1000, (ttft - heldMs) / 1000)
   estimators.stepDelay.compare(workMs! / 1000, inStepsMs! / 1000, (ttft - heldMs) / 1000)

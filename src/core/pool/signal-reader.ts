@@ -184,12 +184,8 @@ export class SignalReader {
     const requests = book.requests + (this.#admission.sequences ?? 1)
     book.queue.settle(this.#now)
     const waitS = this.#waitS(engine)
-    const ownS = this.#prefillS(book, cached)
-    const prefillS = ownS + loadSeconds(cached)
-    const workS = waitS + prefillS
-    // A refused request costs less than a late one.
-    const baseS = Math.max(workS, book.stepDelay.better(workS, workS + this.#stepsS(book, cached, ownS)))
-    const delayS = baseS - workS + usualDelayS(book, baseS)
+    const prefillS = this.#prefillS(book, cached) + loadSeconds(cached)
+    const delayS = book.requests > 0 ? book.workDelay.seconds(waitS + prefillS) : 0
     return {
       waitMs: 1000 * Math.max(0, waitS + delayS),
       prefillMs: 1000 * prefillS,
