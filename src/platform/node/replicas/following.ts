@@ -1,5 +1,6 @@
 /** Reads the open bookings of all other replicas in one pool: the hash of each, then every message. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ChurnMap } from '../../../core/churn-map.ts'
 import { endedAs, type Result } from '../../../core/contract/contract.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Client } from './connection.ts'
@@ -32,8 +33,8 @@ export interface FollowingParts extends PoolParts, Pick<FeedParts, 'joined' | 'l
 
 /** Another replica. */
 class Peer {
-  /** Keys of its open bookings. */
-  readonly open = new Set<string>()
+  /** Its open bookings, by key. */
+  readonly open = new ChurnMap<string, true>()
   /** Number of its last message, or of its hash if that is read and none was received; null: neither. */
   last: number | null = null
   /** Own heartbeat before its last message. */
@@ -119,7 +120,7 @@ export class Following {
       return
     this.#renewedAt = now
     for (const peer of this.#peers.values())
-      for (const key of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
+      for (const [key] of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
     void this.#readAll()
   }
 
@@ -156,7 +157,7 @@ export class Following {
     peer.last ??= number
     // A former primary that has not learned of its failover, or a server that has lost writes, which are written again.
     if (number < peer.last - kept.length) throw new Error('outdated: the server has less than was published')
-    const gone = new Set(peer.open)
+    const gone = new Set(Array.from(peer.open, ([key]) => key))
     for (const event of readHash(fields, this.#parts.rejected)) {
       if (await isStale()) return
       if (event[0] === 'book') gone.delete(keyOf(event[2]))
@@ -236,7 +237,7 @@ export class Following {
     const blockTokens = pool()?.blockTokens
     if (blockTokens === undefined) return
     const admission = received(asked)
-    peer.open.add(keyOf(asked))
+    peer.open.set(keyOf(asked), true)
     // Blocks of another size have other hashes; the booking counts as load only.
     const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
     ledger.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
@@ -259,7 +260,7 @@ export class Following {
     // A reader of its hash ends.
     peer.kept = []
     const { size } = peer.open
-    for (const key of peer.open) this.#end(peer, key, result)
+    for (const [key] of peer.open) this.#end(peer, key, result)
     this.#parts.left(replica, size, result)
   }
 
