@@ -1,9 +1,14 @@
 /** Garbage collection in workerd by its inspector, so that its memory can be compared. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { MODEL } from './document.ts'
 
 /** Time limit of one isolate, ms: one that is suspended does not answer. */
 const LIMIT_MS = 5_000
-/** Id that workerd's inspector gives the isolate of a Worker of the configuration. */
-const OWN = /^core:user:/
+/** Ids of the isolates of the configured Workers, and of those of Miniflare that pass their requests to engines. */
+const COLLECTED = /^(?:core:user|outbound):/
+/** What a first collection frees may have kept objects outside of the heap, which a second one frees. */
+const ROUNDS = 2
+const WAKE_MS = 50
 
 interface Inspected {
   readonly id: string
@@ -11,15 +16,26 @@ interface Inspected {
 }
 
 /**
- * Collects the garbage of all Workers of a workerd process. Never rejects.
+ * Collects the garbage of all Workers of a workerd process. Never rejects. An isolate collects when it next runs, so
+ * that of an idle one stays.
  * @param inspector as Miniflare returns it
+ * @param wake sends a request that every Worker fetches something for; repeated until the garbage is collected
  */
-export async function collectGarbage(inspector: string | URL): Promise<void> {
+export async function collectGarbage(inspector: string | URL, wake: () => Promise<unknown>): Promise<void> {
   const { host } = new URL(inspector)
   try {
     const answer = await fetch(`http://${host}/json`, { signal: AbortSignal.timeout(LIMIT_MS) })
     const isolates = (await answer.json()) as readonly Inspected[]
-    await Promise.all(isolates.filter(({ id }) => OWN.test(id)).map(collectIn))
+    const collected = isolates.filter(({ id }) => COLLECTED.test(id))
+    for (let round = 0; round < ROUNDS; round++) {
+      const waking = new AbortController()
+      const done = Promise.all(collected.map(collectIn)).finally(() => waking.abort())
+      while (!waking.signal.aborted) {
+        await wake().catch(() => undefined)
+        await sleep(WAKE_MS)
+      }
+      await done
+    }
   } catch {
     // It was killed or is suspended.
   }
@@ -37,4 +53,15 @@ function collectIn({ webSocketDebuggerUrl }: Inspected): Promise<void> {
     clearTimeout(timer)
     socket.close()
   })
+}
+
+/** One token of an engine by the gateway at this URL. */
+export async function oneToken(url: string, key: string): Promise<void> {
+  const response = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, prompt: 'a', max_tokens: 1 }),
+    signal: AbortSignal.timeout(LIMIT_MS),
+  })
+  await response.arrayBuffer()
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { childNamed, guard, rssBytes } from '../proxy/processes.ts'
-import { collectGarbage } from './collect-garbage.ts'
+import { collectGarbage, oneToken } from './collect-garbage.ts'
 import type { LogReader } from './log.ts'
 
 const HOST = fileURLToPath(new URL('isolate-host.ts', import.meta.url))
@@ -55,8 +55,9 @@ export class IsolateProcess {
     return rssBytes(this.#workerd)
   }
 
-  collect(): Promise<void> {
-    return collectGarbage(this.#inspector)
+  /** @param key of a client */
+  collect(key: string): Promise<void> {
+    return collectGarbage(this.#inspector, () => oneToken(this.url, key))
   }
 
   suspend(): void {

@@ -54,7 +54,7 @@ export class Isolates implements Deployment {
   }
 
   async collect(): Promise<void> {
-    await Promise.all([this.#objects, ...this.#serving].map((one) => one?.collect()))
+    await Promise.all([this.#objects, ...this.#serving].map((one) => one?.collect(this.key)))
   }
 
   async disrupt(random: () => number): Promise<string> {

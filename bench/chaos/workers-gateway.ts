@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'
 import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
-import { collectGarbage } from './collect-garbage.ts'
+import { collectGarbage, oneToken } from './collect-garbage.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
 import { added, type Ledger } from './ledger.ts'
 import { WORKERD_WARM_MS, type Deployment, type Kill } from './deployment.ts'
@@ -95,7 +95,9 @@ export class WorkersGateway implements Deployment {
   }
 
   async collect(): Promise<void> {
-    await collectGarbage(await this.#runtime.getInspectorURL())
+    await collectGarbage(await this.#runtime.getInspectorURL(), () =>
+      Promise.all(this.#edges.map((url) => oneToken(url, this.key))),
+    )
   }
 
   async disrupt(random: () => number): Promise<string> {
