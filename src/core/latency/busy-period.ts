@@ -1,11 +1,4 @@
-import { STEP_TOKENS } from './cost-model.ts'
-
-/** Size of one prompt's prefill. */
-export interface PrefillSize {
-  readonly newTokens: number
-  /** Query-key pairs. */
-  readonly pairs: number
-}
+import { type PrefillSize, STEP_TOKENS } from './cost-model.ts'
 
 /** Mean prompt of a busy period, and its time. */
 export interface BusyPeriodSample extends PrefillSize {

@@ -5,15 +5,14 @@ import {
   newTokens,
   attentionPairs,
   prefillSeconds,
+  type PrefillSize,
   type PromptSize,
   scaled,
+  secondsOf,
 } from './cost-model.ts'
 
 /** Sample: one prompt, or the mean of several prefilled together. */
-export interface PrefillSample {
-  readonly newTokens: number
-  /** Query-key pairs. */
-  readonly pairs: number
+export interface PrefillSample extends PrefillSize {
   /** Prefill time without queueing, seconds. */
   readonly seconds: number
   /** Milliseconds. */
@@ -286,10 +285,6 @@ const observed = new Observations()
 
 function observe(seen: Omit<PrefillSample, 'at'>, weight: number): void {
   observed.add(seen.newTokens, seen.pairs, seen.seconds, weight)
-}
-
-function secondsOf(costModel: PrefillCostModel, size: PrefillSample): number {
-  return costModel.fixedS + costModel.perTokenS * size.newTokens + costModel.perPairS * size.pairs
 }
 
 function weightAt(at: number, now: number): number {

@@ -28,6 +28,18 @@ export function attentionPairs({ promptTokens, cachedTokens }: PromptSize): numb
   return (promptTokens * promptTokens - cached * cached) / 2
 }
 
+/** Size of a prefill: what is computed of a prompt, or of several together. */
+export interface PrefillSize {
+  readonly newTokens: number
+  /** Query-key pairs. */
+  readonly pairs: number
+}
+
+/** Seconds of a prefill, or of a step that prefills several prompts. */
+export function secondsOf({ fixedS, perTokenS, perPairS }: PrefillCostModel, size: PrefillSize): number {
+  return fixedS + perTokenS * size.newTokens + perPairS * size.pairs
+}
+
 /** Seconds to the first token on an idle engine. */
 export function prefillSeconds(costModel: PrefillCostModel, size: PromptSize): number {
   return costModel.fixedS + workSeconds(costModel, size)

@@ -1,6 +1,5 @@
-import type { PrefillSize } from './busy-period.ts'
 import { CostModelFitter } from './cost-model-fitter.ts'
-import { type PrefillCostModel, STEP_TOKENS } from './cost-model.ts'
+import { type PrefillCostModel, type PrefillSize, secondsOf, STEP_TOKENS } from './cost-model.ts'
 import { DEFAULT_PROFILE, profile } from './profiles.ts'
 
 /**
@@ -140,16 +139,18 @@ export class PrefillSteps {
   seconds(size: PrefillSize, now: number): number | null {
     this.#settle(now)
     if (this.#fitter === null) return null
-    const { fixedS, perTokenS, perPairS } = this.#fitter.costModel
+    const { costModel } = this.#fitter
+    const { fixedS } = costModel
     const running = this.#running
     const joined = this.#joinable(size, now)
-    const ownS = fixedS + perTokenS * size.newTokens + perPairS * size.pairs
+    const ownS = secondsOf(costModel, size)
     if (running === null) return ownS
     const leftS = this.#stepSeconds(running) - (now - running.startedAt) / 1000
     if (joined === running) return Math.max(ownS, leftS + ownS - fixedS)
-    const { newTokens, pairs } = this.#waiting
+    // Each waiting step has a fixed part; `secondsOf` counts one.
+    const waitingS = secondsOf(costModel, this.#waiting) + (this.#steps - 1) * fixedS
     const joinedS = joined === null || joined.prompts === 0 ? 0 : fixedS
-    return Math.max(0, leftS) + this.#steps * fixedS + perTokenS * newTokens + perPairS * pairs + ownS - joinedS
+    return Math.max(0, leftS) + waitingS + ownS - joinedS
   }
 
   add(prompt: StepPrompt, now: number): BookedPrompt {
@@ -288,9 +289,8 @@ export class PrefillSteps {
     }
   }
 
-  #stepSeconds({ newTokens, pairs }: Step): number {
-    const { fixedS, perTokenS, perPairS } = this.#fitter?.costModel ?? STARTING
-    return fixedS + perTokenS * newTokens + perPairS * pairs
+  #stepSeconds(step: Step): number {
+    return secondsOf(this.#fitter?.costModel ?? STARTING, step)
   }
 }
 

@@ -10,43 +10,22 @@ export interface DelayLimits {
 }
 
 /** Of predictions in steps. */
-const IN_STEPS: DelayLimits = { clip: 0.1, most: 0.2, least: -0.2 }
-/** Of predictions from the queued work, which know nothing of steps. */
+export const IN_STEPS: DelayLimits = { clip: 0.1, most: 0.2, least: -0.2 }
+/** Of predictions from the queued work, which do not model steps. */
 export const OF_WORK: DelayLimits = { clip: 0.15, most: 2, least: -0.7 }
 
-/** Weight of a new error: a step ends with several first tokens, whose errors are alike. */
-const ERROR_GAIN = 0.05
-/** Ratio of errors from which the prediction in steps counts as the worse one. */
-const CLEARLY = 2
-
 /**
- * Delay of first tokens beyond the prediction in steps (`prefill-steps.ts`). Prompts that arrive before a step starts
- * delay those ahead of them in it. They are not known at booking, but under a steady load they are alike from step to
- * step: their mean is learned. Where the steps are clearly wrong, the queued work is the better prediction.
+ * Delay of first tokens beyond a prediction. Prompts that arrive before a step of the engine starts delay those ahead
+ * of them in it. They are not known at booking, but under a steady load they are alike from step to step: their mean is
+ * learned.
  */
-export class StepDelay {
+export class UsualDelay {
   readonly #limits: DelayLimits
   #seconds = 0
   #samples = 0
-  /** Moving means of |log(measured / predicted)| of both predictions. */
-  #workError = 0
-  #stepsError = 0
 
-  constructor(limits: DelayLimits = IN_STEPS) {
+  constructor(limits: DelayLimits) {
     this.#limits = limits
-  }
-
-  /** The prediction to start from: in steps, unless it was clearly worse than the other. */
-  better(workS: number, inStepsS: number): number {
-    return this.#stepsError <= CLEARLY * this.#workError ? inStepsS : workS
-  }
-
-  /** @param workS prediction without steps */
-  compare(workS: number, inStepsS: number, measuredS: number): void {
-    if (!(workS > 0) || !(inStepsS > 0) || !(measuredS > 0)) return
-    const error = (predictedS: number): number => Math.min(1, Math.abs(Math.log(measuredS / predictedS)))
-    this.#workError += ERROR_GAIN * (error(workS) - this.#workError)
-    this.#stepsError += ERROR_GAIN * (error(inStepsS) - this.#stepsError)
   }
 
   /** Seconds to add to a prediction of `predictedS` seconds. */
@@ -65,5 +44,29 @@ export class StepDelay {
     const limit = this.#limits.clip * (predictedS + Math.abs(this.#seconds))
     const error = Math.min(limit, Math.max(-limit, measuredS - predictedS - this.#seconds))
     this.#seconds += Math.max(GAIN, 1 / (this.#samples + 1)) * error
+  }
+}
+
+/** Weight of a new error: a step ends with several first tokens, whose errors are alike. */
+const ERROR_GAIN = 0.05
+/** Ratio of errors from which the prediction in steps counts as the worse one. */
+const CLEARLY = 2
+
+/** Chooses between the prediction in steps (`prefill-steps.ts`) and the one from the queued work by recent errors. */
+export class BetterPrediction {
+  /** Moving means of |log(measured / predicted)|. */
+  #workError = 0
+  #stepsError = 0
+
+  /** The prediction in steps, unless it was clearly worse than the other. */
+  better(workS: number, inStepsS: number): number {
+    return this.#stepsError <= CLEARLY * this.#workError ? inStepsS : workS
+  }
+
+  compare(workS: number, inStepsS: number, measuredS: number): void {
+    if (!(workS > 0) || !(inStepsS > 0) || !(measuredS > 0)) return
+    const error = (predictedS: number): number => Math.min(1, Math.abs(Math.log(measuredS / predictedS)))
+    this.#workError += ERROR_GAIN * (error(workS) - this.#workError)
+    this.#stepsError += ERROR_GAIN * (error(inStepsS) - this.#stepsError)
   }
 }

@@ -1,5 +1,5 @@
 import { type DecodeLaw, DecodeLearner, KvTransferModel } from '../latency/decode.ts'
-import { OF_WORK, StepDelay } from '../latency/step-delay.ts'
+import { BetterPrediction, IN_STEPS, OF_WORK, UsualDelay } from '../latency/step-delay.ts'
 import { CostModelFitter } from '../latency/cost-model-fitter.ts'
 import type { PrefillCostModel } from '../latency/cost-model.ts'
 import { CacheFeedback, CacheCapacity } from './cache-feedback.ts'
@@ -222,9 +222,10 @@ export class EngineEstimators {
   /** Duration of its decode steps, without the delays by prefills. */
   readonly step = new DecodeLearner()
   readonly prefillWork = new PrefillWork()
-  readonly stepDelay = new StepDelay()
-  /** Usual delay beyond the queued work, for the checks of objectives. */
-  readonly workDelay = new StepDelay(OF_WORK)
+  readonly prediction = new BetterPrediction()
+  readonly stepDelay = new UsualDelay(IN_STEPS)
+  /** Beyond the queued work, for the checks of objectives. */
+  readonly workDelay = new UsualDelay(OF_WORK)
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new LoadedAdapters()

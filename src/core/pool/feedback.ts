@@ -141,12 +141,14 @@ export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
   if (isResumed || estimate.ttftMs === null || ttft === undefined) return
   // The prediction was made at the end of the wait for room.
   estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
-  const { behindOthers, workMs, inStepsMs, baseMs } = estimate
-  if (part === 'whole' && leg.queued?.inSteps.prompt.isBusy === true && workMs !== null && !firstTokenInexact)
-    estimators.workDelay.learn(workMs / 1000, (ttft - heldMs) / 1000)
-  if (part !== 'whole' || !behindOthers || baseMs === null || firstTokenInexact) return
-  estimators.stepDelay.learn(baseMs / 1000, (ttft - heldMs) / 1000)
-  estimators.stepDelay.compare(workMs! / 1000, inStepsMs! / 1000, (ttft - heldMs) / 1000)
+  const { prefill, behindOthers } = estimate
+  if (part !== 'whole' || prefill === null || firstTokenInexact) return
+  const measuredS = (ttft - heldMs) / 1000
+  const [workS, inStepsS, baseS] = [prefill.workMs / 1000, prefill.inStepsMs / 1000, prefill.baseMs / 1000]
+  if (leg.queued?.isBusy === true) estimators.workDelay.learn(workS, measuredS)
+  if (!behindOthers) return
+  estimators.stepDelay.learn(baseS, measuredS)
+  estimators.prediction.compare(workS, inStepsS, measuredS)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */

@@ -38,15 +38,20 @@ export interface BookingRef {
   readonly legs: readonly Leg[]
 }
 
+/** Predicted times of a first token, without a transfer. */
+export interface PrefillForecast {
+  /** Queued work and the own prefill one after the other, milliseconds. */
+  readonly workMs: number
+  /** The same in the engine's steps, milliseconds. */
+  readonly inStepsMs: number
+  /** The better one, without the usual delay of prompts that wait behind others, milliseconds. */
+  readonly baseMs: number
+}
+
 /** Predicted first token of a request on one engine. null: unknown. */
 export interface Forecast {
   readonly ttftMs: number | null
-  /** Work that is queued and the own prefill one after the other, milliseconds. */
-  readonly workMs?: number
-  /** The same in the engine's steps, milliseconds. */
-  readonly inStepsMs?: number
-  /** `ttftMs` without the usual delay of prompts that wait behind others, milliseconds. */
-  readonly baseMs?: number
+  readonly prefill?: PrefillForecast
   readonly cachedTokens: number | null
   /** Sum of the delays of the engine's running streams by the prefill, milliseconds. */
   readonly stallMs?: number
@@ -86,10 +91,8 @@ export interface CacheEstimate {
   readonly stamp: number
   readonly usedStamp: number
   readonly ttftMs: number | null
-  /** See `Forecast`, without a transfer; null: it prefills nothing. */
-  readonly workMs: number | null
-  readonly inStepsMs: number | null
-  readonly baseMs: number | null
+  /** null: it prefills nothing. */
+  readonly prefill: PrefillForecast | null
   /** Whether other prompts were queued. */
   readonly behindOthers: boolean
   /** Adapter affinity at booking, see `adapterFit`. */

@@ -322,7 +322,7 @@ export class PoolLedger {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
-    const { ttftMs, workMs = null, inStepsMs = null, baseMs = null } = prefills ? reading.forecast(engine) : NO_FORECAST
+    const forecast = prefills ? reading.forecast(engine) : NO_FORECAST
     book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -332,10 +332,8 @@ export class PoolLedger {
       uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(book.number),
-      ttftMs: ttftMs === null ? null : ttftMs + handOverMs,
-      workMs,
-      inStepsMs,
-      baseMs,
+      ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
+      prefill: forecast.prefill ?? null,
       behindOthers: !book.queue.isEmpty,
       adapterFit: book.adapters.fit(admission.adapter),
     }
@@ -374,10 +372,10 @@ export class PoolLedger {
   #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
     const { estimators, estimate, queued } = leg
     estimators.places.started(sequences, now)
-    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.workMs === null) return
+    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.prefill === null) return
     const capacity = estimators.capacity.declared
     if (capacity === null || this.#active.active(estimators.number) > MEMORY_SHARE * capacity) return
-    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.workMs, now }
+    const late = { bookedAt: queued.bookedAt, predictedMs: estimate.prefill.workMs, now }
     if (estimators.places.firstToken(late)) leg.firstTokenInexact = true
   }
 

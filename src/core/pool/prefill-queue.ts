@@ -211,6 +211,7 @@ export class PrefillQueue {
       seconds: prefill.seconds,
       streams: prefill.streams,
       sequences: prefill.sequences,
+      isBusy: prefill.isBusy === true,
       bookedAt: now,
       dueAt: now + (waitMicros + micros) / 1000,
       micros,

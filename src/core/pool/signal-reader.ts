@@ -145,12 +145,10 @@ export class SignalReader {
     const prefillS = this.#prefillS(book, cached)
     const workS = this.#waitS(engine) + prefillS + loadSeconds(cached)
     const inStepsS = workS + this.#stepsS(book, cached, prefillS)
-    const baseS = book.stepDelay.better(workS, inStepsS)
+    const baseS = book.prediction.better(workS, inStepsS)
     return {
       ttftMs: 1000 * (baseS + usualDelayS(book, baseS)),
-      baseMs: 1000 * baseS,
-      workMs: 1000 * workS,
-      inStepsMs: 1000 * inStepsS,
+      prefill: { workMs: 1000 * workS, inStepsMs: 1000 * inStepsS, baseMs: 1000 * baseS },
       stallMs: 1000 * prefillS * Math.max(0, book.requests - book.queue.length),
       cachedTokens: cached.total,
       handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { StepDelay } from '../../../src/core/latency/step-delay.ts'
+import { BetterPrediction, IN_STEPS, OF_WORK, UsualDelay } from '../../../src/core/latency/step-delay.ts'
 import { endedAs } from '../../../src/core/contract/contract.ts'
 import { ClusterState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
 
-function learned(samples: readonly (readonly [number, number])[]): StepDelay {
-  const delay = new StepDelay()
+function learned(samples: readonly (readonly [number, number])[], limits = IN_STEPS): UsualDelay {
+  const delay = new UsualDelay(limits)
   for (const [predictedS, measuredS] of samples) delay.learn(predictedS, measuredS)
   return delay
 }
 
 describe('the delay of prompts that wait behind others', () => {
   it('is nothing before the first sample, and where predictions are right', () => {
-    expect(new StepDelay().seconds(1)).toBe(0)
+    expect(new UsualDelay(IN_STEPS).seconds(1)).toBe(0)
     expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
   })
 
@@ -35,17 +35,25 @@ describe('the delay of prompts that wait behind others', () => {
     expect(early.seconds(0.1)).toBeCloseTo(-0.02)
   })
 
-  it('starts from the prediction in steps, unless it was clearly worse than the other', () => {
-    const delay = new StepDelay()
-    expect(delay.better(1, 2)).toBe(2)
-    for (let turn = 0; turn < 30; turn++) delay.compare(1, 2, 1.4)
-    expect(delay.better(1, 2)).toBe(2)
-    for (let turn = 0; turn < 30; turn++) delay.compare(1, 2, 1.1)
-    expect(delay.better(1, 2)).toBe(1)
-    delay.compare(NaN, 2, 1)
-    delay.compare(1, 0, 1)
-    for (let turn = 0; turn < 60; turn++) delay.compare(1, 2, 1.8)
-    expect(delay.better(1, 2)).toBe(2)
+  it('beyond the queued work is at most twice that prediction, and leaves part of it', () => {
+    const late = learned(
+      Array.from({ length: 100 }, () => [1, 2] as const),
+      OF_WORK,
+    )
+    expect(late.seconds(0.01)).toBeCloseTo(0.02)
+    const early = learned(
+      Array.from({ length: 100 }, () => [1, 0.1] as const),
+      OF_WORK,
+    )
+    expect(early.seconds(0.1)).toBeCloseTo(-0.07)
+  })
+
+  it('beyond the queued work is learned from a steady load, and changes little by one stall', () => {
+    const steady = Array.from({ length: 40 }, () => [0.3, 0.5] as const)
+    const before = learned(steady, OF_WORK).seconds(0.3)
+    expect(before).toBeGreaterThan(0.18)
+    expect(before).toBeLessThan(0.22)
+    expect(learned([...steady, [0.3, 60]], OF_WORK).seconds(0.3) - before).toBeLessThan(0.02)
   })
 
   it('ignores samples that are no time', () => {
@@ -58,6 +66,19 @@ describe('the delay of prompts that wait behind others', () => {
       ]).seconds(1),
     ).toBe(0)
   })
+})
+
+it('a pool starts from the prediction in steps, unless it was clearly worse than the other', () => {
+  const prediction = new BetterPrediction()
+  expect(prediction.better(1, 2)).toBe(2)
+  for (let turn = 0; turn < 30; turn++) prediction.compare(1, 2, 1.4)
+  expect(prediction.better(1, 2)).toBe(2)
+  for (let turn = 0; turn < 30; turn++) prediction.compare(1, 2, 1.1)
+  expect(prediction.better(1, 2)).toBe(1)
+  prediction.compare(NaN, 2, 1)
+  prediction.compare(1, 0, 1)
+  for (let turn = 0; turn < 60; turn++) prediction.compare(1, 2, 1.8)
+  expect(prediction.better(1, 2)).toBe(2)
 })
 
 describe('predictions of a pool', () => {
