@@ -5,7 +5,7 @@ import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
-import { defaultTimers } from '../origin/timers.ts'
+import { timersOf } from '../origin/timers.ts'
 import type { EngineTarget } from '../ports.ts'
 import { withTrace } from '../telemetry/batch-exporter.ts'
 import { AdmissionBuilder, saltOf } from './admissions.ts'
@@ -246,7 +246,7 @@ export class InferenceExchange implements Exchange {
     const { caller, body } = this.#parsed
     if (!isLimited(caller.limits)) return
     const { promptTokens, sequences = 1 } = this.#admissions.of(this.routes[0]!)
-    const timers = this.scope.alarms ?? context.ports.alarms ?? defaultTimers
+    const timers = timersOf(this.scope, context.ports)
     this.#permit = await reserve(context, caller, { id: this.id, timers, promptTokens, sequences, json: body.json })
     if (this.#permit !== null) this.limitHeaders = [...this.limitHeaders, ...this.#permit.headers]
   }

@@ -8,7 +8,7 @@ import { acquirePlacement, type AcquiredPlacement } from './acquire.ts'
 import { runAttempt } from './attempt.ts'
 import type { AttemptContext, AttemptFailed, RaceEntry } from './classify.ts'
 import type { PoolRoute } from './exchange.ts'
-import { defaultTimers, StageTimer } from './timers.ts'
+import { timersOf, StageTimer } from './timers.ts'
 
 /** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
 const LEAST_DELAY_MS = 50
@@ -69,7 +69,7 @@ export class Race {
   run(): Promise<Response | { readonly failures: readonly FailedAttempt[] }> {
     const { exchange, ports } = this.#first
     const delayMs = this.#delayMs()
-    const timers = exchange.scope.alarms ?? ports.alarms ?? defaultTimers
+    const timers = timersOf(exchange.scope, ports)
     if (delayMs !== null)
       this.#timer = timers.set(delayMs, () => {
         this.#second = this.#hedge()

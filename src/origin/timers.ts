@@ -1,4 +1,4 @@
-import type { Timer, Timers } from '../ports.ts'
+import type { Ports, RequestScope, Timer, Timers } from '../ports.ts'
 import type { Stage, StageTimes } from '../core/contract/contract.ts'
 
 /* Stages of a request before its first token, as measured by the gateway. */
@@ -116,6 +116,10 @@ export const defaultTimers: Timers = {
     return { cancel: () => clearTimeout(timer) }
   },
 }
+
+/** Timers of a request: of its scope, of the platform, or of the runtime. */
+export const timersOf = (scope: Pick<RequestScope, 'alarms'>, ports: Pick<Ports, 'alarms'>): Timers =>
+  scope.alarms ?? ports.alarms ?? defaultTimers
 
 /* Limits of what another process sends. */
 

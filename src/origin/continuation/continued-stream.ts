@@ -10,7 +10,7 @@ import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../relay/controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/sse.ts'
-import { defaultTimers } from '../timers.ts'
+import { timersOf } from '../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
 import { cutEnd, goneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './pending-text.ts'
@@ -332,7 +332,7 @@ class ContinuedStream {
     const { exchange, ports } = this.#parts.attempt
     const { heartbeatMs } = exchange
     if (heartbeatMs === 0) return await work
-    const timers = exchange.scope.alarms ?? ports.alarms ?? defaultTimers
+    const timers = timersOf(exchange.scope, ports)
     for (;;) {
       const { promise: beat, resolve } = Promise.withResolvers<typeof BEAT>()
       const timer = timers.set(heartbeatMs, () => resolve(BEAT))

@@ -170,14 +170,16 @@ export class PullRelay implements BodyReader {
   /** Sends one error event where an event may start, then breaks the connection. Never a clean end. */
   async #truncate(): Promise<Uint8Array> {
     const error = this.#broken
-    if (!(error instanceof OriginError)) this.clientGone()
-    else if (!this.#control.settled) {
+    if (!(error instanceof OriginError)) {
+      this.clientGone()
+      throw cutError()
+    }
+    if (!this.#control.settled) {
       const event = this.#control.truncate(error.failure, true)
       this.#stopTimers()
       if (event !== null) return event
     }
-    if (error instanceof OriginError && this.#parts.reply.cutEvent !== undefined)
-      await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    if (this.#parts.reply.cutEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw cutError()
   }
 
