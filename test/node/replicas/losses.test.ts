@@ -14,6 +14,29 @@ import { converged, Member } from './member.ts'
 
 const binary = await findServer()
 
+type Parts = ConstructorParameters<typeof OpenBookings>[0]
+
+/** Open bookings of a replica without a pool. */
+const openBookings = (publish: Parts['publish'], keys: Parts['keys']): OpenBookings =>
+  new OpenBookings({
+    replica: 'r',
+    keys,
+    publish,
+    control: { client: null, run: () => Promise.reject(new Error('not connected')) },
+    ledger: {} as Cluster,
+    pool: () => null,
+    leaseMs: 60_000,
+    now: Date.now,
+    rejected: () => undefined,
+  })
+
+/** Adds a booking of 64 KB. */
+function addLong(open: OpenBookings, id: number): void {
+  const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
+  const asked = admission({ id: String(id), blocks: new Uint32Array(12_000) })
+  open.add(new OpenBooking({} as Lease, open, { admission: asked, placement, blockTokens: 32, leaseMs: 60_000 }))
+}
+
 describe.skipIf(binary === null)('replicas', () => {
   let server: ValkeyServer
   let members: Member[] = []
@@ -85,7 +108,6 @@ describe.skipIf(binary === null)('replicas', () => {
   it('write all bookings again after a failover that lost some of them while they were written', async () => {
     const key = `${prefix}:2:{one/m}:open:r`
     const client = await administrator(server.url)
-    const admit = (id: number) => admission({ id: String(id), blocks: new Uint32Array(12_000) })
     let begun: unknown = null
     let isLost = false
     let isWhole = false
@@ -103,22 +125,12 @@ describe.skipIf(binary === null)('replicas', () => {
         return answer
       },
     }
-    const open = new OpenBookings({
-      replica: 'r',
-      keys: { present: `${prefix}:p:{one/m}`, channel: `${prefix}:c:{one/m}`, open: () => key },
-      publish,
-      control: { client: null, run: () => Promise.reject(new Error('not connected')) },
-      ledger: {} as Cluster,
-      pool: () => null,
-      leaseMs: 60_000,
-      now: Date.now,
-      rejected: () => undefined,
+    const open = openBookings(publish, {
+      present: `${prefix}:p:{one/m}`,
+      channel: `${prefix}:c:{one/m}`,
+      open: () => key,
     })
-    for (const id of [1, 2, 3]) {
-      const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
-      const made = { admission: admit(id), placement, blockTokens: 32, leaseMs: 60_000 }
-      open.add(new OpenBooking({} as Lease, open, made))
-    }
+    for (const id of [1, 2, 3]) addLong(open, id)
     open.connected(true)
     await until(() => isWhole)
     const written = await client.hKeys(key)
@@ -207,34 +219,16 @@ it('bookings beyond 8 MB without an answer are not sent, and all are written aga
   let answer: () => void = () => undefined
   const answered = new Promise<void>((resolve) => (answer = resolve))
   const sent: { readonly sha: string; readonly chars: number }[] = []
-  const open = new OpenBookings({
-    replica: 'r',
-    keys: { present: 'p', channel: 'c', open: () => 'o' },
-    publish: {
-      client: {} as Client,
-      run: async ({ sha }, _keys, given) => {
-        sent.push({ sha, chars: given.join('').length })
-        return answered.then(() => 1)
-      },
+  const publish: Parts['publish'] = {
+    client: {} as Client,
+    run: async ({ sha }, _keys, given) => {
+      sent.push({ sha, chars: given.join('').length })
+      return answered.then(() => 1)
     },
-    control: { client: null, run: () => Promise.reject(new Error('not connected')) },
-    ledger: {} as Cluster,
-    pool: () => null,
-    leaseMs: 60_000,
-    now: Date.now,
-    rejected: () => undefined,
-  })
-  open.connected(true)
-  const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
-  for (let id = 0; id < 300; id++) {
-    const made = {
-      admission: admission({ id: String(id), blocks: new Uint32Array(12_000) }),
-      placement,
-      blockTokens: 32,
-      leaseMs: 60_000,
-    }
-    open.add(new OpenBooking({} as Lease, open, made))
   }
+  const open = openBookings(publish, { present: 'p', channel: 'c', open: () => 'o' })
+  open.connected(true)
+  for (let id = 0; id < 300; id++) addLong(open, id)
   await turns()
   const total = () => sent.reduce((sum, { chars }) => sum + chars, 0)
   expect(total()).toBeGreaterThan(8e6)
