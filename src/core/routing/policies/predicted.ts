@@ -17,8 +17,8 @@ const options = {
     min: 0,
     max: 1e6,
     doc:
-      'Upper limit of the expected output tokens of a request that does not set them; expected is the mean of the ' +
-      'pool’s responses.',
+      'Most output tokens that are expected of a request without its own `expected_output_tokens`. Expected is the ' +
+      'mean of the pool’s responses.',
   },
   workWeight: {
     default: 1,
@@ -261,13 +261,13 @@ interface NewWork {
   readonly size: PromptSize
 }
 
-/** A long queue fills, and a long prompt finds free, half of the step that they share on average. */
+/** Half of a step: what a long queue fills of the step that both share, and a long prompt finds free, on average. */
 const SHARED_STEP_TOKENS = STEP_TOKENS / 2
 
 /**
  * Seconds by which the prompt delays those that wait on the engine. Engines send the first tokens of all prompts of a
- * step at its end, so a prompt delays those before it in its first step by its part of that step. Without a jump where
- * the queue exceeds a step: engines with longer queues would be cheaper.
+ * step at its end, so a prompt delays those before it in its first step by its part of that step. The delay does not
+ * fall at the length where a queue needs a second step: the engine with the longer queue would then be the cheaper one.
  */
 function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Seen, size: PromptSize): number {
   const sharers = queuedPrefills * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, queuedPrefillTokens))
