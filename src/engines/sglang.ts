@@ -1,0 +1,210 @@
+/** SGLang. Source: SGLang 0.5.23 (paths below `sglang/srt/`). Not run: it needs a GPU. */
+import { isJsonObject } from '../core/json.ts'
+import { answersBy, type TextRule } from './answer-meaning.ts'
+import {
+  PLAIN,
+  VERSION_PATTERN,
+  numberIn,
+  type EngineType,
+  type KvEventRules,
+  type KvEventSource,
+  type RankLoad,
+} from './engine-type.ts'
+import type { LoadMetrics } from './load-metrics.ts'
+import { capacityFromModels } from './model-list.ts'
+import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
+
+/** Both spellings of a metric: with `:` and, behind some collectors, with `_`. */
+const spelled = (name: string): readonly string[] => [`sglang:${name}`, `sglang_${name}`]
+const label = (name: string) => spelled('cache_config_info').map((metric) => ({ metric, label: name }))
+
+const METRICS: LoadMetrics = {
+  running: spelled('num_running_reqs'),
+  waiting: spelled('num_queue_reqs'),
+  kvUsage: spelled('token_usage'),
+  blockTokens: label('page_size'),
+  cacheBlocks: label('num_pages'),
+  cacheBlocksOfAllRanks: false,
+  cacheTokens: [],
+  prefixCaching: null,
+  // observability/metrics_collector.py:1391.
+  rankLabel: 'dp_rank',
+  repeatedBy: ['tp_rank', 'pp_rank'],
+  completed: spelled('num_requests_total'),
+  awake: null,
+  adapters: null,
+}
+
+export const SGLANG_TEXTS: readonly TextRule[] = [
+  // managers/scheduler.py:3553-3600. `--max-queued-requests` is per scheduler, so one rank is full.
+  { statuses: FULL, pattern: /^The request queue is full\./, means: 'busy_rank' },
+  { statuses: FULL, pattern: /^Request waiting timeout reached\./, means: 'busy_rank' },
+  { statuses: FULL, pattern: /aborted by a higher priority request/, means: 'busy_rank' },
+  // A 503 about the request: its priority is refused.
+  { statuses: [503], pattern: /^Using priority is disabled for this server\./, means: 'client' },
+  // managers/tokenizer_manager.py:3758-3775, lora/lora_registry.py:139.
+  {
+    statuses: UNKNOWN_NAME,
+    pattern: /^Got LoRA adapter that has never been loaded: (?<name>[^\s,]+)/,
+    means: 'lacks_adapter',
+  },
+  {
+    statuses: UNKNOWN_NAME,
+    pattern: /^The following requested LoRA adapters are not loaded: [{['"]*(?<name>[^\s,'"\]}]+)/,
+    means: 'lacks_adapter',
+  },
+]
+
+export const SGLANG_TOO_LONG = [
+  /^The input \(\d+ tokens\) is longer than the model's context length \((?<limit>\d+) tokens\)/,
+  /^Requested token count .*exceeds .*?(?<limit>\d+) tokens?/,
+  /^Requested token count .*exceeds/,
+] as const
+
+/** entrypoints/v1_loads.py, managers/load_snapshot.py:196-215. */
+function readLoads(json: unknown): readonly RankLoad[] {
+  const list = isJsonObject(json) ? json['loads'] : json
+  if (!Array.isArray(list)) return []
+  return list.filter(isJsonObject).flatMap((one) => {
+    const [rank, running, waiting] = ['dp_rank', 'num_running_reqs', 'num_waiting_reqs'].map((name) =>
+      numberIn(one, name),
+    )
+    if (rank == null || running == null || waiting == null) return []
+    return [
+      {
+        rank,
+        running,
+        waiting,
+        queuedPrefillTokens: numberIn(one, 'num_waiting_uncached_tokens'),
+        cacheTokens: numberIn(one, 'max_total_num_tokens'),
+        kvUsage: numberIn(one, 'token_usage'),
+      },
+    ]
+  })
+}
+
+/** `kv_events` of `/server_info` (runtime_context.py:2072-2145): one socket per rank, on consecutive ports. */
+function kvEventSources(json: unknown): readonly KvEventSource[] | null {
+  const events = isJsonObject(json) ? json['kv_events'] : null
+  if (!isJsonObject(events)) return null
+  const { endpoint_host: host, topic, publisher } = events
+  const port = numberIn(events, 'endpoint_port_base')
+  const replay = numberIn(events, 'replay_endpoint_port_base')
+  if (typeof host !== 'string' || port === null) return null
+  return Array.from({ length: Math.max(1, numberIn(events, 'dp_size') ?? 1) }, (_, rank) => ({
+    rank: String(rank),
+    enabled: publisher === 'zmq',
+    endpoint: `tcp://${host}:${port + rank}`,
+    replayEndpoint: replay === null ? null : `tcp://${host}:${replay + rank}`,
+    topic: typeof topic === 'string' ? topic : null,
+  }))
+}
+
+/** disaggregation/kv_events.py: vLLM's frames and fields. */
+const KV_EVENTS: KvEventRules = {
+  sources: { path: '/server_info', read: kvEventSources },
+  signedHashes: true,
+  // `CPU_PINNED`, `DISK` and `EXTERNAL` are not on the device.
+  deviceMediums: ['GPU'],
+  enabledBy: '--kv-events-config {"publisher":"zmq"}',
+}
+
+export const sglang: EngineType = {
+  ...PLAIN,
+  kind: 'sglang',
+  title: 'SGLang',
+  detection: {
+    metrics: ['sglang:', 'sglang_'],
+    owners: ['sglang'],
+    server: null,
+    routes: [{ path: '/server_info', body: /"(?:dp_size|mem_fraction_static)":/ }],
+  },
+  health: [
+    // Answers at once and is 503 while generation is paused. Older versions have no such route (404).
+    { path: '/ready', limitMs: 5_000, everyMs: null, badFrom: 500 },
+    // Runs a token by default and takes 1 to 20 s (environ.py:344, entrypoints/http_server.py:218, 745-799).
+    { path: '/health', limitMs: 25_000, everyMs: 30_000, badFrom: 500 },
+  ],
+  version: { path: '/server_info', pattern: VERSION_PATTERN },
+  load: {
+    paths: ['/metrics'],
+    metrics: METRICS,
+    ranksRoute: { path: '/v1/loads?include=core', read: readLoads },
+    enabledBy: '--enable-metrics',
+  },
+  ranks: {
+    header: 'x-data-parallel-rank',
+    numbering: 'local',
+    outOfRange: /routed_dp_rank=\d+ out of range/,
+    connected: null,
+  },
+  capacity: { path: '/v1/models', read: capacityFromModels },
+  answerOf: answersBy({
+    texts: [...SGLANG_TEXTS, ...PROXY_TEXTS],
+    tooLong: SGLANG_TOO_LONG,
+    tooManyRequests: 'busy',
+  }),
+  // openai/serving_base.py `_parse_model_parameter`: a name without `base:` gets the base model's answer.
+  checksModel: false,
+  adapters: {
+    nameFor: (base, adapter) => `${base}:${adapter}`,
+    load: { method: 'POST', path: '/load_lora_adapter' },
+    unload: { method: 'POST', path: '/unload_lora_adapter' },
+  },
+  sleep: {
+    states: [],
+    sleep: { method: 'POST', path: '/release_memory_occupation' },
+    wake: { method: 'POST', path: '/resume_memory_occupation' },
+    pause: { method: 'POST', path: '/pause_generation' },
+    resume: { method: 'POST', path: '/continue_generation' },
+    dropsCache: true,
+    enabledBy: '--enable-memory-saver for sleep',
+  },
+  cacheReset: {
+    call: { method: 'POST', path: '/flush_cache' },
+    // 400 while requests run.
+    succeeded: (status) => status === 200,
+    enabledBy: null,
+  },
+  kvEvents: KV_EVENTS,
+  connectors: [{ name: 'sglang', order: 'concurrent', implemented: false }],
+  privateFields: [
+    'bootstrap_host',
+    'bootstrap_port',
+    'bootstrap_room',
+    'bootstrap_pair_key',
+    'routed_dp_rank',
+    'data_parallel_rank',
+    'disagg_prefill_dp_rank',
+  ],
+  // entrypoints/request_headers.py:10-19.
+  privateHeaders: [
+    'x-data-parallel-rank',
+    'x-override-bootstrap-host',
+    'x-override-bootstrap-port',
+    'x-override-bootstrap-room',
+    'x-override-routed-dp-rank',
+    'x-override-disagg-prefill-dp-rank',
+    'x-override-priority',
+    'x-override-rid',
+  ],
+  cachedTokensBy: '--enable-cache-report',
+  quirks: [
+    {
+      message: 'no token ids of prompts',
+      costs: 'Prompts are measured in bytes.',
+      next: 'Set tokenizer of the pool to a vocabulary (firstlight vocab) for exact token counts.',
+    },
+    {
+      message: '/health runs the model and takes 1 to 20 s',
+      costs: 'A scheduler that hangs is found within 50 s, or sooner by failed requests.',
+      next: 'No change is needed: the gateway asks /ready in between.',
+    },
+    {
+      message: 'any model name is answered',
+      costs: 'A wrong name, or an adapter without its base model in front, gets the base model’s answer.',
+      next: 'Compare /v1/models with the configuration.',
+    },
+  ],
+  aliases: ['sglang', 'dynamo.sglang'],
+}

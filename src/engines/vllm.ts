@@ -1,0 +1,148 @@
+/**
+ * vLLM. Sources: vLLM 0.33.0 (paths below `vllm/`), real servers of version 0.32 (test/vectors).
+ */
+import { isJsonObject } from '../core/json.ts'
+import { answersBy, type TextRule } from './answer-meaning.ts'
+import { PLAIN, VERSION_PATTERN, type EngineType, type KvEventSource } from './engine-type.ts'
+import type { LoadMetrics } from './load-metrics.ts'
+import { capacityFromModels } from './model-list.ts'
+import { FULL, PROXY_TEXTS, UNKNOWN_NAME } from './proxy-answers.ts'
+import { callForChat, callsForTexts, idsInTokens, textIn } from './tokenize-bodies.ts'
+
+const METRICS: LoadMetrics = {
+  running: ['vllm:num_requests_running'],
+  waiting: ['vllm:num_requests_waiting'],
+  // The second name was used before vLLM 0.9.
+  kvUsage: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+  blockTokens: [{ metric: 'vllm:cache_config_info', label: 'block_size' }],
+  cacheBlocks: [{ metric: 'vllm:cache_config_info', label: 'num_gpu_blocks' }],
+  // v1/engine/core_client.py:875-888. Measured with two ranks on 0.32: 65,536 for each of two that have 32,768.
+  cacheBlocksOfAllRanks: true,
+  cacheTokens: [{ metric: 'vllm:cache_config_info', label: 'kv_cache_size_tokens' }],
+  prefixCaching: { metric: 'vllm:cache_config_info', label: 'enable_prefix_caching' },
+  rankLabel: 'engine',
+  repeatedBy: [],
+  completed: ['vllm:request_success_total'],
+  awake: { metric: 'vllm:engine_sleep_state', label: 'sleep_state', value: 'awake' },
+  adapters: { metric: 'vllm:lora_requests_info', running: 'running_lora_adapters', most: 'max_lora' },
+}
+
+export const VLLM_TEXTS: readonly TextRule[] = [
+  // exceptions.py:168-189: `--max-num-queued-reqs` and `--max-num-queued-tokens`, both per server.
+  { statuses: FULL, pattern: /currently busy/, means: 'busy' },
+  { statuses: FULL, pattern: /prefill token backlog limit/, means: 'busy' },
+  // v1/engine/core.py:1796-1816 and serve/elastic_ep/middleware.py.
+  { statuses: [503], pattern: /^Generation is paused\./, means: 'away' },
+  { statuses: [503], pattern: /^The model is currently scaling\./, means: 'away' },
+  { statuses: [503], pattern: /^This data-parallel rank has been retired/, means: 'away' },
+  // entrypoints/openai/models/serving.py:300-366.
+  { statuses: UNKNOWN_NAME, pattern: /^The model `(?<name>.+?)` does not exist\./, means: 'lacks_model' },
+  {
+    statuses: UNKNOWN_NAME,
+    pattern: /^LoRA adapter '(?<name>.+?)' was found but could not be loaded\./,
+    means: 'lacks_adapter',
+  },
+  // A server for another task: 400 in older versions, 501 in newer ones.
+  { statuses: [400, 404, 501], pattern: /^The model does not support .+ API$/, means: 'lacks_route' },
+]
+
+export const VLLM_TOO_LONG = [/^This model's maximum context length is (?<limit>\d+) tokens\./] as const
+
+/** Sockets by global rank (v1/engine/core.py:1906), from vLLM 0.32 on. */
+function kvEventSources(json: unknown): readonly KvEventSource[] | null {
+  if (!isJsonObject(json)) return null
+  return Object.entries(json).flatMap(([rank, source]): readonly KvEventSource[] => {
+    if (!isJsonObject(source) || typeof source['endpoint'] !== 'string') return []
+    const { endpoint, replay_endpoint: replay, topic, publisher, enable_kv_cache_events: enabled } = source
+    return [
+      {
+        rank,
+        enabled: enabled === true && publisher !== 'null',
+        endpoint,
+        replayEndpoint: typeof replay === 'string' ? replay : null,
+        topic: typeof topic === 'string' ? topic : null,
+      },
+    ]
+  })
+}
+
+export const vllm: EngineType = {
+  ...PLAIN,
+  kind: 'vllm',
+  title: 'vLLM',
+  detection: { metrics: ['vllm:'], owners: ['vllm'], server: null, routes: [] },
+  version: { path: '/version', pattern: VERSION_PATTERN },
+  load: { paths: ['/metrics'], metrics: METRICS, ranksRoute: null, enabledBy: null },
+  ranks: {
+    header: 'x-data-parallel-rank',
+    // The Rust frontend counts globally and lists the ranks that it knows.
+    numbering: 'local',
+    outOfRange: /data_parallel_rank \d+ is out of range/,
+    connected: /connected_ranks/,
+  },
+  capacity: { path: '/v1/models', read: capacityFromModels },
+  answerOf: answersBy({
+    texts: [...VLLM_TEXTS, ...PROXY_TEXTS],
+    tooLong: VLLM_TOO_LONG,
+    tooManyRequests: 'busy',
+  }),
+  adapters: {
+    nameFor: (_, adapter) => adapter,
+    load: { method: 'POST', path: '/v1/load_lora_adapter' },
+    unload: { method: 'POST', path: '/v1/unload_lora_adapter' },
+  },
+  tokenize: {
+    calls: (prompt, model) =>
+      callForChat(prompt, '/tokenize', (chat) => ({ model, ...chat })) ??
+      callsForTexts(prompt, '/tokenize', (text, special) => ({ model, prompt: text, add_special_tokens: special })),
+    ids: idsInTokens,
+    detokenize: {
+      path: '/detokenize',
+      body: (ids, model) => JSON.stringify({ model, tokens: Array.from(ids) }),
+      text: textIn('prompt'),
+    },
+  },
+  sleep: {
+    states: [
+      { path: '/is_sleeping', field: 'is_sleeping', means: 'asleep' },
+      { path: '/is_paused', field: 'is_paused', means: 'paused' },
+    ],
+    sleep: { method: 'POST', path: '/sleep' },
+    wake: { method: 'POST', path: '/wake_up' },
+    pause: { method: 'POST', path: '/pause' },
+    resume: { method: 'POST', path: '/resume' },
+    dropsCache: true,
+    enabledBy: 'VLLM_SERVER_DEV_MODE=1; sleep also needs --enable-sleep-mode',
+  },
+  cacheReset: {
+    call: { method: 'POST', path: '/reset_prefix_cache' },
+    // `success` is false while running requests hold blocks.
+    succeeded: (status, json) => status === 200 && !(isJsonObject(json) && json['success'] === false),
+    enabledBy: 'VLLM_SERVER_DEV_MODE=1',
+  },
+  kvEvents: {
+    sources: { path: '/kv_event_sources', read: kvEventSources },
+    signedHashes: false,
+    deviceMediums: ['GPU'],
+    enabledBy: '--kv-events-config',
+  },
+  connectors: [
+    { name: 'nixl', order: 'prefill_first', implemented: true },
+    { name: 'lmcache', order: 'prefill_first', implemented: true },
+    { name: 'response', order: 'prefill_first', implemented: true },
+    { name: 'mooncake', order: 'concurrent', implemented: false },
+    { name: 'moriio', order: 'prefill_first', implemented: false },
+  ],
+  addable: ['stream_options', 'return_token_ids', 'priority', 'cache_salt', 'kv_transfer_params', 'ec_transfer_params'],
+  // A body with `do_remote_prefill` ends the process of a NIXL engine; `vllm_xargs` is merged into the same fields.
+  privateFields: [
+    'kv_transfer_params',
+    'ec_transfer_params',
+    'vllm_xargs.kv_transfer_params',
+    'vllm_xargs.ec_transfer_params',
+  ],
+  // entrypoints/generate/base/serving.py:41-42.
+  privateHeaders: ['x-data-parallel-rank', 'x-vllm-priority'],
+  cachedTokensBy: '--enable-prompt-tokens-details',
+  aliases: ['vllm', 'hosted_vllm', 'dynamo.vllm'],
+}

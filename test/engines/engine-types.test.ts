@@ -1,0 +1,232 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import type { Prompt } from '../../src/core/tokens/prompt.ts'
+import {
+  detectEngineType,
+  ENGINE_TYPES,
+  engineTypeNamed,
+  engineTypeOf,
+  PRIVATE_HEADERS,
+  type EngineEvidence,
+} from '../../src/engines/engine-registry.ts'
+import type { EngineKind } from '../../src/engines/engine-type.ts'
+import { modelCards } from '../../src/engines/model-list.ts'
+
+describe('the type of an engine', () => {
+  it.each<[EngineKind, EngineEvidence]>([
+    ['vllm', { metrics: '# HELP x\nvllm:num_requests_running 1\n' }],
+    ['sglang', { metrics: 'sglang_num_running_reqs 1\n', owners: ['vllm'] }],
+    ['tensorrt-llm', { owners: ['tensorrt_llm'], routes: { '/version': '{"version":"1.3.0"}' } }],
+    ['llama.cpp', { owners: ['llamacpp'] }],
+    ['llama.cpp', { server: 'llama.cpp' }],
+    ['tgi', { owners: ['meta/model'], routes: { '/info': '{"model_id":"m","router":"text-generation-router"}' } }],
+    ['ollama', { owners: ['library'], routes: { '/api/version': '{"version":"0.12.0"}' } }],
+    ['ollama', { owners: ['someone'], routes: { '/api/version': '{"version":"0.12.0"}' } }],
+    ['firstlight', { owners: ['firstlight'] }],
+    ['sglang', { routes: { '/server_info': '{"dp_size":1,"version":"0.5.23"}' } }],
+    ['vllm', { owners: ['acme'], routes: { '/version': '{"version":"0.33.0"}' } }],
+    ['external', { configured: 'external', metrics: 'vllm:num_requests_running 1\n' }],
+    ['unknown', { owners: ['acme'], server: 'nginx', metrics: '<html>vllm:x</html>' }],
+    ['unknown', {}],
+  ])('%s is recognised', (kind, evidence) => {
+    expect(detectEngineType(evidence).kind).toBe(kind)
+  })
+
+  it('is found by the names in configurations of other products', () => {
+    expect(['hosted_vllm', 'dynamo.sglang', 'ollama_chat'].map((name) => engineTypeNamed(name)?.kind)).toEqual([
+      'vllm',
+      'sglang',
+      'ollama',
+    ])
+    expect(engineTypeNamed('bedrock')).toBeNull()
+  })
+
+  it('has one file and one entry', () => {
+    const names = readdirSync(new URL('../../src/engines', import.meta.url))
+    for (const { kind } of ENGINE_TYPES) expect(names).toContain(`${kind.replace('.', '-')}.ts`)
+    expect(new Set(ENGINE_TYPES.map(({ kind }) => kind)).size).toBe(ENGINE_TYPES.length)
+  })
+
+  it('imports nothing but the core and its own folder', () => {
+    const folder = new URL('../../src/engines/', import.meta.url)
+    for (const name of readdirSync(folder).filter((one) => one.endsWith('.ts')))
+      for (const [, path] of readFileSync(new URL(name, folder), 'utf8').matchAll(/from '([^']+)'/g))
+        expect(path).toMatch(/^(?:\.\/[\w-]+\.ts|\.\.\/core\/.+\.ts)$/)
+  })
+})
+
+describe('an engine type', () => {
+  it('adds nothing to requests for a provider', () => {
+    expect(engineTypeOf('external').addable).toEqual([])
+    expect(engineTypeOf('vllm').addable).toContain('kv_transfer_params')
+  })
+
+  it('knows the headers that clients must not set', () => {
+    expect(PRIVATE_HEADERS.has('x-override-bootstrap-host')).toBe(true)
+    expect(PRIVATE_HEADERS.has('x-vllm-priority')).toBe(true)
+    for (const name of PRIVATE_HEADERS) expect(name).toBe(name.toLowerCase())
+  })
+
+  it('names adapters as the server does', () => {
+    expect(engineTypeOf('vllm').adapters?.nameFor('m', 'sql')).toBe('sql')
+    expect(engineTypeOf('sglang').adapters?.nameFor('m', 'sql')).toBe('m:sql')
+  })
+
+  it('is not probed if it is a provider, and SGLang is asked without running its model', () => {
+    expect(engineTypeOf('external').health).toEqual([])
+    expect(engineTypeOf('sglang').health.map(({ path, everyMs }) => [path, everyMs])).toEqual([
+      ['/ready', null],
+      ['/health', 30_000],
+    ])
+  })
+
+  it('can tell a cache that was not reset', () => {
+    const { succeeded } = engineTypeOf('vllm').cacheReset!
+    expect([succeeded(200, {}), succeeded(200, { success: true }), succeeded(200, { success: false })]).toEqual([
+      true,
+      true,
+      false,
+    ])
+    expect(engineTypeOf('sglang').cacheReset?.succeeded(400, null)).toBe(false)
+  })
+})
+
+describe('the version', () => {
+  it.each<[EngineKind, string, string]>([
+    ['vllm', '{"version":"0.32.0+cpu"}', '0.32.0+cpu'],
+    ['llama.cpp', '{"build_info":"b10964-b29c606e2"}', 'b10964-b29c606e2'],
+    ['tgi', '{"router":"text-generation-router","version":"3.3.6"}', '3.3.6'],
+    ['ollama', '{"version":"0.12.0"}', '0.12.0'],
+  ])('of %s is read', (kind, body, version) => {
+    expect(engineTypeOf(kind).version?.pattern.exec(body)?.[1]).toBe(version)
+  })
+})
+
+describe('the capacity', () => {
+  const models = {
+    data: [
+      { id: 'm', root: '/models/m', parent: null, max_model_len: 4096, owned_by: 'vllm' },
+      { id: 'sql', root: '/adapters/sql', parent: 'm', max_model_len: null },
+    ],
+  }
+
+  it('is that of the model, and of the base model for an adapter', () => {
+    const { read } = engineTypeOf('vllm').capacity!
+    expect(read(models, 'm')).toEqual({ contextTokens: 4096, slots: null })
+    expect(read(models, 'sql')).toEqual({ contextTokens: 4096, slots: null })
+    expect(read(models, 'other')).toEqual({ contextTokens: null, slots: null })
+    expect(read('<html>', 'm')).toEqual({ contextTokens: null, slots: null })
+    expect(modelCards(models)?.map(({ id, parent }) => [id, parent])).toEqual([
+      ['m', null],
+      ['sql', 'm'],
+    ])
+  })
+
+  it('of llama.cpp is the context of a slot, and the number of slots', () => {
+    const props = { total_slots: 4, default_generation_settings: { n_ctx: 8192 } }
+    expect(engineTypeOf('llama.cpp').capacity?.read(props, 'm')).toEqual({ contextTokens: 8192, slots: 4 })
+  })
+
+  it('of TGI is read from /info', () => {
+    const info = { max_total_tokens: 2048, max_concurrent_requests: 128 }
+    expect(engineTypeOf('tgi').capacity?.read(info, 'm')).toEqual({ contextTokens: 2048, slots: 128 })
+  })
+})
+
+describe('token ids', () => {
+  const texts: Prompt = { form: 'texts', texts: ['hello'], addSpecial: true }
+  const chat: Prompt = {
+    form: 'chat',
+    messages: [
+      { role: 'user', parts: ['hi'], extra: { tool_calls: [{ function: { name: 'f', arguments: { a: 1 } } }] } },
+    ],
+    tools: null,
+    variables: { add_generation_prompt: true, enable_thinking: false },
+    ownTemplate: false,
+    addSpecial: false,
+    items: 0,
+  }
+  const callsOf = (kind: EngineKind, prompt: Prompt): unknown =>
+    engineTypeOf(kind)
+      .tokenize!.calls(prompt, 'm')
+      ?.map(({ path, body }) => [path, JSON.parse(body)])
+
+  it('are requested from vLLM for texts and chats', () => {
+    expect(callsOf('vllm', texts)).toEqual([['/tokenize', { model: 'm', prompt: 'hello', add_special_tokens: true }]])
+    expect(callsOf('vllm', chat)).toEqual([
+      [
+        '/tokenize',
+        {
+          model: 'm',
+          messages: [{ role: 'user', content: 'hi', tool_calls: [{ function: { name: 'f', arguments: '{"a":1}' } }] }],
+          add_generation_prompt: true,
+          add_special_tokens: false,
+          chat_template_kwargs: { enable_thinking: false },
+        },
+      ],
+    ])
+  })
+
+  it('are requested from llama.cpp and TGI in their forms', () => {
+    expect(callsOf('llama.cpp', texts)).toEqual([['/tokenize', { content: 'hello', add_special: true }]])
+    expect(callsOf('llama.cpp', chat)).toBeUndefined()
+    expect(callsOf('tgi', texts)).toEqual([['/tokenize', { inputs: 'hello', add_special_tokens: true }]])
+    expect(callsOf('tgi', chat)).toMatchObject([['/chat_tokenize', { model: 'm', messages: [{ role: 'user' }] }]])
+  })
+
+  it('are not requested for images, own templates and many texts', () => {
+    for (const prompt of [
+      { ...chat, items: 1 },
+      { ...chat, ownTemplate: true },
+      { ...texts, texts: Array(5).fill('a') },
+    ])
+      expect(callsOf('vllm', prompt as Prompt)).toBeUndefined()
+  })
+
+  it('are read from the answer', () => {
+    const idsOf = (kind: EngineKind, json: unknown): unknown => engineTypeOf(kind).tokenize!.ids(json)
+    expect(idsOf('vllm', { tokens: [1, 2], count: 2 })).toEqual(Uint32Array.of(1, 2))
+    expect(idsOf('tgi', [{ id: 3, text: 'a' }])).toEqual(Uint32Array.of(3))
+    expect(idsOf('tgi', { tokenize_response: [{ id: 4 }], templated_text: 'a' })).toEqual(Uint32Array.of(4))
+    for (const json of [null, [], { tokens: [-1] }, { tokens: ['a'] }, 'x']) expect(idsOf('vllm', json)).toBeNull()
+  })
+
+  it('become text again', () => {
+    const { detokenize } = engineTypeOf('vllm').tokenize!
+    expect(JSON.parse(detokenize!.body([1, 2], 'm'))).toEqual({ model: 'm', tokens: [1, 2] })
+    expect(detokenize!.text({ prompt: 'hi' })).toBe('hi')
+    expect(detokenize!.text({ error: 'x' })).toBeNull()
+  })
+})
+
+describe('KV events', () => {
+  it('of vLLM are listed by global rank', () => {
+    const sources = engineTypeOf('vllm').kvEvents!.sources!.read({
+      '4': {
+        enable_kv_cache_events: true,
+        publisher: 'zmq',
+        endpoint: 'tcp://*:5561',
+        replay_endpoint: null,
+        topic: '',
+      },
+      '5': { enable_kv_cache_events: true, publisher: 'null', endpoint: 'tcp://*:5562' },
+    })
+    expect(sources?.map(({ rank, enabled, endpoint }) => [rank, enabled, endpoint])).toEqual([
+      ['4', true, 'tcp://*:5561'],
+      ['5', false, 'tcp://*:5562'],
+    ])
+  })
+
+  it('of SGLang have one port for each rank', () => {
+    const kvEvents = { publisher: 'zmq', endpoint_host: '*', endpoint_port_base: 5557, topic: 'kv', dp_size: 2 }
+    const { read } = engineTypeOf('sglang').kvEvents!.sources!
+    expect(read({ kv_events: { ...kvEvents, replay_endpoint_port_base: 5657 } })?.at(1)).toEqual({
+      rank: '1',
+      enabled: true,
+      endpoint: 'tcp://*:5558',
+      replayEndpoint: 'tcp://*:5658',
+      topic: 'kv',
+    })
+    expect(read({ kv_events: null })).toBeNull()
+  })
+})
