@@ -1,0 +1,34 @@
+/** OpenAI's completions of a text or of token ids. */
+import { choicesGrammar, textIn } from './choices-stream.ts'
+import { completionBarrier, continuableAs } from './continuation.ts'
+import { openaiErrors } from './error-shape.ts'
+import { openaiSplitting } from './prefill-edit.ts'
+import { readTexts } from './prompt-texts.ts'
+import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { usageOfPromptTokens } from './reported-usage.ts'
+import { numberOf, scoresPrompt, sequencesOf } from './request-fields.ts'
+import { openaiSessionFields, sessionHeaders } from './session.ts'
+
+const LIMITS = ['max_tokens'] as const
+/** Default `max_tokens` in vLLM as in OpenAI's API. `null` in vLLM: up to the end of the context. */
+const DEFAULT_TOKENS = 16
+
+export const completions: Protocol = {
+  name: 'completions',
+  operation: 'text_completion',
+  endpoints: [{ ...PLAIN_ENDPOINT, path: '/v1/completions', streams: true, usageOnRequest: true, salted: true }],
+  prompt: (body) => readTexts(body['prompt'], body['add_special_tokens'] !== false),
+  bounds: {
+    fields: LIMITS,
+    limit: (body) => numberOf(body, LIMITS) ?? (body['max_tokens'] === null ? null : DEFAULT_TOKENS),
+    sequences: sequencesOf,
+  },
+  computesAll: scoresPrompt,
+  answersJson: () => true,
+  splitting: openaiSplitting,
+  continuable: (body, mode) => continuableAs('completions', body, mode, completionBarrier),
+  stream: choicesGrammar({ textOf: ({ text }) => textIn(text), isOpening: () => false }),
+  usage: usageOfPromptTokens,
+  errors: openaiErrors,
+  sessions: [...sessionHeaders, ...openaiSessionFields],
+}

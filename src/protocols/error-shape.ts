@@ -1,0 +1,69 @@
+/** Errors that the gateway writes in the form of a protocol, as body and as event of a stream. */
+
+/** A failure as the client may see it. `Failure` in failure.ts has these fields. */
+export interface GatewayError {
+  readonly status: number
+  /** OpenAI's `error.type`. */
+  readonly type: string
+  /** OpenAI's `error.code`. */
+  readonly code: string
+  /** The invalid field. */
+  readonly param: string | null
+  readonly message: string
+}
+
+export interface ErrorShape {
+  /** Body of an error response. */
+  body(error: GatewayError, requestId: string): unknown
+  /**
+   * The event that ends a broken stream.
+   * @param sequence number of the event (`StreamReader.nextSequence`); null: the protocol has none
+   */
+  event(error: GatewayError, sequence: number | null): string
+  /** Clients send their key as `x-api-key`, too. */
+  readonly acceptsApiKeyHeader: boolean
+}
+
+export const openaiErrors: ErrorShape = {
+  body: openaiBody,
+  event: (error) => `data: ${JSON.stringify(openaiBody(error))}\n\n`,
+  acceptsApiKeyHeader: false,
+}
+
+function openaiBody({ message, type, param, code }: GatewayError): object {
+  return { error: { message, type, param, code } }
+}
+
+/** Errors of `/v1/responses`: the body is OpenAI's, the event is flat and numbered. */
+export const responsesErrors: ErrorShape = {
+  ...openaiErrors,
+  event({ message, param, code }, sequence) {
+    const data = { type: 'error', code, message, param, sequence_number: sequence ?? 0 }
+    return `event: error\ndata: ${JSON.stringify(data)}\n\n`
+  },
+}
+
+/** Anthropic's `error.type` by status; see https://docs.anthropic.com/en/api/errors. */
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  405: 'invalid_request_error',
+  413: 'request_too_large',
+  415: 'invalid_request_error',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+}
+
+export const anthropicErrors: ErrorShape = {
+  body({ status, message }, requestId) {
+    const type = ANTHROPIC_TYPES[status] ?? 'api_error'
+    return { type: 'error', error: { type, message }, request_id: requestId }
+  },
+  event({ message }) {
+    // Clients end the stream with this error whatever its type is.
+    return `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type: 'api_error', message } })}\n\n`
+  },
+  acceptsApiKeyHeader: true,
+}

@@ -1,0 +1,63 @@
+/** Uploads as multipart forms: audio to text, and edits of images. Only their size counts as prompt. */
+import { isJsonObject, type JsonObject } from '../core/json.ts'
+import { choicesGrammar, textIn } from './choices-stream.ts'
+import { ONE_PASS } from './one-pass.ts'
+import { UNREADABLE } from './prompt-texts.ts'
+import { PLAIN_ENDPOINT, type Protocol } from './protocol.ts'
+import { usageOfInputTokens, usageOfPromptTokens, type ReportedUsage } from './reported-usage.ts'
+import { numberOf } from './request-fields.ts'
+import type { StreamEvent, StreamGrammar } from './stream/event.ts'
+import { objectIn } from './stream/reader.ts'
+
+const UPLOAD = { ...PLAIN_ENDPOINT, form: true, unsplittable: 'an upload goes to one engine' } as const
+/** Formats of transcriptions that are plain text. */
+const TEXT_FORMATS: ReadonlySet<unknown> = new Set(['text', 'srt', 'vtt'])
+const LIMITS = ['max_completion_tokens', 'max_tokens'] as const
+
+/** vLLM reports `prompt_tokens`, OpenAI `input_tokens`. */
+function usageOfAudio(fields: JsonObject): ReportedUsage {
+  const usage = usageOfPromptTokens(fields)
+  return usage.promptTokens === null ? usageOfInputTokens(fields) : usage
+}
+
+/** vLLM's chunks have choices with a delta. */
+const chunks = choicesGrammar({
+  textOf: ({ delta }) => (isJsonObject(delta) ? textIn(delta['content']) : null),
+  isOpening: () => false,
+})
+
+/** OpenAI's events: `transcript.text.delta`, at last `transcript.text.done`. Some servers add `[DONE]`. */
+const transcripts: StreamGrammar = {
+  ...chunks,
+  usage: usageOfAudio,
+  read(name, data): StreamEvent {
+    const json = data.includes('"transcript.') ? objectIn(data) : null
+    const type = json === null ? '' : textIn(json['type'])
+    if (json !== null && type.endsWith('.delta')) return { kind: 'output', choice: 0, text: textIn(json['delta']) }
+    if (json === null || type !== 'transcript.text.done') return chunks.read(name, data)
+    const { usage } = json
+    // Silence has no delta before it.
+    return { kind: 'end', finish: 'stop', ...(isJsonObject(usage) ? { usage } : {}) }
+  },
+}
+
+export const audio: Protocol = {
+  ...ONE_PASS,
+  name: 'audio',
+  operation: 'transcriptions',
+  endpoints: ['/v1/audio/transcriptions', '/v1/audio/translations'].map((path) => ({ ...UPLOAD, path, streams: true })),
+  prompt: () => UNREADABLE,
+  bounds: { fields: LIMITS, limit: (body) => numberOf(body, LIMITS), sequences: () => 1 },
+  answersJson: ({ response_format: format }) => !TEXT_FORMATS.has(format),
+  stream: transcripts,
+  usage: usageOfAudio,
+}
+
+export const imageEdits: Protocol = {
+  ...ONE_PASS,
+  name: 'image_edits',
+  operation: 'edits',
+  endpoints: [{ ...UPLOAD, path: '/v1/images/edits' }],
+  prompt: () => UNREADABLE,
+  usage: usageOfInputTokens,
+}

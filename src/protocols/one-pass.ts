@@ -1,0 +1,21 @@
+/** Traits of protocols that read a prompt and generate no text. */
+import { notContinuable } from './continuation.ts'
+import { openaiErrors } from './error-shape.ts'
+import type { Protocol } from './protocol.ts'
+import { usageWithoutOutput } from './reported-usage.ts'
+import { openaiSessionFields, sessionHeaders } from './session.ts'
+
+export const ONE_PASS = {
+  bounds: { fields: [], limit: () => 0, sequences: () => 1 },
+  computesAll: () => false,
+  answersJson: () => true,
+  splitting: null,
+  continuable: notContinuable,
+  stream: null,
+  usage: usageWithoutOutput,
+  errors: openaiErrors,
+  sessions: [...sessionHeaders, ...openaiSessionFields],
+} satisfies Partial<Protocol>
+
+export const NOTHING_DECODED = 'nothing is decoded'
+export const NOTHING_COMPUTED = 'nothing is computed'

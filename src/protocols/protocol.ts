@@ -1,0 +1,95 @@
+/** All that the gateway knows of one wire protocol. A new protocol is a new file and one line in protocols.ts. */
+import type { Continuable, MidStream, NotContinued } from '../core/continuation/features.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { Prompt } from '../core/tokens/prompt.ts'
+import type { ErrorShape } from './error-shape.ts'
+import type { ReportedUsage } from './reported-usage.ts'
+import type { SessionSource } from './session.ts'
+import type { StreamGrammar } from './stream/event.ts'
+
+/** One path of a protocol. Paths outside the table do not exist at the gateway. */
+export interface Endpoint {
+  readonly path: string
+  /** The body is an upload (`multipart/form-data`) instead of JSON. */
+  readonly form: boolean
+  /** The response can be a stream. */
+  readonly streams: boolean
+  /** The stream has usage only if `stream_options.include_usage` requests it. */
+  readonly usageOnRequest: boolean
+  /** The engine reads `cache_salt`. */
+  readonly salted: boolean
+  /** The engine stores the response for later calls. */
+  readonly storesResponses: boolean
+  /** Why no request of this path can be split between prefill and decode engines. null: `splitting` decides. */
+  readonly unsplittable: string | null
+}
+
+/** How much output a request may have. */
+export interface OutputBounds {
+  /** Names of the fields that bound the output, the decisive one first. */
+  readonly fields: readonly string[]
+  /** Limit of one answer in tokens. null: none is given, and the protocol has no default. */
+  limit(body: JsonObject): number | null
+  /** Number of parallel answers: `n` per prompt. */
+  sequences(body: JsonObject): number
+}
+
+/** Changes to a body for one leg of a split request. The shape of `BodyEdit` in origin/exchange.ts. */
+export interface LegEdit {
+  /** Field → value as JSON text. Replaces the client's value, or is added. */
+  readonly set: Readonly<Record<string, string>>
+  readonly remove: readonly string[]
+}
+
+/** How a request is split between a prefill and a decode engine. */
+export interface Splitting {
+  /**
+   * Why this request cannot be split. null: it can.
+   * @param exempt the engine exempts prefill legs from its checks (NIXL)
+   */
+  unsplittable(body: JsonObject, exempt: boolean): string | null
+  /** Edit of the prefill leg: one token, no stream, nothing that fails on one token; the prompt stays the same. */
+  prefillEdit(body: JsonObject): LegEdit
+}
+
+export interface PromptRules {
+  /** The engine moves system messages inside `messages` to the front (vLLM up to 0.33 does). */
+  readonly hoistsSystem: boolean
+}
+
+export interface Protocol {
+  /** Name for logs, configuration and documentation. Nothing outside this folder compares it. */
+  readonly name: string
+  /** `gen_ai.operation.name` of traces. */
+  readonly operation: string
+  readonly endpoints: readonly Endpoint[]
+  /** Reads the prompt: texts, token ids, or messages for the chat template. Never throws. */
+  prompt(body: JsonObject, rules?: PromptRules): Prompt
+  readonly bounds: OutputBounds
+  /** The engine computes the whole prompt of this request and reads no cache. */
+  computesAll(body: JsonObject): boolean
+  /** Answers that are no stream are JSON, so anything else with a success status is a fault. */
+  answersJson(body: JsonObject): boolean
+  /** null: requests of this protocol go to one engine. */
+  readonly splitting: Splitting | null
+  /** What a continuation of the stream at another engine needs, or why the stream cannot be continued. */
+  continuable(body: JsonObject, mode: MidStream): Continuable | NotContinued
+  /** null: answers are no streams. */
+  readonly stream: StreamGrammar | null
+  /** Token counts of a `usage` object of this protocol. */
+  usage(fields: JsonObject): ReportedUsage
+  /** Errors that the gateway writes, as body and as event. */
+  readonly errors: ErrorShape
+  /** Where clients name their session, in order. */
+  readonly sessions: readonly SessionSource[]
+}
+
+/** Traits that most endpoints share. */
+export const PLAIN_ENDPOINT = {
+  form: false,
+  streams: false,
+  usageOnRequest: false,
+  salted: false,
+  storesResponses: false,
+  unsplittable: null,
+} as const

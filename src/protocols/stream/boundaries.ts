@@ -1,0 +1,63 @@
+/** Boundaries of server-sent events (WHATWG HTML, 9.2.6) in bytes that arrive in arbitrary pieces. */
+
+const LF = 10
+const CR = 13
+
+/** Finds the ends of events. One state machine for all chunks of a stream; it keeps no bytes. */
+export class EventBoundaries {
+  #isInLine = false
+  #isOpen = false
+
+  /** The position is between two events. */
+  get atBoundary(): boolean {
+    return !this.#isOpen && !this.#isInLine
+  }
+
+  /** Index after the blank line that ends the event at `from`. -1: the range ends first. */
+  next(chunk: Uint8Array, from: number, to: number): number {
+    let at = from
+    while (at < to) {
+      const newline = chunk.indexOf(LF, at)
+      if (newline < 0 || newline >= to) {
+        // A lone CR may be half of the blank line's CRLF.
+        if (to - at > 1 || chunk[at] !== CR) this.#isInLine = true
+        return -1
+      }
+      const isBlank = newline === at || (newline === at + 1 && chunk[at] === CR)
+      if (!this.#isInLine && isBlank) {
+        this.#isOpen = false
+        return newline + 1
+      }
+      this.#isInLine = false
+      this.#isOpen = true
+      at = newline + 1
+    }
+    return -1
+  }
+}
+
+/** One event as its fields. */
+export interface EventFields {
+  readonly name: string | null
+  /** All `data` lines, joined. null: there is none. */
+  readonly data: string | null
+  /** Value of a field `error`, as llama.cpp sent errors before 2025. null: there is none. */
+  readonly error: string | null
+}
+
+/** Splits the text of one event into its fields. Comments and unknown fields are left out. */
+export function fieldsOf(event: string): EventFields {
+  let name: string | null = null
+  let data: string | null = null
+  let error: string | null = null
+  for (const line of event.replace(/^\uFEFF/, '').split(/\r?\n/)) {
+    const colon = line.indexOf(':')
+    if (colon === 0 || line === '') continue
+    const field = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
+    if (field === 'data') data = data === null ? value : `${data}\n${value}`
+    else if (field === 'event') name = value
+    else if (field === 'error') error = value
+  }
+  return { name, data, error }
+}

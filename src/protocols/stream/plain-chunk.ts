@@ -1,0 +1,119 @@
+/**
+ * Recognizes ordinary output chunks of chat and completion streams without a parser. Nearly all chunks of a stream
+ * differ from one another only in one text, so a chunk is compared with one that was parsed.
+ */
+
+/** A member with a text that may be the output. Quotes in texts are escaped, so no text has such a member. */
+const TEXTS = /"(?:content|reasoning_content|reasoning|text|arguments)": ?"/g
+const TEXT = /(?:[^"\\]|\\.)*/sy
+const START = /^data: ?\{/
+const END = /\r?\n\r?\n$/
+/** Longer events are parsed: they are no ordinary chunks. */
+const MOST_BYTES = 2048
+const latin1 = new TextDecoder('latin1')
+
+/**
+ * The bytes around the text. The beginning up to `"choices"` (id, time, model) only has to have the same length. The
+ * text cannot imitate the rest: the compared bytes have quotes outside strings, and quotes in a text are escaped.
+ */
+export class PlainChunk {
+  /** Choice that the text belongs to. */
+  readonly choice: number
+  readonly #headBytes: number
+  readonly #beforeText: Words
+  readonly #afterText: Words
+
+  private constructor(choice: number, headBytes: number, beforeText: Uint8Array, afterText: Uint8Array) {
+    this.choice = choice
+    this.#headBytes = headBytes
+    this.#beforeText = wordsOf(beforeText)
+    this.#afterText = wordsOf(afterText)
+  }
+
+  /**
+   * Makes a template of an output event of a choice. null: its text cannot be told from the rest.
+   * @param isPlain whether the same event with another text is output, too: with this text, no usage and no end
+   */
+  static of(event: Uint8Array, choice: number, isPlain: (data: string, text: string) => boolean): PlainChunk | null {
+    if (event.length > MOST_BYTES) return null
+    // One character for each byte, so that indices are the same.
+    const text = latin1.decode(event)
+    const choices = text.indexOf('"choices"')
+    if (choices < 0 || !START.test(text) || !END.test(text)) return null
+    for (const { index, 0: member } of text.matchAll(TEXTS)) {
+      const textFrom = (TEXT.lastIndex = index + member.length)
+      TEXT.test(text)
+      const textTo = TEXT.lastIndex
+      const other = `${text.slice(text.indexOf('{'), textFrom)}other text${text.slice(textTo).trimEnd()}`
+      if (index < choices || !isPlain(other, 'other text')) continue
+      return new PlainChunk(choice, textFrom, event.subarray(choices, textFrom), event.subarray(textTo))
+    }
+    return null
+  }
+
+  /** Whether the range, which is one whole event, is such a chunk. */
+  matches(bytes: Uint8Array, from: number, to: number): boolean {
+    const before = this.#beforeText
+    const after = this.#afterText
+    const afterAt = to - after.bytes
+    // A chunk without text is not output.
+    if (afterAt <= from + this.#headBytes) return false
+    const view = viewOf(bytes)
+    const { byteOffset } = bytes
+    return (
+      isAt(view, byteOffset + from + this.#headBytes - before.bytes, before) && isAt(view, byteOffset + afterAt, after)
+    )
+  }
+}
+
+/** Bytes as 32-bit words, the last of which may overlap: comparing words takes a fourth of the time. */
+interface Words {
+  readonly bytes: number
+  readonly words: readonly number[]
+}
+
+/** At least four bytes; copies them. */
+function wordsOf(bytes: Uint8Array): Words {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const words: number[] = []
+  for (let at = 0; at + 4 <= bytes.length; at += 4) words.push(view.getInt32(at))
+  words.push(view.getInt32(bytes.length - 4))
+  return { bytes: bytes.length, words }
+}
+
+function isAt(view: DataView, at: number, { bytes, words }: Words): boolean {
+  const last = words.length - 1
+  for (let i = 0; i < last; i++) if (view.getInt32(at + 4 * i) !== words[i]) return false
+  return view.getInt32(at + bytes - 4) === words[last]
+}
+
+/** View of the memory that was read last: reads have many events, and a view costs more than a comparison. */
+let lastView: DataView = new DataView(new ArrayBuffer(0))
+
+function viewOf({ buffer }: Uint8Array): DataView {
+  if (lastView.buffer !== buffer) lastView = new DataView(buffer)
+  return lastView
+}
+
+/** Templates that are kept: forms of the engines behind the gateway, with the lengths of their ids and names. */
+const MOST_KEPT = 16
+
+/**
+ * Templates of one grammar, for all streams: they have no text of a request or an answer. The last hit of a stream is
+ * compared first, so a stream costs one comparison an event.
+ */
+export class PlainChunks {
+  readonly #kept: PlainChunk[] = []
+
+  /** The template that the event matches. undefined: none. */
+  find(bytes: Uint8Array, from: number, to: number): PlainChunk | undefined {
+    const kept = this.#kept
+    for (let i = 0; i < kept.length; i++) if (kept[i]!.matches(bytes, from, to)) return kept[i]
+    return undefined
+  }
+
+  add(plain: PlainChunk): void {
+    this.#kept.unshift(plain)
+    if (this.#kept.length > MOST_KEPT) this.#kept.pop()
+  }
+}

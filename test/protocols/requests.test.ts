@@ -1,0 +1,280 @@
+import { describe, expect, it } from 'vitest'
+import { continuable } from '../../src/core/continuation/features.ts'
+import { readPrompt, type PromptEndpoint } from '../../src/core/tokens/prompt.ts'
+import type { ChatPrompt } from '../../src/core/tokens/chat.ts'
+import { endpoints as present } from '../../src/api/endpoints.ts'
+import { allBounds, endpointOf, endpoints, protocolOf, protocols } from '../../src/protocols/protocols.ts'
+
+const promptOf = (path: string, body: Record<string, unknown>, hoistsSystem = true) =>
+  protocolOf(path)!.prompt(body, { hoistsSystem })
+
+describe('the table of protocols', () => {
+  it('has every path of the gateway with the same traits', () => {
+    for (const { path, form, streams, usageOnRequest, salted, storesResponses, unsplittable } of present)
+      expect(endpointOf(path)).toMatchObject({ form, streams, usageOnRequest, salted, storesResponses, unsplittable })
+  })
+
+  it('has each path and each name once', () => {
+    expect(new Set(endpoints.map(({ path }) => path)).size).toBe(endpoints.length)
+    expect(new Set(protocols.map(({ name }) => name)).size).toBe(protocols.length)
+  })
+
+  it('finds the protocol of a path with a query, and of one below an endpoint', () => {
+    expect(protocolOf('/v1/messages?beta=true')?.name).toBe('messages')
+    expect(protocolOf('/v1/messages/batches')?.name).toBe('messages')
+    expect(protocolOf('/v1/responses/resp_1/cancel')?.name).toBe('responses')
+    expect(protocolOf('/v1/messagesx')).toBeUndefined()
+    expect(endpointOf('/v1/messages/batches')).toBeUndefined()
+    expect(protocolOf('/inference/v1/generate')?.name).toBe('generate')
+  })
+
+  it('has a grammar for each endpoint that streams', () => {
+    for (const { streams, protocol } of endpoints) if (streams) expect(protocol.stream).not.toBeNull()
+  })
+
+  it('knows all fields that bound output', () => {
+    expect(allBounds).toEqual(expect.arrayContaining(['max_tokens', 'max_completion_tokens', 'max_output_tokens']))
+  })
+})
+
+const user = { role: 'user', content: 'hello' }
+const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+
+describe('prompts', () => {
+  it.each<[string, PromptEndpoint, Record<string, unknown>]>([
+    [
+      '/v1/chat/completions',
+      'chat',
+      {
+        messages: [
+          user,
+          { role: 'assistant', content: null, tool_calls: [{ id: 'c' }], reasoning: 'r' },
+          { role: 'tool', tool_call_id: 'c', content: 'x' },
+        ],
+        tools: [tool],
+        reasoning_effort: 'low',
+      },
+    ],
+    [
+      '/v1/chat/completions',
+      'chat',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'a' },
+              { type: 'image_url', image_url: { url: 'u' } },
+            ],
+          },
+        ],
+        add_generation_prompt: false,
+      },
+    ],
+    ['/v1/chat/completions', 'chat', { messages: [] }],
+    ['/v1/completions', 'completions', { prompt: ['a', 'b'], add_special_tokens: false }],
+    ['/v1/completions', 'completions', { prompt: [1, 2] }],
+    ['/v1/completions', 'completions', { prompt: [[1], [2, 3]] }],
+    ['/v1/completions', 'completions', { prompt: 5 }],
+    [
+      '/v1/responses',
+      'responses',
+      {
+        instructions: 'i',
+        input: [
+          user,
+          { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+          { type: 'function_call_output', call_id: 'c', output: 'o' },
+          { type: 'reasoning', content: [{ type: 'reasoning_text', text: 't' }] },
+        ],
+        tools: [{ type: 'function', name: 'f', parameters: {} }],
+      },
+    ],
+    ['/v1/responses', 'responses', { input: 'hi' }],
+    [
+      '/v1/messages',
+      'messages',
+      {
+        system: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+        ],
+        messages: [
+          user,
+          {
+            role: 'assistant',
+            content: [
+              { type: 'text', text: 't' },
+              { type: 'tool_use', id: 'c', name: 'f', input: {} },
+            ],
+          },
+          {
+            role: 'user',
+            content: [
+              { type: 'tool_result', tool_use_id: 'c', content: 'o' },
+              { type: 'text', text: 'go on' },
+            ],
+          },
+        ],
+        tools: [{ name: 'f', input_schema: {} }],
+      },
+    ],
+    ['/v1/embeddings', 'embeddings', { input: 'x' }],
+    ['/v1/embeddings', 'embeddings', { messages: [user] }],
+    ['/tokenize', 'tokenize', { prompt: 'x' }],
+    ['/rerank', 'rerank', { query: 'q', documents: ['a', { text: 'b' }] }],
+    ['/score', 'score', { text_1: 'q', text_2: ['a'] }],
+    ['/v1/audio/speech', 'other', { input: 'x' }],
+  ])('of %s are those of the core (%s)', (path, endpoint, body) => {
+    expect(promptOf(path, body)).toEqual(readPrompt(endpoint, body))
+  })
+
+  const billing = (cch: string) => ({
+    type: 'text',
+    text: `x-anthropic-billing-header: cc_version=2.1.100.7b4; cc_entrypoint=cli; cch=${cch};`,
+  })
+  const rules = { type: 'text', text: 'S1 rules' }
+
+  it('S2: of messages leave out the billing block', () => {
+    const chats = [[billing('00001'), rules], [billing('00002'), rules], [rules]].map((system) =>
+      promptOf('/v1/messages', { system, messages: [user] }),
+    )
+    expect(chats[1]).toEqual(chats[0])
+    expect(chats[2]).toEqual(chats[0])
+  })
+
+  it('of messages have system messages in front if the engine moves them there', () => {
+    const body = {
+      system: 'a',
+      messages: [user, { role: 'system', content: 'b' }, { role: 'assistant', content: 'c' }],
+    }
+    const hoisted = promptOf('/v1/messages', body) as ChatPrompt
+    expect(hoisted.messages.map(({ role, parts }) => [role, ...parts])).toEqual([
+      ['system', 'a\n\nb'],
+      ['user', 'hello'],
+      ['assistant', 'c'],
+    ])
+    const kept = promptOf('/v1/messages', body, false) as ChatPrompt
+    expect(kept.messages.map(({ role }) => role)).toEqual(['system', 'user', 'system', 'assistant'])
+  })
+
+  it('of messages have thinking as reasoning, and no encrypted thinking', () => {
+    const content = [
+      { type: 'thinking', thinking: 't', signature: 's' },
+      { type: 'redacted_thinking', data: 'x' },
+      { type: 'text', text: 'a' },
+    ]
+    const chat = promptOf('/v1/messages', { messages: [{ role: 'assistant', content }] }) as ChatPrompt
+    expect(chat.items).toBe(0)
+    expect(chat.messages[0]).toEqual({
+      role: 'assistant',
+      parts: ['a'],
+      extra: { reasoning: 't', reasoning_content: 't' },
+    })
+  })
+
+  it('of token-in requests are the ids as they are (S27)', () => {
+    expect(promptOf('/inference/v1/generate', { token_ids: [5, 6] })).toEqual({ form: 'ids', lists: [[5, 6]] })
+  })
+})
+
+describe('limits of output', () => {
+  it.each<[string, Record<string, unknown>, number | null]>([
+    ['/v1/chat/completions', { max_tokens: 5, max_completion_tokens: 7 }, 7],
+    ['/v1/chat/completions', {}, null],
+    ['/v1/completions', {}, 16],
+    ['/v1/completions', { max_tokens: null }, null],
+    ['/v1/responses', { max_output_tokens: 9, max_tokens: 1 }, 9],
+    ['/v1/messages', { max_tokens: 32000 }, 32000],
+    ['/inference/v1/generate', { sampling_params: { max_tokens: 3 } }, 3],
+    ['/v1/embeddings', {}, 0],
+  ])('%s %j: %s', (path, body, limit) => {
+    expect(protocolOf(path)!.bounds.limit(body)).toBe(limit)
+  })
+
+  it('are per answer, of which n and several prompts make more', () => {
+    expect(protocolOf('/v1/completions')!.bounds.sequences({ n: 2, prompt: ['a', 'b'] })).toBe(4)
+    expect(protocolOf('/v1/messages')!.bounds.sequences({ n: 2 })).toBe(1)
+  })
+})
+
+describe('the prefill leg', () => {
+  const edit = (path: string, body: Record<string, unknown>) => protocolOf(path)!.splitting!.prefillEdit(body)
+
+  it('S3: of a chat demands no tool call', () => {
+    const required = edit('/v1/chat/completions', {
+      tools: [tool],
+      tool_choice: 'required',
+      max_tokens: 200,
+      stream: true,
+    })
+    expect(required.set).toEqual({ tool_choice: '"auto"', max_tokens: '1', stream: 'false' })
+    const namedTool = { type: 'function', function: { name: 'f' } }
+    expect(edit('/v1/chat/completions', { tool_choice: namedTool }).set['tool_choice']).toBe('"auto"')
+    expect(edit('/v1/chat/completions', { tool_choice: 'none' }).set['tool_choice']).toBeUndefined()
+  })
+
+  it('S3: of responses and messages demands no tool call', () => {
+    expect(edit('/v1/responses', { tool_choice: 'required' }).set).toEqual({
+      tool_choice: '"auto"',
+      max_output_tokens: '1',
+      store: 'false',
+    })
+    expect(edit('/v1/messages', { tool_choice: { type: 'any' }, max_tokens: 9 }).set).toEqual({
+      tool_choice: '{"type":"auto"}',
+      max_tokens: '1',
+    })
+  })
+
+  it('has no structured output, and keeps what forms the prompt', () => {
+    expect(edit('/v1/chat/completions', {}).remove).toEqual(
+      expect.arrayContaining(['response_format', 'structured_outputs', 'min_tokens', 'stream_options', 'n']),
+    )
+    expect(edit('/v1/responses', { text: { format: { type: 'json_schema' }, verbosity: 'low' } }).set['text']).toBe(
+      '{"verbosity":"low"}',
+    )
+    expect(edit('/v1/messages', { output_config: { format: {}, effort: 'low' } }).set['output_config']).toBe(
+      '{"effort":"low"}',
+    )
+    for (const name of ['tools', 'messages', 'chat_template_kwargs', 'cache_salt', 'thinking'])
+      expect(edit('/v1/messages', {}).remove).not.toContain(name)
+  })
+
+  it('of a token-in request changes its sampling parameters', () => {
+    const body = { token_ids: [1], sampling_params: { max_tokens: 9, min_tokens: 3, temperature: 0 }, stream: true }
+    expect(edit('/inference/v1/generate', body).set).toEqual({
+      sampling_params: '{"max_tokens":1,"temperature":0}',
+      stream: 'false',
+    })
+  })
+
+  it('is refused for several answers, and for thinking budgets that no connector exempts', () => {
+    const { unsplittable } = protocolOf('/v1/messages')!.splitting!
+    expect(unsplittable({ thinking: { type: 'enabled' } }, false)).not.toBeNull()
+    expect(unsplittable({ thinking: { type: 'enabled' } }, true)).toBeNull()
+    expect(protocolOf('/v1/chat/completions')!.splitting!.unsplittable({ n: 2 }, true)).toBe('n is more than 1')
+    expect(protocolOf('/v1/embeddings')!.splitting).toBeNull()
+  })
+})
+
+describe('continuation', () => {
+  it.each<[string, Record<string, unknown>]>([
+    ['/v1/chat/completions', { messages: [user], temperature: 0, stop: 'x' }],
+    ['/v1/chat/completions', { messages: [user], tools: [tool] }],
+    ['/v1/chat/completions', { messages: [user], tools: [tool], seed: 5 }],
+    ['/v1/chat/completions', { messages: [user], n: 2 }],
+    ['/v1/chat/completions', { messages: [user], response_format: { type: 'json_object' } }],
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }],
+    [
+      '/v1/completions',
+      { prompt: 'a', max_tokens: 5, return_token_ids: true, stream_options: { include_usage: true } },
+    ],
+    ['/v1/completions', { prompt: ['a', 'b'] }],
+    ['/v1/completions', { prompt: 'a', logprobs: 1 }],
+    ['/v1/messages', { messages: [user] }],
+    ['/v1/responses', { input: 'a' }],
+  ])('of %s %j is as the core decides today', (path, body) => {
+    for (const mode of ['ids', 'replay'] as const)
+      expect(protocolOf(path)!.continuable(body, mode)).toEqual(continuable(path, body, mode))
+  })
+})
