@@ -208,6 +208,9 @@ describe('faults after output', () => {
     ['half an event', `${two}data: {"id"`, 'truncated'],
     ['complete', two + chatChunk({}, 'stop') + DONE, 'complete'],
     ['comments after the end', `${two + chatChunk({}, 'stop') + DONE}: server-timing\n\n`, 'complete'],
+    ['the end without its blank line', `${two + chatChunk({}, 'stop')}data: [DONE]`, 'complete'],
+    ['half a comment after the end', `${two + chatChunk({}, 'stop') + DONE}: pi`, 'complete'],
+    ['half an event after the end', `${two + chatChunk({}, 'stop') + DONE}data: {`, 'truncated'],
     ['end twice', two + chatChunk({}, 'stop') + DONE + DONE, 'complete'],
   ])('%s', (_case, text, outcome) => {
     expect(readerOf(CHAT, text).outcome()).toBe(outcome)
@@ -218,6 +221,12 @@ describe('faults after output', () => {
     expect(readerOf('/v1/messages', message).outcome()).toBe('truncated')
     const response = vector('responses').replace(/event: response\.completed[^]*$/, '')
     expect(readerOf('/v1/responses', response).outcome()).toBe('truncated')
+  })
+
+  it('takes [DONE] for no end of a message, also without its blank line', () => {
+    const message = vector('messages').replace(/event: message_stop[^]*$/, '')
+    expect(readerOf('/v1/messages', `${message}data: [DONE]`).outcome()).toBe('truncated')
+    expect(readerOf('/v1/messages', `${vector('messages')}data: [DONE]`).outcome()).toBe('complete')
   })
 
   it('takes a message without a stop reason for unfinished', () => {

@@ -105,10 +105,20 @@ export class StreamReader {
   /** How the stream ended. Call it after the last byte. */
   outcome(): StreamOutcome {
     if (this.#error !== null) return 'error'
-    if (!this.#hasEnded || this.#trails || this.#pieces !== null) return 'truncated'
+    const last = this.#kindOfRest()
+    if (this.#trails || last === 'other' || (last !== 'end' && !this.#hasEnded)) return 'truncated'
     if (!this.#grammar.needsFinish) return 'complete'
     const isFinished = this.#finished.size > 0 && this.#finished.size >= this.#choices.size
     return isFinished ? 'complete' : 'unfinished'
+  }
+
+  /** Kind of the bytes after the last blank line: some engines leave it out at the end. `other`: half an event. */
+  #kindOfRest(): 'comment' | 'end' | 'other' {
+    if (this.#pieces === null) return 'comment'
+    const { held, bytes } = this.#pieces
+    const { name, data } = fieldsOf(held === null ? 'data: large' : utf8.decode(joined(held, bytes)))
+    if (data === null || (this.#hasEnded && data.trim() === DONE)) return 'comment'
+    return this.#grammar.read(name, data).kind === 'end' ? 'end' : 'other'
   }
 
   /** Reads bytes that may have any number of events, whole or in part. */
