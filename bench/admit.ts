@@ -5,7 +5,7 @@
  * Prompts are conversations: of ten, six continue one (its history is cached on some engine), two fork one half way,
  * one repeats one, and one is new. Every tenth request continues while fifty similar ones start.
  */
-import { ClusterState } from '../src/core/pool/pool-state.ts'
+import { PoolState } from '../src/core/pool/pool-state.ts'
 import { readOutcome } from '../src/core/contract/decode.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from './conversations.ts'
@@ -52,7 +52,7 @@ const bench: Bench = async ({ flags, note }) => {
 export default bench
 
 function measure({ engines, promptTokens, indexEntries }: Case, policy: string): BenchRow {
-  const state = new ClusterState({ random: chance(1), epoch: 'bench' })
+  const state = new PoolState({ random: chance(1), epoch: 'bench' })
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), indexEntries)
   const server = new Server(state)
   // A cheap policy fills the index.
@@ -107,11 +107,11 @@ interface Took {
 
 /** Engines that respond immediately, and a clock that advances with each request. */
 class Server {
-  readonly #state: ClusterState
+  readonly #state: PoolState
   readonly #running: string[] = []
   #now = 0
 
-  constructor(state: ClusterState) {
+  constructor(state: PoolState) {
     this.#state = state
   }
 

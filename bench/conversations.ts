@@ -1,5 +1,6 @@
 /** Conversations as prompts, and a pool for them. */
-import type { Admission, PoolConfig } from '../src/core/contract/contract.ts'
+import type { Admission } from '../src/core/contract/admission.ts'
+import type { PoolConfig } from '../src/core/contract/pool-config.ts'
 import { readAdmission, readEngine, readPool } from '../src/core/contract/decode.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 

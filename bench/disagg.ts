@@ -10,7 +10,7 @@
  * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of the capacity of all engines (0.3), `--threshold
  * TOKENS` (2048)
  */
-import type { SplitConfig } from '../src/core/contract/contract.ts'
+import type { SplitConfig } from '../src/core/contract/pool-config.ts'
 import { profileNamed, type Profile } from '../src/simulator/profiles.ts'
 import { idleTtftMs } from '../src/simulator/step-cost.ts'
 import { SplitFleet, type Ask, type Served, type Shape } from './disagg/fleet.ts'

@@ -5,7 +5,8 @@
  * It runs the first N requests (1500) of traces on engines whose caches hold a fraction of the prompts, or generated
  * workloads, by default `rounds_250,prefixes`: long conversations, and prompts that share a few prefixes.
  */
-import { type FleetPlan, replay, speedsOn } from '../src/simulator/replay/plan.ts'
+import { type FleetPlan, replay } from '../src/simulator/replay/plan.ts'
+import { speedsOn } from '../src/simulator/replay/sustained-speed.ts'
 import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
 import { deviation, type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'

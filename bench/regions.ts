@@ -8,7 +8,7 @@
  * N]`
  * It reports medians over seeds of TTFT at the client, with the round trip; ratios are of means, seed by seed.
  */
-import { speedsOn } from '../src/simulator/replay/plan.ts'
+import { speedsOn } from '../src/simulator/replay/sustained-speed.ts'
 import { figuresOf } from '../src/simulator/replay/statistics.ts'
 import { median } from './median.ts'
 import { byDay, type Clients, entriesOf, homeOf, type Places, unevenly } from './regions/places.ts'

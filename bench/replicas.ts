@@ -16,7 +16,8 @@
  * Valkey server, whose delay is the first of the delays. `--part cost` measures in real
  * time what a booking made elsewhere costs beside one's own.
  */
-import { replay, speedsOn } from '../src/simulator/replay/plan.ts'
+import { replay } from '../src/simulator/replay/plan.ts'
+import { speedsOn } from '../src/simulator/replay/sustained-speed.ts'
 import { type Balancing, ReplicatedRouter } from '../src/simulator/replay/replicated-router.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
 import type { RunResult } from '../src/simulator/replay/run.ts'

@@ -10,11 +10,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { PoolConfig } from '../src/core/contract/contract.ts'
+import type { PoolConfig } from '../src/core/contract/pool-config.ts'
 import { readEngine, readPool } from '../src/core/contract/decode.ts'
-import { memoryClusters, type MemoryClusters } from '../src/platform/node/ports.ts'
-import { ThreadClusterHost } from '../src/platform/node/threads/cluster-host.ts'
-import { RpcChannel, type PoolMessage } from '../src/platform/node/threads/rpc.ts'
+import { memoryPools, type MemoryPools } from '../src/platform/node/memory-pools.ts'
+import { ThreadBookings } from '../src/platform/node/threads/cluster-host.ts'
+import { RpcChannel } from '../src/platform/node/threads/rpc.ts'
+import type { PoolMessage } from '../src/platform/node/threads/messages.ts'
 import { rssBytes, runLoad, startServed, startScript, type LoadResult, type Started } from './proxy/processes.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -58,11 +59,11 @@ async function booksRows(ms: number, note: Note): Promise<BenchRow[]> {
   for (const { engines, blocks } of SHAPES) {
     for (const { name, edges, inFlight, holdMs } of LOADS) {
       note(`books: ${engines} engines, ${blocks} blocks, ${name}`)
-      const clusters = memoryClusters({ source: () => ({ version: 1, pool: poolOf(engines) }) })
+      const clusters = memoryPools({ source: () => ({ version: 1, pool: poolOf(engines) }) })
       const plan = { inFlight, ms, blocks, holdMs }
       const shape = { part: 'books', engines, blocks, load: name }
-      await drive(clusters.cluster('bench', 'm'), 'warm', { ...plan, ms: 500 })
-      const alone = await drive(clusters.cluster('bench', 'm'), 'here', plan)
+      await drive(clusters.pool('bench', 'm'), 'warm', { ...plan, ms: 500 })
+      const alone = await drive(clusters.pool('bench', 'm'), 'here', plan)
       rows.push({ ...shape, where: 'same thread', ...figures(alone.cpuUs / alone.requests, null, alone.admitMs) })
       rows.push({ ...shape, where: 'another thread', ...(await fromThreads(clusters, edges, plan)) })
       clusters.close()
@@ -72,8 +73,8 @@ async function booksRows(ms: number, note: Note): Promise<BenchRow[]> {
 }
 
 /** This thread keeps the pool state, as the main thread of a gateway does. */
-async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePlan): Promise<BenchRow> {
-  const cluster = clusters.cluster('bench', 'm')
+async function fromThreads(clusters: MemoryPools, edges: number, plan: EdgePlan): Promise<BenchRow> {
+  const cluster = clusters.pool('bench', 'm')
   const workers = Array.from(
     { length: edges },
     (_, number) => new Worker(new URL('./threads/edge.ts', import.meta.url), { workerData: { bench: 'edge', number } }),
@@ -81,7 +82,7 @@ async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePl
   const run = (runPlan: EdgePlan): Promise<EdgeResult[]> =>
     Promise.all(workers.map((worker) => resultOf(worker, runPlan)))
   for (const worker of workers) {
-    const host = new ThreadClusterHost(() => cluster, console as never)
+    const host = new ThreadBookings(() => cluster, console as never)
     const line: RpcChannel<never, PoolMessage> = new RpcChannel<never, PoolMessage>(worker, (word) =>
       host.receive(word),
     )

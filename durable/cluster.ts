@@ -1,51 +1,52 @@
 import { DurableObject } from 'cloudflare:workers'
-import { type Admitted, ClusterState } from '../src/core/pool/pool-state.ts'
-import type {
-  Admission,
-  ClusterDigest,
-  ClusterSummary,
-  Decision,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Refusal,
-  Resume,
-} from '../src/core/contract/contract.ts'
-import { applyEvent, type BookingEvent } from '../src/core/contract/legs.ts'
+import type { AdmittedBooking } from '../src/core/pool/admission-result.ts'
+import { PoolState } from '../src/core/pool/pool-state.ts'
+import type { Admission } from '../src/core/contract/admission.ts'
+import type { PoolDigest, PoolSummary } from '../src/core/contract/pool-digest.ts'
+import type { Decision } from '../src/core/contract/decision.ts'
+import type { EngineSignal } from '../src/core/contract/engine-signal.ts'
+import type { Outcome } from '../src/core/contract/outcome.ts'
+import type { PoolConfig } from '../src/core/contract/pool-config.ts'
+import type { Refusal } from '../src/core/contract/refusal.ts'
+import type { Resume } from '../src/core/contract/resume.ts'
+import { applyEvent } from '../src/core/pool/apply-event.ts'
+import type { BookingEvent } from '../src/core/contract/booking-event.ts'
 import type { RegionDigest } from '../src/core/contract/region-digest.ts'
 import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
-import { SHARED_PROBE_MS } from '../src/core/pool/foreign-load.ts'
+import { SHARED_PROBE_MS } from '../src/core/pool/shared-probe-interval.ts'
 import { bookingKey } from '../src/core/pool/bookings.ts'
-import { type Answer, WAKE_MS } from '../src/core/pool/waiting-room.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta-log.ts'
+import type { AdmissionResult } from '../src/core/pool/admission-result.ts'
+import { WAKE_MS } from '../src/core/pool/waiting-room.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
-import type { Cluster } from '../src/ports.ts'
+import type { PoolPort } from '../src/ports/pool.ts'
 import { debugRouter } from './routers.ts'
-import { SnapshotStore, Alarm } from './storage.ts'
+import { SnapshotStore } from './snapshot-store.ts'
+import { Alarm } from './alarm.ts'
 
 /** Delay of a snapshot after the first change, milliseconds: a write per request would cost more than the request. */
 const FLUSH_MS = 5_000
 /** Probe intervals without traffic after which probes stop. */
 const TRAFFIC_INTERVALS = 3
 
-export type WireAdmitted = Omit<Admitted, 'key'>
+export type WireAdmitted = Omit<AdmittedBooking, 'key'>
 type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
 
 /**
- * One cluster's pool as a Durable Object: `ClusterState` with transport, clock and storage. The state is in memory; a
+ * One cluster's pool as a Durable Object: `PoolState` with transport, clock and storage. The state is in memory; a
  * snapshot every few seconds lets bookings of live streams survive an eviction. Expected results are returned, never
- * thrown; `ClusterClient` converts them to the port's interface.
+ * thrown; `RemotePool` converts them to the port's interface.
  */
 export class ClusterObject<Env = Cloudflare.Env>
   extends DurableObject<Env>
-  implements Omit<Cluster, 'admit' | 'wait' | 'resume'>
+  implements Omit<PoolPort, 'admit' | 'wait' | 'resume'>
 {
-  readonly #state: ClusterState
+  readonly #state: PoolState
   readonly #store: SnapshotStore
   readonly #router: ReturnType<typeof debugRouter>
   readonly #alarm: Alarm
   #changed = false
-  #askedAt = 0
+  #requestedAt = 0
   #probedAt = 0
   #isTicking = false
   /** Whether engines also serve other sources. */
@@ -55,43 +56,43 @@ export class ClusterObject<Env = Cloudflare.Env>
     super(ctx, env)
     this.#alarm = new Alarm(ctx.storage, () => this.now())
     this.#store = new SnapshotStore(ctx.storage)
-    this.#state = this.#restored()
+    this.#state = this.#restoreState()
     this.#router = debugRouter(this)
     if (this.#state.bookings > 0) this.#alarm.by(this.now() + FLUSH_MS)
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
-    if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
+    if (this.#state.configure(version, readPool(pool), this.now())) this.#recordChange()
   }
 
   /** @param notices earlier booking events of the edge, which are applied first */
   async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
-    this.#asked()
+    this.#recordTraffic()
     this.#receive(bookingEvents)
-    return this.#answered(this.#state.admit(readAdmission(admission), this.#askedAt))
+    return this.#wireAnswer(this.#state.admit(readAdmission(admission), this.#requestedAt))
   }
 
   /** Admits the request as soon as there is room. The open call keeps the object in memory. */
   wait(admission: Admission, waitedMs: number): Promise<WireAnswer> {
-    this.#asked()
+    this.#recordTraffic()
     return new Promise((resolve) => {
-      const done = (answer: Answer): void => resolve(this.#answered(answer))
-      this.#state.wait(readAdmission(admission), { now: this.#askedAt, waitedMs, done })
+      const done = (answer: AdmissionResult): void => resolve(this.#wireAnswer(answer))
+      this.#state.wait(readAdmission(admission), { now: this.#requestedAt, waitedMs, done })
       if (!this.#isTicking) this.#tick()
     })
   }
 
   async leave(key: string): Promise<void> {
     this.#state.leave(key, this.now())
-    this.#touched()
+    this.#recordChange()
   }
 
   /** Books again after an eviction; null: done. */
   async resume(booking: Resume): Promise<{ readonly refusal: Refusal } | null> {
-    this.#asked()
-    const held = this.#state.resume(readResume(booking), this.#askedAt)
-    if ('refusal' in held) return held
-    this.#touched()
+    this.#recordTraffic()
+    const result = this.#state.resume(readResume(booking), this.#requestedAt)
+    if ('refusal' in result) return result
+    this.#recordChange()
     return null
   }
 
@@ -102,7 +103,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   /** Renews a lease. false: unknown booking. Not an error, because the platform would log one as a crash. */
   async renew(key: string): Promise<boolean> {
     const known = this.#state.renew(key, this.now())
-    if (known) this.#touched()
+    if (known) this.#recordChange()
     return known
   }
 
@@ -112,7 +113,7 @@ export class ClusterObject<Env = Cloudflare.Env>
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     const shared = this.#state.observe(signals, this.now())
-    this.#touched()
+    this.#recordChange()
     // An operator's action is stored before the response.
     if (signals.some(({ kind }) => kind === 'drain')) {
       await this.#flush()
@@ -129,8 +130,8 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.feed(feeds, this.now())
   }
 
-  async digest(): Promise<ClusterDigest> {
-    this.#alarm.setIfLost()
+  async digest(): Promise<PoolDigest> {
+    this.#alarm.restoreIfLost()
     return this.#state.digest(this.now())
   }
 
@@ -142,8 +143,8 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#state.explain(id)
   }
 
-  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
-    this.#alarm.setIfLost()
+  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
+    this.#alarm.restoreIfLost()
     return this.#state.summary(decisions, historySince, this.now())
   }
 
@@ -157,7 +158,7 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   override async alarm(): Promise<void> {
-    this.#alarm.rang()
+    this.#alarm.fired()
     if (this.#state.expire(this.now()) > 0) this.#changed = true
     if (this.#changed) await this.#flush()
     const probing = this.#probeIfDue()
@@ -181,16 +182,16 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** Restores the snapshot. An unreadable one is ignored: edges resume live bookings. */
-  #restored(): ClusterState {
+  #restoreState(): PoolState {
     const parts = { random: () => this.random(), epoch: crypto.randomUUID() }
     try {
-      const state = new ClusterState(parts)
+      const state = new PoolState(parts)
       const snapshot = this.#store.load()
       if (snapshot !== null) state.restore(snapshot, this.now())
       return state
     } catch (error) {
-      complain('snapshot_unreadable', error)
-      return new ClusterState(parts)
+      logError('snapshot_unreadable', error)
+      return new PoolState(parts)
     }
   }
 
@@ -203,14 +204,14 @@ export class ClusterObject<Env = Cloudflare.Env>
       const signals = await this.probe(pool)
       if (signals.length === 0) return
       this.#isShared = this.#state.observe(signals, this.now()).length > 0
-      this.#touched()
+      this.#recordChange()
     } catch (error) {
-      complain('probe_failed', error)
+      logError('probe_failed', error)
     }
   }
 
   #hasTraffic(pool: PoolConfig, now: number): boolean {
-    return this.#state.bookings > 0 || now - this.#askedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
+    return this.#state.bookings > 0 || now - this.#requestedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
   }
 
   /** Time of the next alarm; null: no bookings and no traffic, so the object may sleep. */
@@ -232,13 +233,13 @@ export class ClusterObject<Env = Cloudflare.Env>
       await this.#store.save(snapshot)
     } catch (error) {
       // Expiry continues; the next change retries.
-      complain('snapshot_unwritten', error)
+      logError('snapshot_unwritten', error)
     }
   }
 
-  #answered(answer: Answer): WireAnswer {
+  #wireAnswer(answer: AdmissionResult): WireAnswer {
     if ('refusal' in answer) return answer
-    this.#touched()
+    this.#recordChange()
     const { key: _, ...admitted } = answer
     return admitted
   }
@@ -254,10 +255,10 @@ export class ClusterObject<Env = Cloudflare.Env>
   }
 
   /** Records traffic, so that engines are probed again, also for a refused request. */
-  #asked(): void {
-    this.#askedAt = this.now()
+  #recordTraffic(): void {
+    this.#requestedAt = this.now()
     const at = this.#probeAt()
-    if (at !== Infinity) this.#alarm.by(Math.max(this.#askedAt, Math.min(at, this.#askedAt + FLUSH_MS)))
+    if (at !== Infinity) this.#alarm.by(Math.max(this.#requestedAt, Math.min(at, this.#requestedAt + FLUSH_MS)))
   }
 
   #probeAt(): number {
@@ -265,7 +266,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     return this.#probedAt + (this.#isShared ? Math.min(SHARED_PROBE_MS, intervalMs) : intervalMs)
   }
 
-  #touched(): void {
+  #recordChange(): void {
     this.#changed = true
     this.#alarm.by(this.now() + FLUSH_MS)
   }
@@ -278,14 +279,14 @@ export class ClusterObject<Env = Cloudflare.Env>
         if (applyEvent(this.#state, bookingEvent, now)) changed = true
       } catch (error) {
         // A thrown event would be repeated with every call.
-        complain('notice_unreadable', error)
+        logError('notice_unreadable', error)
       }
     }
-    if (changed) this.#touched()
+    if (changed) this.#recordChange()
   }
 }
 
 /** An object can only write to the platform's log. */
-function complain(event: string, error: unknown): void {
+function logError(event: string, error: unknown): void {
   console.error(JSON.stringify({ event, object: 'cluster', error: String(error) }))
 }

@@ -1,11 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
-import {
-  KeyLimiter,
-  type LimitAnswer,
-  type Reservation,
-  type RunningRequest,
-  type Settlement,
-} from '../src/core/limits/key-limiter.ts'
+import { KeyLimiter } from '../src/core/limits/key-limiter.ts'
+import type { LimitAnswer, Reservation, RunningRequest, Settlement } from '../src/core/limits/key-limits.ts'
 
 const DAY = 'day:'
 

@@ -1,49 +1,18 @@
 import { AutoRouter, error, type IRequest } from 'itty-router'
-import { readPartial, type ReportPartial } from '../src/core/reports/partial.ts'
-import type { Added } from '../src/core/reports/report-store.ts'
-import type { RollupGroup } from '../src/core/reports/rollups.ts'
-import type { FoundReport } from '../src/core/reports/ttft-state.ts'
-import type { ClusterDigest, Decision } from '../src/core/contract/contract.ts'
+import type { Decision } from '../src/core/contract/decision.ts'
+import type { PoolDigest } from '../src/core/contract/pool-digest.ts'
 
-export interface Debugged {
-  digest(): Promise<ClusterDigest>
+export interface DebugSource {
+  digest(): Promise<PoolDigest>
   explain(id: string): Promise<Decision | null>
 }
 
 /** Debug routes for `stub.fetch`; no entry routes clients here. */
-export function debugRouter(object: Debugged) {
+export function debugRouter(object: DebugSource) {
   return AutoRouter({ missing: () => error(404, 'GET /digest or GET /decisions/:id') })
     .get('/digest', () => object.digest())
     .get('/decisions/:id', async ({ params }: IRequest) => {
       const id = decodeURIComponent(params['id'] ?? '')
       return (await object.explain(id)) ?? error(404, `no decision "${id}" is kept here`)
     })
-}
-
-export interface Reported {
-  report(partials: readonly ReportPartial[], limits: null): Promise<Added[]>
-  find(id: string): Promise<FoundReport | null>
-  rollups(): Promise<RollupGroup[]>
-  held(): { readonly requests: number; readonly bytes: number }
-}
-
-/** HTTP of the object by `stub.fetch`; no entry routes clients here. */
-export function reportRouter(object: Reported) {
-  const post = async (request: IRequest) => {
-    const partial = readPartial(await request.json())
-    if ('detail' in partial) return error(400, partial)
-    const [added] = await object.report([partial], null)
-    return { request_id: added!.id, combined: added!.combined }
-  }
-  const get = async ({ params }: IRequest) => {
-    const found = await object.find(decodeURIComponent(params['id'] ?? ''))
-    return found === null
-      ? error(404, { detail: 'not found' })
-      : { request_id: found.id, by_role: found.byRole, combined: found.combined }
-  }
-  return AutoRouter({ missing: () => error(404, 'POST /ttft_report, GET /ttft_report/:id, GET /rollups or GET /held') })
-    .post('/ttft_report', (request: IRequest) => post(request))
-    .get('/ttft_report/:id', (request: IRequest) => get(request))
-    .get('/rollups', () => object.rollups())
-    .get('/held', () => object.held())
 }

@@ -1,111 +1,5 @@
 import type { ReportPartial } from '../src/core/reports/partial.ts'
-import type { RequestRecord } from '../src/core/reports/combine.ts'
-import type { BookingSnapshot, ClusterSnapshot } from '../src/core/pool/snapshot.ts'
-
-/** Lateness after which an alarm counts as lost, milliseconds. */
-const LOST_MS = 10_000
-
-/** The single alarm of an object. The platform has lost alarms; without one, nothing would expire or be stored. */
-export class Alarm {
-  readonly #storage: Pick<DurableObjectStorage, 'setAlarm'>
-  readonly #now: () => number
-  /** Time of the alarm, milliseconds since the epoch; null: not set. */
-  #at: number | null = null
-
-  constructor(storage: Pick<DurableObjectStorage, 'setAlarm'>, now: () => number) {
-    this.#storage = storage
-    this.#now = now
-  }
-
-  rang(): void {
-    this.#at = null
-  }
-
-  /** Sets the alarm for `at` or earlier, and sets a lost one again. */
-  by(at: number): void {
-    if (this.#isLost()) this.#set(this.#now())
-    else if (this.#at === null || this.#at > at) this.#set(at)
-  }
-
-  /** Checks the alarm without changing its time. */
-  setIfLost(): void {
-    if (this.#isLost()) this.#set(this.#now())
-  }
-
-  #set(at: number): void {
-    this.#at = at
-    // Unconfirmed write: otherwise every response that sets an alarm would wait for storage.
-    void this.#storage.setAlarm(at, { allowUnconfirmed: true })
-  }
-
-  #isLost(): boolean {
-    return this.#at !== null && this.#now() - this.#at > LOST_MS
-  }
-}
-
-/** A stored value may have 2 MB; what structured clone adds stays well under the other half. */
-const CHUNK_BYTES = 1_000_000
-/** Estimated bytes of ids and placement; blocks are counted exactly. */
-const BOOKING_BYTES = 1_000
-
-const HEAD = 'snapshot'
-const chunkKey = (index: number) => `snapshot:bookings:${index}`
-
-type Head = Omit<ClusterSnapshot, 'bookings'> & { readonly chunks: number }
-
-/** Snapshot in an object's storage, with its bookings split over several values. */
-export class SnapshotStore {
-  readonly #storage: DurableObjectStorage
-  #chunks: number
-
-  constructor(storage: DurableObjectStorage) {
-    this.#storage = storage
-    this.#chunks = this.#storage.kv.get<Head>(HEAD)?.chunks ?? 0
-  }
-
-  /** Replaces the snapshot atomically. Not awaited: losing the last seconds costs a `resume`, not a request. */
-  async save({ bookings, ...rest }: ClusterSnapshot): Promise<void> {
-    const chunks = inChunks(bookings)
-    const entries: [string, unknown][] = chunks.map((chunk, index) => [chunkKey(index), chunk])
-    const head: Head = { ...rest, chunks: chunks.length }
-    const surplus = Array.from({ length: Math.max(0, this.#chunks - chunks.length) }, (_, index) =>
-      chunkKey(chunks.length + index),
-    )
-    this.#chunks = chunks.length
-    // Writes with no await in between are one transaction.
-    const writes: Promise<unknown>[] = [...entries, [HEAD, head] as const].map(([key, value]) =>
-      this.#storage.put(key, value, { allowUnconfirmed: true }),
-    )
-    if (surplus.length > 0) writes.push(...surplus.map((key) => this.#storage.delete(key, { allowUnconfirmed: true })))
-    await Promise.all(writes)
-  }
-
-  load(): ClusterSnapshot | null {
-    const head = this.#storage.kv.get<Head>(HEAD)
-    if (head === undefined) return null
-    const { chunks, ...rest } = head
-    const bookings = Array.from(
-      { length: chunks },
-      (_, index) => this.#storage.kv.get<BookingSnapshot[]>(chunkKey(index)) ?? [],
-    )
-    return { ...rest, bookings: bookings.flat() }
-  }
-}
-
-function inChunks(bookings: readonly BookingSnapshot[]): BookingSnapshot[][] {
-  const chunks: BookingSnapshot[][] = []
-  let room = 0
-  for (const booking of bookings) {
-    const bytes = BOOKING_BYTES + booking.admission.blocks.byteLength
-    if (bytes > room || chunks.length === 0) {
-      chunks.push([])
-      room = CHUNK_BYTES
-    }
-    chunks.at(-1)!.push(booking)
-    room -= bytes
-  }
-  return chunks
-}
+import type { RequestRecord } from '../src/core/reports/request-record.ts'
 
 /** Reports received at one time. */
 export interface JournalEntry {
@@ -117,6 +11,7 @@ export interface JournalEntry {
 
 /** A stored value may have 2 MB; what structured clone makes of an entry stays well under it. */
 const SEGMENT_ITEMS = 1_500
+
 const PREFIX = 'journal:'
 
 /** Journal of recent reports in segments of some seconds, which survives an eviction. */

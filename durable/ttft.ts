@@ -1,11 +1,12 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { ReportPartial } from '../src/core/reports/partial.ts'
-import type { RecordBatch } from '../src/core/reports/combine.ts'
-import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
+import type { RecordBatch } from '../src/core/reports/request-record.ts'
+import type { AddedReport, StoreLimits } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
-import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
-import { ReportJournal, Alarm } from './storage.ts'
-import { reportRouter } from './routers.ts'
+import { type RequestReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
+import { ReportJournal } from './storage.ts'
+import { Alarm } from './alarm.ts'
+import { reportRouter } from './report-router.ts'
 
 /** Delay of a write after the first report, milliseconds: losing the last seconds loses reports, not counts. */
 const FLUSH_MS = 5_000
@@ -34,7 +35,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   }
 
   /** Merges partial reports; returns one result each, in order. */
-  async report(partials: readonly ReportPartial[], limits: StoreLimits | null): Promise<Added[]> {
+  async report(partials: readonly ReportPartial[], limits: StoreLimits | null): Promise<AddedReport[]> {
     this.#adopt(limits)
     const now = this.now()
     const added = this.#state.report(partials, now)
@@ -43,7 +44,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     return added
   }
 
-  async find(id: string): Promise<FoundReport | null> {
+  async find(id: string): Promise<RequestReport | null> {
     return this.#state.find(id, this.now())
   }
 
@@ -80,7 +81,7 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarm.rang()
+    this.#alarm.fired()
     this.#saveRollups()
     try {
       const more = await this.#journal.save(this.now())

@@ -1,6 +1,7 @@
 /** Generates docs/cli.md from the table of commands and the table of environment variables. */
-import { commandHelp, commands } from '../src/cli/cli.ts'
-import { VARIABLES } from '../src/config/parse.ts'
+import { commandHelp } from '../src/cli/help.ts'
+import { commands } from '../src/cli/cli.ts'
+import { VARIABLES } from '../src/config/environment.ts'
 
 /** Variable → key of the configuration that it supplies. */
 const SUPPLIES: Readonly<Record<string, string>> = {

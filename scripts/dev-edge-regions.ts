@@ -1,5 +1,5 @@
 /** A front Worker and one Worker per region under workerd, with simulated engines behind the regions. */
-import { demoModel } from '../src/cli/commands/demo.ts'
+import { demoModel } from '../src/cli/commands/demo-fleet.ts'
 import type { RunningFleet } from '../src/platform/node/simulator-host.ts'
 import { startWorkers } from './edge-workers.ts'
 import { regionBinding } from './wrangler-config.ts'

@@ -1,5 +1,6 @@
 /** The Grafana dashboard, generated from the table of metrics. */
-import { METRICS, type Metric } from '../src/telemetry/metrics.ts'
+import { METRICS } from '../src/telemetry/metrics.ts'
+import type { Metric } from '../src/telemetry/metric.ts'
 
 const ROWS = [
   'TTFT',

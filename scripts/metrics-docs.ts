@@ -1,5 +1,7 @@
 /** Generates docs/metrics.md and the Grafana dashboard from the table of metrics. */
-import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../src/telemetry/metrics.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES } from '../src/telemetry/metrics.ts'
+import { GATEWAY_METRICS } from '../src/telemetry/gateway-metrics.ts'
+import type { Metric } from '../src/telemetry/metric.ts'
 
 const head = `# Metrics
 
@@ -21,7 +23,7 @@ scrape_configs:
 * **Unknown values** have no sample, instead of a zero.
 * **On Node** a process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
   Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
-  (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are summed or merged over all isolates, at most 1 s late; \`firstlight_buffered_bytes\` and round trips are those of the isolate that answers.
+  (${GATEWAY_METRICS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are summed or merged over all isolates, at most 1 s late; \`firstlight_buffered_bytes\` and round trips are those of the isolate that answers.
 * **After a restart** counters start at zero; on Workers those of completed requests survive an eviction.
 * **The number of names is bounded.** Beyond 5,000 engines, further ones share the name \`other\`. Beyond 1,000 names, those without requests for a day
   are not shown, and are dropped after another day; such an engine starts at zero again. A counter that is shown never falls.

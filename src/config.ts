@@ -4,33 +4,9 @@
  * (config/parse.ts) makes a `Config`.
  */
 import type * as z from 'zod/mini'
-import type { SplitMode } from './core/contract/contract.ts'
-import type { SecretRef } from './config/fields.ts'
 import type { documentSchema } from './config/schema.ts'
-
-/** Conversion of responses: keys are camelCase in the code and snake_case on the wire. */
-
-/** Converted names of our own, which are few. */
-const known = new Map<string, string>()
-
-function snake(name: string): string {
-  let wired = known.get(name)
-  if (wired === undefined) known.set(name, (wired = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)))
-  return wired
-}
-
-/**
- * Copies plain data with snake_case keys. Only for keys that are our own names, not names from users. `shown`:
- * conversion of numbers.
- */
-export function toSnakeCase(value: unknown, shown?: (value: number) => number): unknown {
-  if (shown !== undefined && typeof value === 'number') return shown(value)
-  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value
-  if (Array.isArray(value)) return value.map((one) => toSnakeCase(one, shown))
-  const wired: Record<string, unknown> = {}
-  for (const key in value) wired[snake(key)] = toSnakeCase((value as Record<string, unknown>)[key], shown)
-  return wired
-}
+import type { SecretRef } from './config/secret-fields.ts'
+import type { SplitMode } from './core/contract/pool-config.ts'
 
 /** Type after the secrets were read from the environment. */
 export type Resolved<Value> = Value extends SecretRef
@@ -43,13 +19,15 @@ export type Resolved<Value> = Value extends SecretRef
 
 /** Document before the defaults that depend on the runtime or on other keys are filled in. */
 export type ConfigDocument = Resolved<z.output<typeof documentSchema>>
+
 export type ClusterDocument = ConfigDocument['clusters'][number]
+
 export type PoolDocument = NonNullable<ClusterDocument['pools']>[number]
 
 /** `Base` with some keys redefined. */
-type With<Base, Keys> = Omit<Base, keyof Keys> & Keys
+type Redefine<Base, Keys> = Omit<Base, keyof Keys> & Keys
 
-export type Config = With<
+export type Config = Redefine<
   ConfigDocument,
   {
     readonly version: number
@@ -61,31 +39,45 @@ export type Config = With<
     readonly via: string
   }
 >
-export type LimitsConfig = With<ConfigDocument['limits'], { readonly bufferedBytes: number }>
-export type ClusterConfig = With<
+
+export type LimitsConfig = Redefine<ConfigDocument['limits'], { readonly bufferedBytes: number }>
+
+export type ClusterConfig = Redefine<
   ClusterDocument,
   /** Behind a gateway: one pool per model of the gateway, with the gateway as its only engine. */
   { readonly pools: readonly PoolSettings[] }
 >
+
 /** Another Firstlight that has the engines of a cluster. */
 export type RegionalGateway = NonNullable<ClusterDocument['gateway']>
 
-/** Pool as configured. `PoolConfig` (core/contract) is the part that its ClusterState gets. */
-export type PoolSettings = With<PoolDocument, { readonly observeShare: number; readonly split: SplitSettings }>
-export type SplitSettings = With<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
+/** Pool as configured. `PoolConfig` (core/contract) is the part that its PoolState gets. */
+export type PoolSettings = Redefine<PoolDocument, { readonly observeShare: number; readonly split: SplitSettings }>
+
+export type SplitSettings = Redefine<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
+
 export type LmcacheSplit = PoolDocument['split']['lmcache'] & {
   /** Receivers by the decode engine's id, from `decoders` or `decoder`. */
   readonly receivers: Readonly<Record<string, LmcacheReceiver>>
 }
+
 /** Where prefill engines push a KV cache; ports in the order of the tensor-parallel ranks. */
 export type LmcacheReceiver = NonNullable<PoolDocument['split']['lmcache']['decoder']>
+
 export type EngineConfig = PoolDocument['engines'][number]
+
 export type LmcacheConfig = NonNullable<PoolDocument['lmcache']>
 
 export type KeyConfig = NonNullable<ConfigDocument['keys']>[number]
+
 export type CorsConfig = NonNullable<ConfigDocument['cors']>
+
 export type LogConfig = ConfigDocument['log']
+
 export type RecordConfig = NonNullable<ConfigDocument['record']>
+
 export type ReplicasConfig = NonNullable<ConfigDocument['replicas']>
+
 export type TracesConfig = ConfigDocument['traces']
+
 export type TtftConfig = ConfigDocument['ttft']

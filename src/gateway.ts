@@ -2,16 +2,17 @@ import { createApp } from './api/app.ts'
 import { BodyMemory, countIn } from './api/body-memory.ts'
 import { ModelRegistry } from './api/model-registry.ts'
 import { drain, supersede, type GatewayContext } from './api/context.ts'
-import { answerWorkerQuery, type WorkerQuery, type WorkerGroup } from './api/worker-group.ts'
-import { ResponseAffinity } from './api/responses.ts'
+import { answerWorkerQuery } from './api/worker-queries.ts'
+import type { WorkerQuery, WorkerGroup } from './api/worker-group.ts'
+import { ResponseAffinity } from './api/response-affinity.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { Authenticator } from './api/auth.ts'
-import { dashboardSnapshot } from './api/fleet-view.ts'
+import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
 import { EdgePrompts } from './api/edge-prompts.ts'
-import { blockingFingerprints } from './api/region-digest.ts'
-import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
+import { blockingFingerprints } from './api/blocking-fingerprint.ts'
+import { PromptAnalyzers, type VocabularyOf } from './api/prompt-measurers.ts'
 import { RepeatedRequests } from './api/repeated-requests.ts'
-import { RequestHistory } from './api/request-log.ts'
+import { RequestHistory } from './api/request-history.ts'
 import type { Config } from './config.ts'
 import { KeyLimiter } from './core/limits/key-limiter.ts'
 import { FleetHistory } from './core/reports/fleet-history.ts'
@@ -20,8 +21,12 @@ import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
 import { WaitingRequests } from './origin/waiting-requests.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
-import { FleetProbe } from './origin/probe.ts'
-import type { AssetFiles, Limiter, StoredResponses, Ports, RequestScope } from './ports.ts'
+import { FleetProbe } from './origin/fleet-probe.ts'
+import type { AssetFiles } from './ports/assets.ts'
+import type { Limiter } from './ports/limiter.ts'
+import type { StoredResponses } from './ports/stored-responses.ts'
+import type { Ports } from './ports.ts'
+import type { RequestScope } from './ports/request-scope.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The gateway as one fetch function. */
@@ -45,7 +50,7 @@ export interface Gateway {
    */
   supersede(next: Pick<Gateway, 'config'>, endsWaits?: boolean): void
   readonly config: Config
-  readonly kept: CarriedState
+  readonly carried: CarriedState
 }
 
 /** State that a gateway passes to its successor in the same process, which has another configuration. */
@@ -53,7 +58,7 @@ export interface CarriedState {
   readonly storedResponses: StoredResponses
   readonly recent: RequestHistory
   readonly telemetry: Telemetry
-  readonly measurers: PromptMeasurers
+  readonly analyzers: PromptAnalyzers
   readonly bodyMemory: BodyMemory
   readonly limiter: Limiter
   readonly usage: KeyUsage
@@ -71,13 +76,13 @@ export interface GatewayOptions {
   /** Present if several gateways serve one address. */
   readonly shared?: WorkerGroup
   /** State of the predecessor. Its telemetry already exports to the new `traces`. */
-  readonly kept?: CarriedState
+  readonly carried?: CarriedState
 }
 
 /** Number of requests that the admin API can describe. */
 const RECENT_REQUESTS = 1000
 
-const newStored = ({ limits }: Config): StoredResponses => new ResponseAffinity(limits.responseIds)
+const newStoredResponses = ({ limits }: Config): StoredResponses => new ResponseAffinity(limits.responseIds)
 
 /** Limits per key in the memory of this process. */
 export function memoryLimiter(now: () => number): Limiter {
@@ -89,36 +94,36 @@ export function memoryLimiter(now: () => number): Limiter {
 }
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
-  const catalog = new ModelRegistry(config)
-  const { shared = null, kept } = options
-  const measurers = new PromptMeasurers(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.measurers)
-  const fingerprintOf = blockingFingerprints(measurers)
+  const models = new ModelRegistry(config)
+  const { shared = null, carried } = options
+  const analyzers = new PromptAnalyzers(() => ports.now(), options.vocabularyOf ?? (() => null), carried?.analyzers)
+  const fingerprintOf = blockingFingerprints(analyzers)
   const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
-  const dueAt = kept?.dueAt ?? new Map()
-  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, { digests, dueAt })
-  const bodyMemory = kept?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
+  const dueAt = carried?.dueAt ?? new Map()
+  const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
+  const bodyMemory = carried?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
   bodyMemory.adopt(config.limits)
   const context: GatewayContext = {
     config,
     ports,
-    catalog,
+    models,
     authenticator: new Authenticator(config, ports),
-    storedResponses: kept?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStored(config),
-    recent: kept?.recent ?? new RequestHistory(RECENT_REQUESTS),
+    storedResponses: carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
+    recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,
     digests,
     fingerprintOf,
-    measurers,
-    edgePrompts: new EdgePrompts({ measurers, fingerprintOf, hasKeys: config.keys !== null, ports }),
+    analyzers,
+    edgePrompts: new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports }),
     bodyMemory,
-    usage: kept?.usage ?? new KeyUsage(),
-    limiter: kept?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
+    usage: carried?.usage ?? new KeyUsage(),
+    limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),
     waits: new WaitingRequests(),
     repeated: new RepeatedRequests(),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
-    startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),
-    telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
+    startedAt: carried?.startedAt ?? shared?.startedAt ?? ports.now(),
+    telemetry: carried?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
     history: new FleetHistory(),
     assets: options.assets ?? (async () => null),
     configRefusedAt: null,
@@ -136,6 +141,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     configRefused: (at) => void (context.configRefusedAt = at),
     supersede: (next, endsWaits = true) => supersede(context, next.config, endsWaits),
     config,
-    kept: { ...context, dueAt },
+    carried: { ...context, dueAt },
   }
 }

@@ -1,6 +1,7 @@
 /** Limits the time that a caller waits for a promise. The work itself continues. */
-import type { AbortSignalLike, Timers } from './ports.ts'
-import { defaultTimers } from './origin/timers.ts'
+import type { AbortSignalLike } from './ports/abort-signal.ts'
+import type { Timers } from './ports/timers.ts'
+import { defaultTimers } from './timers.ts'
 
 /** The limit was reached, or the caller's signal was aborted, before the work ended. */
 export class DeadlineError extends Error {

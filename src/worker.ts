@@ -2,12 +2,13 @@
  * Entry point on Workers: connects bindings, configuration, ports and gateway, and gives the cluster object its
  * probes.
  */
-import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
-import { EdgeObject as EdgeShared } from '../durable/edge.ts'
-import type { EngineSignal, PoolConfig } from './core/contract/contract.ts'
+import { ClusterObject as BaseClusterObject } from '../durable/cluster.ts'
+import { EdgeObject as BaseEdgeObject } from '../durable/edge.ts'
+import type { EngineSignal } from './core/contract/engine-signal.ts'
+import type { PoolConfig } from './core/contract/pool-config.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
-import { probePool } from './platform/workers/ports.ts'
+import { probePool } from './platform/workers/probe-pool.ts'
 
 export { LimitObject } from '../durable/limit.ts'
 export { TtftObject } from '../durable/ttft.ts'
@@ -17,14 +18,14 @@ const live = new IsolateGateway(source)
 const views = new IsolateGateway(source, { isReader: true })
 
 /** State of one pool. The object has neither addresses nor secrets, so the entry point provides its probe. */
-export class ClusterObject extends ClusterBooks<GatewayEnv> {
+export class ClusterObject extends BaseClusterObject<GatewayEnv> {
   protected override probe(pool: PoolConfig): Promise<readonly EngineSignal[]> {
     return probePool(pool, this.env, source)
   }
 }
 
 /** State that the isolates share. The object has no configuration, so the entry point takes its views. */
-export class EdgeObject extends EdgeShared<GatewayEnv> {
+export class EdgeObject extends BaseEdgeObject<GatewayEnv> {
   protected override view(): Promise<unknown> {
     return views.view(this.env)
   }

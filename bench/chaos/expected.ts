@@ -1,6 +1,6 @@
 /** What a simulated engine generates for a request. Every token depends on all before it, so each has its place. */
 import { decode, encode } from '../../src/simulator/tokenizer.ts'
-import { generate } from '../../src/simulator/http-api/answer-plan.ts'
+import { generate } from '../../src/simulator/http-api/text-generator.ts'
 import { renderChat } from '../../src/simulator/http-api/chat-messages.ts'
 
 export interface Asked {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'
-import type { ClusterDigest } from '../../src/core/contract/contract.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { collectGarbage, oneToken } from './collect-garbage.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
@@ -114,7 +114,7 @@ export class WorkersGateway implements Deployment {
         async (name) =>
           (
             await fetch(`${this.#edges[0]}/_chaos/digest?object=${encodeURIComponent(name)}`)
-          ).json() as Promise<ClusterDigest>,
+          ).json() as Promise<PoolDigest>,
       ),
     )
     return added(

@@ -3,7 +3,7 @@
  * event by a search for bytes. It reads nothing else, keeps nothing, and continues no stream.
  */
 import { SocketAnswer } from '../../src/platform/node/http1/engine-request.ts'
-import type { RelayOptions } from '../../src/ports.ts'
+import type { RelayOptions } from '../../src/ports/relay.ts'
 
 const BEGIN = Buffer.from('"token_ids":[')
 const END = ']'.charCodeAt(0)

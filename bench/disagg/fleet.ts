@@ -1,14 +1,10 @@
 /** Prefill and decode engines in virtual time, placed by the gateway's own pool state. */
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import {
-  type Admission,
-  type EngineSpec,
-  PAYLOAD_VERSION,
-  type Placement,
-  type PoolConfig,
-  type SplitConfig,
-  type Usage,
-} from '../../src/core/contract/contract.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineSpec, PoolConfig, SplitConfig } from '../../src/core/contract/pool-config.ts'
+import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
+import type { Placement } from '../../src/core/contract/placement.ts'
+import type { Usage } from '../../src/core/contract/outcome.ts'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import type { Profile } from '../../src/simulator/profiles.ts'
 import type { Sequence, SequenceSpec } from '../../src/simulator/sequence.ts'
@@ -59,7 +55,7 @@ interface Live {
 export class SplitFleet {
   readonly served: Served[] = []
   readonly #profile: Profile
-  readonly #state: ClusterState
+  readonly #state: PoolState
   readonly #models = new Map<string, EngineModel>()
   readonly #ends = new Map<Sequence, (at: number) => void>()
   readonly #live = new Map<Sequence, Live>()
@@ -68,7 +64,7 @@ export class SplitFleet {
 
   constructor(profile: Profile, shape: Shape, split: SplitConfig | null, random: () => number) {
     this.#profile = profile
-    this.#state = new ClusterState({ random, epoch: 'bench' })
+    this.#state = new PoolState({ random, epoch: 'bench' })
     const roles =
       split === null
         ? Array<'any'>(shape.prefill + shape.decode).fill('any')
@@ -134,7 +130,7 @@ export class SplitFleet {
     const model = this.#models.get(placement.prefill)!
     const sequence = model.submit({ ...spec, outputTokens: 1, hold: true }, now)
     this.#ends.set(sequence, (at) => {
-      this.#state.legDone(key, { part: 'prefill', stages: { prefill_leg: at - now } }, at)
+      this.#state.legDone(key, { legRole: 'prefill', stages: { prefill_leg: at - now } }, at)
       this.#now = at
       this.#decode({ ask, key, placement, decodeAt: at, prefill: { model, sequence } }, placement.decode, {
         ...spec,

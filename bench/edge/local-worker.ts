@@ -2,9 +2,11 @@
  * The built Worker with the state of its pools in the isolate: no object is called. It is the floor of CPU for an
  * isolate that chooses by itself and books afterwards, which would also have to send its bookings.
  */
-import type { Admission, PoolConfig } from '../../src/core/contract/contract.ts'
-import { applyEvent, type BookingEvent } from '../../src/core/contract/legs.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import { applyEvent } from '../../src/core/pool/apply-event.ts'
+import type { BookingEvent } from '../../src/core/contract/booking-event.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
 import worker from '../../src/worker.ts'
 
 export { ClusterObject, EdgeObject, LimitObject, TtftObject } from '../../src/worker.ts'
@@ -13,7 +15,7 @@ type Env = Parameters<typeof worker.fetch>[1]
 
 /** Methods of ClusterObject that requests without faults call. */
 class LocalPool {
-  readonly #state = new ClusterState({ random: Math.random, epoch: crypto.randomUUID() })
+  readonly #state = new PoolState({ random: Math.random, epoch: crypto.randomUUID() })
 
   async configure(version: number, pool: PoolConfig) {
     this.#state.configure(version, pool, Date.now())

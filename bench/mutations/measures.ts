@@ -114,7 +114,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'shared engines of a small pool are probed once a second',
     file: 'src/core/pool/foreign-load.ts',
-    find: 'Math.max(LEAST_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
+    find: 'Math.max(MIN_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
     replace: 'SHARED_PROBE_MS',
     impact: 'the queues of engines with random load from other sources are known too late',
     tests: { node: ['test/core/pool/foreign-load.test.ts', 'test/origin/probe.test.ts'] },
@@ -138,7 +138,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'cost model fitter accepts samples of broken clocks',
     file: 'src/core/latency/cost-model-fitter.ts',
-    find: 'if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return',
+    find: 'if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return',
     replace: '',
     impact: 'one sample of zero seconds makes every prediction useless',
     tests: LATENCY,
@@ -202,7 +202,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'side by side items are added up',
     file: 'src/core/reports/report-fields.ts',
-    find: 'return sideBySide ? Math.max(...values) : sum(values)',
+    find: 'return isParallel ? Math.max(...values) : sum(values)',
     replace: 'return sum(values)',
     impact: 'encoders that ran in parallel look slow',
     tests: REPORTS,

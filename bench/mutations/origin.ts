@@ -150,7 +150,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'busy engines count as failed',
     file: 'src/origin/classify.ts',
-    find: "body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }\n}",
+    find: "body.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }\n}",
     replace: "'status_5xx', status }\n}",
     impact: 'a full fleet opens all its circuits',
     tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
@@ -198,7 +198,7 @@ export const origin: readonly Mutation[] = [
   {
     name: 'unhealthy engines are probed as rarely as healthy ones',
     file: 'src/origin/probe.ts',
-    find: 'Math.min(sick ? SICK_EVERY_MS : Infinity, pool.statsIntervalMs)',
+    find: 'Math.min(sick ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
     impact: 'an engine that is back waits for a whole interval',
     tests: { node: ['test/origin/probe.test.ts'] },
@@ -230,8 +230,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'unreachable cluster is asked first',
     file: 'src/origin/digest-cache.ts',
-    find: 'failedAt !== null && now - failedAt < DARK_MS',
-    replace: 'failedAt !== null && now - failedAt > DARK_MS',
+    find: 'failedAt !== null && now - failedAt < UNREACHABLE_MS',
+    replace: 'failedAt !== null && now - failedAt > UNREACHABLE_MS',
     impact: 'each request waits for a cluster that is out of reach',
     tests: { node: ['test/origin/regions/digests.test.ts', 'test/origin/regions/regions.test.ts'] },
   },

@@ -9,7 +9,7 @@ export const refusals: readonly Mutation[] = [
   {
     name: 'edge sends nothing beyond what the pool admits',
     file: 'src/core/overload/edge-refusals.ts',
-    find: '(admitted + (refused * MOST_REFUSALS_PER_S) / refusalsPerS)',
+    find: '(admitted + (refused * MAX_REFUSALS_PER_S) / refusalsPerS)',
     replace: 'admitted',
     impact: 'a pool that refuses everything for a moment gets no requests for a second',
     tests: EDGES,
@@ -49,7 +49,7 @@ export const refusals: readonly Mutation[] = [
   {
     name: 'refusal is repeated for the whole retry time',
     file: 'src/api/repeated-requests.ts',
-    find: 'Math.min(known.retryAt, known.at + MOST_REPEAT_MS)',
+    find: 'Math.min(known.retryAt, known.at + MAX_REPEAT_MS)',
     replace: 'known.retryAt',
     impact: 'free places stay unused for seconds',
     tests: REPEATED,

@@ -168,8 +168,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'split request with one engine for both legs',
     file: 'src/core/routing/route.ts',
-    find: 'rankField(input, excluding(prefillField, decode))',
-    replace: 'rankField(input, prefillField)',
+    find: 'rankCandidates(input, excluding(prefillCandidates, decode))',
+    replace: 'rankCandidates(input, prefillCandidates)',
     impact: 'an engine is asked to fetch a KV cache from itself',
     tests: { node: ['test/core/routing/', 'test/core/pool/'] },
   },
@@ -240,8 +240,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'old digests of clusters count in full',
     file: 'src/core/routing/clusters.ts',
-    find: '2 ** (-Math.max(0, ageMs) / HALF_TRUST_MS)',
-    replace: '2 ** (0 / HALF_TRUST_MS) + 0 * ageMs',
+    find: '2 ** (-Math.max(0, ageMs) / HALF_WEIGHT_MS)',
+    replace: '2 ** (0 / HALF_WEIGHT_MS) + 0 * ageMs',
     impact: 'a queue that was long ten seconds ago keeps everybody away',
     tests: ROUTING,
   },
@@ -266,8 +266,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'a prefix shared by many prompts counts for affinity',
     file: 'src/core/routing/clusters.ts',
-    find: 'return count > (BEFORE + this.#seen) * CROWD_SHARE',
-    replace: 'return count > (BEFORE + this.#seen) / CROWD_SHARE',
+    find: 'return count > (BEFORE + this.#seen) * UBIQUITOUS_SHARE',
+    replace: 'return count > (BEFORE + this.#seen) / UBIQUITOUS_SHARE',
     impact: 'all prompts with one system prompt go to one region',
     tests: ROUTING,
   },

@@ -1,8 +1,9 @@
 /** A key that sends ten times its share beside a quiet one: what the quiet key gets, relative to being alone. */
 import type { FleetPlan } from '../../src/simulator/replay/plan.ts'
-import { speedsOn } from '../../src/simulator/replay/plan.ts'
+import { speedsOn } from '../../src/simulator/replay/sustained-speed.ts'
 import { figuresOf } from '../../src/simulator/replay/statistics.ts'
-import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
 import type { BenchRow } from '../result.ts'
 import { overloadKind, runOnce, SLO } from './run.ts'
 

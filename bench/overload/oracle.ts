@@ -3,9 +3,9 @@
  * Each places a request on the engine with the soonest true first token and refuses it beyond 5 s, or if the decode
  * step would be longer than a fixed bound.
  */
-import type { ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
+import type { ReplayEngine } from '../../src/simulator/replay/replay-engine.ts'
 import type { RouterKind } from '../../src/simulator/replay/router.ts'
-import type { Job } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
 import { SLO } from './run.ts'
 
 /** Decode step with one more request by the cost model of the `agentic` profile (vllm-router's), ms. */

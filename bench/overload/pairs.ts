@@ -1,6 +1,6 @@
 /** TTFT of the requests that admission control admits, relative to that of the same requests without it. */
 import { quantile } from '../../src/simulator/replay/statistics.ts'
-import type { Job } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
 import type { BenchRow } from '../result.ts'
 
 export interface Pair {

@@ -4,7 +4,7 @@
  */
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import type { Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
-import type { Job } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
 import type { BenchRow } from '../result.ts'
 import { type Cell, runOnce, SLO } from './run.ts'
 

@@ -1,10 +1,12 @@
 /** One replay with admission control and its figures. */
-import type { PoolConfig, SloConfig } from '../../src/core/contract/contract.ts'
+import type { PoolConfig, SloConfig } from '../../src/core/contract/pool-config.ts'
 import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
-import { type FleetPlan, replay, type speedsOn } from '../../src/simulator/replay/plan.ts'
+import { type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
+import type { speedsOn } from '../../src/simulator/replay/sustained-speed.ts'
 import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import { type Figures, figuresOf } from '../../src/simulator/replay/statistics.ts'
-import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
 
 /** Objectives of the bench: TTFT of 5 s and 100 ms between tokens, as in docs/measurements/overload.md. */
 export const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }

@@ -2,7 +2,8 @@
 import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
 import type { RouterKind } from '../../src/simulator/replay/router.ts'
-import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
 import type { BenchRow } from '../result.ts'
 
 /** Requests that an engine runs at a time: the others wait at the gateway. */

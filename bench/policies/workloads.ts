@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
-import { engineProfile, fleetOf, type FleetPlan, withCacheTokens } from '../../src/simulator/replay/plan.ts'
+import { engineProfile, withCacheTokens } from '../../src/simulator/replay/engine-profile.ts'
+import { fleetOf, type FleetPlan } from '../../src/simulator/replay/plan.ts'
 import { readTrace, type Trace } from '../../src/simulator/replay/trace.ts'
-import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 export interface Workload {
   readonly trace: Trace

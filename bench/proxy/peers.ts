@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freeAddress } from '../../src/platform/node/threads/start.ts'
+import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
 import { guard, type Started } from './processes.ts'
 
 interface Site {

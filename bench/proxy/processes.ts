@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { bundleNode } from '../../scripts/bundle-node.ts'
-import { freeAddress } from '../../src/platform/node/threads/start.ts'
+import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
 import { until } from '../conformance/until.ts'
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))

@@ -1,10 +1,13 @@
-import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import type { PolicyConfig } from '../../src/core/contract/pool-config.ts'
 import { readAdmission } from '../../src/core/contract/decode.ts'
-import { type ClusterView, rankClusters, AffinityKeys } from '../../src/core/routing/clusters.ts'
+import { type ClusterView, rankClusters } from '../../src/core/routing/clusters.ts'
+import { AffinityKeys } from '../../src/core/routing/affinity-keys.ts'
 import { RegionEstimator, type InFlightPrompt } from '../../src/origin/regions/estimator.ts'
-import { Events } from '../../src/simulator/replay/run.ts'
+import { EventQueue } from '../../src/simulator/replay/event-queue.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from '../../src/simulator/replay/gateway-router.ts'
-import type { Job } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
 import type { ReplayRouter, Route } from '../../src/simulator/replay/router.ts'
 import { homeOf, type Places, rttMsBetween } from './places.ts'
 import type { Region, Trip } from './region.ts'
@@ -40,7 +43,7 @@ export class Edges implements ReplayRouter {
   readonly #options: EdgesOptions
   readonly #regions: readonly Region[]
   readonly #edges: readonly Edge[]
-  readonly #words = new Events()
+  readonly #words = new EventQueue()
   readonly #sent = new Map<Job, InFlightPrompt>()
 
   constructor(options: EdgesOptions, regions: readonly Region[]) {
@@ -107,7 +110,7 @@ type Told = Pick<View, 'digest'> & { readonly regionDigests: Parameters<RegionEs
 
 interface View {
   readonly expectations: RegionEstimator | null
-  digest: ClusterDigest | null
+  digest: PoolDigest | null
   heardAt: number
 }
 
@@ -115,7 +118,7 @@ class Edge {
   readonly #at: number
   readonly #options: EdgesOptions
   readonly #views: readonly View[]
-  readonly #homes = new AffinityKeys()
+  readonly #affinityKeys = new AffinityKeys()
 
   constructor(at: number, options: EdgesOptions) {
     this.#at = at
@@ -166,11 +169,11 @@ class Edge {
       id: `region-${region}`,
       weight: 1,
       digest: view.digest,
-      expected: view.expectations?.of(admission, blockTokens, null) ?? null,
+      estimate: view.expectations?.of(admission, blockTokens, null) ?? null,
       ageMs: now - view.heardAt,
       unreachable: false,
     }))
-    const [first] = rankClusters(views, this.#homes.keyOf(admission), random)
+    const [first] = rankClusters(views, this.#affinityKeys.keyOf(admission), random)
     const region = views.findIndex(({ id }) => id === first!.id)
     return { region, sent: this.#views[region]!.expectations?.sent(admission, blockTokens, null) ?? null }
   }

@@ -1,9 +1,10 @@
-import type { ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import type { PolicyConfig } from '../../src/core/contract/pool-config.ts'
 import type { RegionDigest } from '../../src/core/contract/region-digest.ts'
-import type { JobListener, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
-import { Events } from '../../src/simulator/replay/run.ts'
+import type { JobListener, ReplayEngine } from '../../src/simulator/replay/replay-engine.ts'
+import { EventQueue } from '../../src/simulator/replay/event-queue.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
-import { Job } from '../../src/simulator/replay/trace.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
 
 /** Trip from the edge that chose a region. */
 export interface Trip {
@@ -34,7 +35,7 @@ export class Region implements ReplayEngine, JobListener {
   readonly #options: RegionOptions
   readonly #listener: JobListener
   readonly #gateway: GatewayRouter
-  readonly #words = new Events()
+  readonly #words = new EventQueue()
   readonly #guests = new Map<Job, Guest>()
 
   constructor(options: RegionOptions, listener: JobListener) {
@@ -52,7 +53,7 @@ export class Region implements ReplayEngine, JobListener {
     return this.#gateway.state.regionDigest(now)
   }
 
-  digest(now: number): ClusterDigest {
+  digest(now: number): PoolDigest {
     return this.#gateway.state.digest(now)
   }
 

@@ -1,8 +1,10 @@
 /** Ways to choose among regions, and a run with one of them. */
 import { chance } from '../../src/simulator/replay/chance.ts'
-import { type FleetPlan, inBlocksOf, type Pace } from '../../src/simulator/replay/plan.ts'
+import type { FleetPlan, Pace } from '../../src/simulator/replay/plan.ts'
+import { inBlocksOf } from '../../src/simulator/replay/engine-profile.ts'
 import { run, type RunResult } from '../../src/simulator/replay/run.ts'
-import type { Trace, Job } from '../../src/simulator/replay/trace.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 import { Edges, Everywhere, type Knowing } from './edges.ts'
 import type { Places } from './places.ts'

@@ -2,11 +2,13 @@
  * One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. The
  * first seconds are not measured: at this pace V8 compiles for some 20 s, on threads that count as CPU of the process.
  */
-import { ResponseAffinity } from '../../src/api/responses.ts'
-import { type Admission, endedAs } from '../../src/core/contract/contract.ts'
-import { memoryClusters } from '../../src/platform/node/ports.ts'
+import { ResponseAffinity } from '../../src/api/response-affinity.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import { endedAs } from '../../src/core/contract/outcome.ts'
+import { memoryPools } from '../../src/platform/node/memory-pools.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
-import type { Cluster, Lease } from '../../src/ports.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
 import { admissionOf, Conversations, poolOf } from '../conversations.ts'
 
 export interface SenderReport {
@@ -29,7 +31,7 @@ const TURN_BOOKINGS = 16
 const [role = 'alone', url = '', perS = '1000', seconds = '2', warmS = '0', others = '0'] = process.argv.slice(2)
 
 const pool = poolOf(8, 100_000, 'least_loaded')
-const { cluster: ledger } = memoryClusters({ source: () => ({ version: 1, pool }) })
+const { pool: ledger } = memoryPools({ source: () => ({ version: 1, pool }) })
 const delays: number[] = []
 let applied = 0
 
@@ -39,14 +41,14 @@ const nothing = (): void => undefined
 const log = { debug: nothing, info: nothing, warn: console.error, error: console.error }
 
 /** Measures when a booking of the sender arrives in the ledger. */
-const measured = (inner: Cluster): Cluster =>
+const measured = (inner: PoolPort): PoolPort =>
   new Proxy(inner, {
     get: (target, key) => {
       if (key !== 'applyNow') {
         const member: unknown = Reflect.get(target, key)
         return typeof member === 'function' ? (member as () => unknown).bind(target) : member
       }
-      return (event: Parameters<NonNullable<Cluster['applyNow']>>[0]) => {
+      return (event: Parameters<NonNullable<PoolPort['applyNow']>>[0]) => {
         if (event[0] === 'book') {
           applied += 1
           delays.push(Number(nowNs() - BigInt(event[1].admission.id)) / 1e6)
@@ -61,7 +63,7 @@ const observed = role === 'follow' ? measured(inner) : inner
 const replicas =
   url === '' ? null : new Replicas({ url, cluster: false, prefix: 'bench', leaseMs: 15_000 }, { log, now: Date.now })
 replicas?.join({ pool: () => pool, storedResponses: new ResponseAffinity(10) })
-const cluster = replicas?.cluster(observed, ['bench', 'm']) ?? inner
+const cluster = replicas?.replicatedPool(observed, ['bench', 'm']) ?? inner
 
 if (role === 'follow') await follow()
 else await send()

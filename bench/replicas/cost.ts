@@ -5,8 +5,10 @@
  * same order.
  */
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import type { Admission, Outcome, Placement } from '../../src/core/contract/contract.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
+import type { Placement } from '../../src/core/contract/placement.ts'
 import { readOutcome } from '../../src/core/contract/decode.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from '../conversations.ts'
@@ -85,7 +87,7 @@ function costRow(engines: number, promptTokens: number): BenchRow {
 
 class Books {
   readonly #engines: number
-  readonly #state = new ClusterState({ random: chance(1), epoch: 'bench' })
+  readonly #state = new PoolState({ random: chance(1), epoch: 'bench' })
   #version = 0
   #now = 0
 

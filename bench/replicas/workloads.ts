@@ -3,9 +3,10 @@
  * come at once.
  */
 import { chance } from '../../src/simulator/replay/chance.ts'
-import { engineProfile, type FleetPlan, fleetOf } from '../../src/simulator/replay/plan.ts'
+import { engineProfile } from '../../src/simulator/replay/engine-profile.ts'
+import { type FleetPlan, fleetOf } from '../../src/simulator/replay/plan.ts'
 import { keysOf, spread, type Trace, type TraceRequest } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 import { arriving, type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
 
 export interface Seeded {

@@ -2,7 +2,7 @@
  * Conversations on four decode engines beside one prefill engine, against four engines of role `any`. Follow-up turns
  * need few new tokens on the engine that has the conversation, and a long prefill on any other.
  */
-import type { SplitConfig } from '../../src/core/contract/contract.ts'
+import type { SplitConfig } from '../../src/core/contract/pool-config.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { type Ask, type Served, SplitFleet } from '../disagg/fleet.ts'

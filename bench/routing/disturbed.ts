@@ -2,10 +2,12 @@
  * Two equal engines, one of which answers late for a while. The delay is outside the engine, so its prefill cost is
  * unchanged; afterwards it must get its share of new prompts again, and every prompt whose prefix it has cached.
  */
-import { endedAs, PAYLOAD_VERSION, type PoolConfig } from '../../src/core/contract/contract.ts'
+import { endedAs } from '../../src/core/contract/outcome.ts'
+import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { readAdmission, readEngine } from '../../src/core/contract/decode.ts'
 import { prefillSeconds } from '../../src/core/latency/cost-model.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { median } from '../median.ts'
 import type { BenchResult } from '../result.ts'
@@ -124,7 +126,7 @@ interface Conversation {
 class Pair {
   /** Delay of the answers of engine b. */
   delayMs = 0
-  readonly #state: ClusterState
+  readonly #state: PoolState
   readonly #random: () => number
   readonly #conversations: Conversation[] = []
   #now = 1_000_000
@@ -132,7 +134,7 @@ class Pair {
 
   constructor(random: () => number) {
     this.#random = random
-    this.#state = new ClusterState({ random, epoch: 'bench' })
+    this.#state = new PoolState({ random, epoch: 'bench' })
     this.#state.configure(1, pool(), 0)
   }
 

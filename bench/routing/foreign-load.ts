@@ -4,13 +4,16 @@
  * gateway is told each request on the engines with its prompt, and then when its first token comes and when it ends.
  */
 import { readAdmission } from '../../src/core/contract/decode.ts'
-import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/replay-engine.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
-import { fleetOf, engineProfile, replay, speedsOn, type FleetPlan } from '../../src/simulator/replay/plan.ts'
+import { fleetOf, replay, type FleetPlan } from '../../src/simulator/replay/plan.ts'
+import { engineProfile } from '../../src/simulator/replay/engine-profile.ts'
+import { speedsOn } from '../../src/simulator/replay/sustained-speed.ts'
 import type { ReplayRouter, Route, RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
-import type { Job, Trace } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 import { arriving } from '../policies/workloads.ts'
 import type { BenchResult } from '../result.ts'
 

@@ -2,8 +2,10 @@
  * Workloads on which `predicted` is known to lose, against the best of the other policies. Lockstep rounds and prompts
  * alike have thinking times and arrivals that no average load describes.
  */
-import { engineProfile, fleetOf, type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
-import { experiment1Trace, presetNamed, multiRound, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import { engineProfile } from '../../src/simulator/replay/engine-profile.ts'
+import { fleetOf, type FleetPlan, replay } from '../../src/simulator/replay/plan.ts'
+import { experiment1Trace, presetNamed } from '../../src/simulator/replay/presets.ts'
+import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import type { Trace } from '../../src/simulator/replay/trace.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'

@@ -1,9 +1,12 @@
 /** A thread that only books: a given number of concurrent requests for a given time. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/contract/contract.ts'
-import { threadClusters } from '../../src/platform/node/threads/ports.ts'
-import { RpcChannel, type PoolMessage } from '../../src/platform/node/threads/rpc.ts'
-import type { Cluster } from '../../src/ports.ts'
+import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
+import { remotePools } from '../../src/platform/node/threads/remote-pools.ts'
+import { RpcChannel } from '../../src/platform/node/threads/rpc.ts'
+import type { PoolMessage } from '../../src/platform/node/threads/messages.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
 
 export interface EdgePlan {
   readonly inFlight: number
@@ -57,7 +60,7 @@ export function admissionOf(id: string, blocks: number): Admission {
 }
 
 /** All bookings of one request. */
-export async function bookOne(cluster: Cluster, admission: Admission, holdMs: number): Promise<number> {
+export async function bookOne(cluster: PoolPort, admission: Admission, holdMs: number): Promise<number> {
   const from = performance.now()
   const admitted = await cluster.admit(admission)
   const tookMs = performance.now() - from
@@ -70,7 +73,7 @@ export async function bookOne(cluster: Cluster, admission: Admission, holdMs: nu
 }
 
 export async function drive(
-  cluster: Cluster,
+  cluster: PoolPort,
   name: string,
   { inFlight, ms, blocks, holdMs }: EdgePlan,
 ): Promise<EdgeResult> {
@@ -98,7 +101,7 @@ export async function drive(
 if (parentPort !== null && workerData?.bench === 'edge') {
   const port = parentPort
   const line = new RpcChannel<PoolMessage, never>(port, () => undefined)
-  const cluster = threadClusters(line, () => 0)('bench', 'm')
+  const cluster = remotePools(line, () => 0)('bench', 'm')
   let runs = 0
   port.on('message', async (message: readonly unknown[] | { readonly plan: EdgePlan }) => {
     if ('plan' in message)

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { Tokenizer } from '@huggingface/tokenizers'
 import { openVocabulary } from '../../src/vocabulary.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
-import { warmUp } from '../../src/platform/node/vocabulary.ts'
+import { warmUp } from '../../src/platform/node/warm-up.ts'
 
 const [who, vocabularyFile, textFile] = process.argv.slice(2) as [string, string, string]
 const file = readFileSync(vocabularyFile)

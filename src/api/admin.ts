@@ -1,19 +1,22 @@
-import { ANYONE, type Caller } from './auth.ts'
-import type { Decision, Refusal } from '../core/contract/contract.ts'
+import { ANYONE, type Caller } from './auth/caller.ts'
+import type { Decision } from '../core/contract/decision.ts'
+import type { Refusal } from '../core/contract/refusal.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
-import { hasEnded } from '../core/reports/combine.ts'
+import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder } from './admissions.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
-import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-group.ts'
-import { answerJson, idParam, type RequestContext } from './request-context.ts'
-import type { RecentRequest } from './request-log.ts'
+import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
+import { jsonResponse } from './json-response.ts'
+import { idParam } from './request-url.ts'
+import type { RequestContext } from './request-context.ts'
+import type { RecentRequest } from './request-history.ts'
 import type { DashboardStream } from './dashboard.ts'
 import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
-import { parseInferenceRequest } from './inference.ts'
+import { parseInferenceRequest } from './parse-request.ts'
 import { reportView } from './ttft.ts'
-import { toSnakeCase } from '../config.ts'
+import { toSnakeCase } from '../snake-case.ts'
 
 /** Requires the admin key. Every handler under `/v1/firstlight/` calls this first. */
 async function admitAdmin(context: GatewayContext, incoming: RequestContext): Promise<void> {
@@ -45,7 +48,7 @@ export async function fleet(context: GatewayContext, incoming: RequestContext): 
   const [digests, regions] = await Promise.all([digestsOf(context), regionsOf(context, true)])
   const pools = await poolViews(context, { digests, regions })
   const placement = incoming.request.headers.get('cf-placement')
-  return answerJson(incoming, {
+  return jsonResponse(incoming, {
     ...gatewayView(context, digests),
     // Cloudflare adds it to requests of placed Workers.
     ...(placement === null ? {} : { placement }),
@@ -59,7 +62,7 @@ export async function usage(context: GatewayContext, incoming: RequestContext): 
   const { usage: byKey } = await aggregateCounts(context)
   const sorted = Object.entries(byKey).sort(([a], [b]) => (a < b ? -1 : 1))
   const keys = sorted.map(([key, counts]) => ({ key, ...(toSnakeCase(counts) as object) }))
-  return answerJson(incoming, { since: new Date(context.shared?.startedAt ?? context.startedAt).toISOString(), keys })
+  return jsonResponse(incoming, { since: new Date(context.shared?.startedAt ?? context.startedAt).toISOString(), keys })
 }
 
 /** Streams dashboard views. */
@@ -88,21 +91,21 @@ export async function dryRun(context: GatewayContext, incoming: RequestContext):
   for (const route of context.digests.order({ routes: parsed.routes, scope: incoming.scope, admission })) {
     await admissions.hints(route)
     const answer = await rank(context, route, admission(route))
-    if ('decision' in answer) return answerJson(incoming, { decision: toSnakeCase(answer.decision), refusals })
+    if ('decision' in answer) return jsonResponse(incoming, { decision: toSnakeCase(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toSnakeCase(answer.refusal) as object) })
   }
-  return answerJson(incoming, { decision: null, refusals })
+  return jsonResponse(incoming, { decision: null, refusals })
 }
 
-type Ranked = { readonly decision: Decision } | { readonly refusal: Refusal }
+type RankResult = { readonly decision: Decision } | { readonly refusal: Refusal }
 
 function rank(
   context: GatewayContext,
   route: PoolRoute,
   admission: ReturnType<Exchange['admission']>,
-): Promise<Ranked> {
-  const cluster = context.ports.cluster(route.cluster.id, route.pool.model)
-  return cluster.rank({ ...admission, attempt: 0, avoid: [], configVersion: context.config.version })
+): Promise<RankResult> {
+  const pool = context.ports.pool(route.cluster.id, route.pool.model)
+  return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: context.config.version })
 }
 
 function dryEndpoint(path: string | null): Endpoint {
@@ -121,7 +124,7 @@ export async function decision(
 ): Promise<Response> {
   await admitAdmin(context, incoming)
   const found = await findDecision(context, idParam(id, 'decision'))
-  if (found !== null) return answerJson(incoming, toSnakeCase(found))
+  if (found !== null) return jsonResponse(incoming, toSnakeCase(found))
   throw new Failure(
     'not_found',
     'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of ' +
@@ -131,7 +134,7 @@ export async function decision(
 
 async function findDecision(context: GatewayContext, id: string): Promise<Decision | null> {
   const answers = await Promise.allSettled(
-    context.catalog.routes.map(({ cluster, pool }) => context.ports.cluster(cluster.id, pool.model).explain(id)),
+    context.models.routes.map(({ cluster, pool }) => context.ports.pool(cluster.id, pool.model).explain(id)),
   )
   for (const answer of answers) if (answer.status === 'fulfilled' && answer.value !== null) return answer.value
   return null
@@ -156,7 +159,7 @@ export async function request(
     )
   }
   const record = (known !== null && hasEnded(known.record) ? known.record : report?.record) ?? null
-  return answerJson(incoming, {
+  return jsonResponse(incoming, {
     request: known === null ? null : toSnakeCase(requestView(known)),
     stages_ms: record?.stages ?? null,
     record: record === null ? null : toSnakeCase(record),
@@ -185,7 +188,7 @@ export async function setDraining(
   const query = new URLSearchParams(incoming.query)
   const wanted = query.get('cluster')
   const moveAt = draining ? moveTime(query.get('deadline_s'), context.ports.now()) : null
-  const routes = context.catalog.routes.filter(
+  const routes = context.models.routes.filter(
     ({ cluster, targets }) => targets.has(engine) && (wanted === null || cluster.id === wanted),
   )
   if (routes.length === 0)
@@ -205,25 +208,25 @@ export async function setDraining(
   await Promise.all(
     routes.map(({ cluster, pool }) =>
       context.ports
-        .cluster(cluster.id, pool.model)
+        .pool(cluster.id, pool.model)
         .observe([{ kind: 'drain', engine, draining, ...(moveAt === null ? {} : { moveAt }) }]),
     ),
   )
   const facts = { cluster: clusters[0], engine }
   audit(context, incoming, { action: draining ? 'drain' : 'undrain', ...facts, ...(moveAt === null ? {} : { moveAt }) })
-  return answerJson(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
+  return jsonResponse(incoming, { ...facts, draining, ...(moveAt === null ? {} : { move_at: moveAt }) })
 }
 
 /** Longest deadline of a drain, seconds. */
-const MOST_DEADLINE_S = 86_400
+const MAX_DEADLINE_S = 86_400
 
 function moveTime(deadlineS: string | null, now: number): number | null {
   if (deadlineS === null) return null
   const seconds = Number(deadlineS)
-  if (deadlineS.trim() !== '' && seconds >= 0 && seconds <= MOST_DEADLINE_S) return now + seconds * 1000
+  if (deadlineS.trim() !== '' && seconds >= 0 && seconds <= MAX_DEADLINE_S) return now + seconds * 1000
   throw new Failure(
     'bad_value',
-    `deadline_s is '${deadlineS.slice(0, 100)}'. It must be a number of seconds from 0 to ${MOST_DEADLINE_S}.`,
+    `deadline_s is '${deadlineS.slice(0, 100)}'. It must be a number of seconds from 0 to ${MAX_DEADLINE_S}.`,
     { param: 'deadline_s' },
   )
 }

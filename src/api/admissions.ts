@@ -1,24 +1,28 @@
 /** Builds the admission of a request per pool, because pools differ in block size, tokenizer and names. */
-import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/contract/contract.ts'
-import type { PromptProfile, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
-import { isText } from '../core/tokens/utf8.ts'
+import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
+import type { Overrides } from '../core/contract/admission.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { Usage } from '../core/contract/outcome.ts'
+import type { PromptProfile } from '../core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../core/tokens/prompt-request.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
-import type { EngineTarget } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
 import { engineModel } from './model-registry.ts'
-import type { InferenceRequest } from './inference-exchange.ts'
-import type { Fields, RequestOptions } from './fields.ts'
-import type { Caller } from './auth.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { RequestFields, RequestOptions } from './fields.ts'
+import type { Caller } from './auth/caller.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
-import type { PromptMeasurers } from './prompt-measurers.ts'
+import type { PromptAnalyzers } from './prompt-measurers.ts'
 import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableReason } from './split-eligibility.ts'
 
 type Admission = ReturnType<Exchange['admission']>
 
 /** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
-interface Making {
-  readonly measurers: PromptMeasurers
+interface AdmissionSources {
+  readonly analyzers: PromptAnalyzers
   readonly lookups: CacheLookups
   readonly edgePrompts: EdgePrompts
 }
@@ -30,69 +34,69 @@ interface PoolAdmission {
   request: PromptRequest | null
   prompt: PromptProfile
   admission: Admission
-  looked: boolean
+  hasLookedUp: boolean
 }
 
 export class AdmissionBuilder {
   readonly #parsed: InferenceRequest
-  readonly #measurers: PromptMeasurers
+  readonly #analyzers: PromptAnalyzers
   readonly #lookups: CacheLookups
   readonly #edgePrompts: EdgePrompts
   // There is nearly always one entry: searching a list is faster than creating a map.
-  readonly #shares: PoolAdmission[] = []
+  readonly #poolAdmissions: PoolAdmission[] = []
 
-  constructor(parsed: InferenceRequest, { measurers, lookups, edgePrompts }: Making) {
+  constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts }: AdmissionSources) {
     this.#parsed = parsed
-    this.#measurers = measurers
+    this.#analyzers = analyzers
     this.#lookups = lookups
     this.#edgePrompts = edgePrompts
   }
 
   of(route: PoolRoute): Admission {
-    return this.#share(route).admission
+    return this.#poolAdmission(route).admission
   }
 
   /** The measured prompt as headers for a region. `others`: headers that it gets besides. */
   forRegion(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
-    const { request, prompt } = this.#share(route)
+    const { request, prompt } = this.#poolAdmission(route)
     return request === null ? [] : this.#edgePrompts.headersFor(route, { request, prompt }, target, others)
   }
 
   /** Releases the prompt. Returns false if a lookup may still read it. */
   begun(): boolean {
     let unread = true
-    for (const share of this.#shares) {
-      share.request = null
-      if (share.looked) unread = false
+    for (const entry of this.#poolAdmissions) {
+      entry.request = null
+      if (entry.hasLookedUp) unread = false
     }
     return unread
   }
 
   /** Learns the bytes per token from the engine's count. */
   learn(route: PoolRoute, { promptTokens }: Usage): void {
-    for (const share of this.#shares)
-      if (share.route === route) this.#measurers.learn(route, share.prompt, promptTokens)
+    for (const entry of this.#poolAdmissions)
+      if (entry.route === route) this.#analyzers.learn(route, entry.prompt, promptTokens)
   }
 
   /** Adds cache hints to the admission, once. Resolves with the time it took; null: no lookup is needed. */
   hints(route: PoolRoute): Promise<StageTimes> | null {
-    return this.#wanted(route) ? this.#lookUp(this.#share(route)) : null
+    return this.#wanted(route) ? this.#lookUp(this.#poolAdmission(route)) : null
   }
 
-  async #lookUp(share: PoolAdmission): Promise<StageTimes> {
-    const { route, request, prompt: own } = share
-    if (share.looked || request === null) return {}
-    share.looked = true
+  async #lookUp(entry: PoolAdmission): Promise<StageTimes> {
+    const { route, request, prompt: own } = entry
+    if (entry.hasLookedUp || request === null) return {}
+    entry.hasLookedUp = true
     const { measure, known, stages } = await this.#lookups.gather(route, {
       ...engineModel(this.#parsed.model, route.pool),
       measure: own,
       salt: request.salts[0] ?? null,
       byEngine: (tokenizer, call) =>
-        this.#measurers.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
+        this.#analyzers.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
       background: (work) => this.#parsed.incoming.scope.background(work),
     })
-    share.prompt = measure
-    share.admission = { ...admissionOf(this.#parsed, route, measure), ...known }
+    entry.prompt = measure
+    entry.admission = { ...admissionOf(this.#parsed, route, measure), ...known }
     return stages
   }
 
@@ -101,19 +105,19 @@ export class AdmissionBuilder {
     return this.#lookups.wanted(route, options.policy ?? null) && !readsNoCache(this.#parsed)
   }
 
-  #share(route: PoolRoute): PoolAdmission {
-    for (const share of this.#shares) if (share.route === route) return share
+  #poolAdmission(route: PoolRoute): PoolAdmission {
+    for (const entry of this.#poolAdmissions) if (entry.route === route) return entry
     const request = promptOf(this.#parsed, route, this.#wanted(route))
-    const prompt = this.#edgePrompts.received(this.#parsed, route, request) ?? this.#measurers.measure(route, request)
-    const share: PoolAdmission = {
+    const prompt = this.#edgePrompts.measuredByEdge(this.#parsed, route, request) ?? this.#analyzers.measure(route, request)
+    const entry: PoolAdmission = {
       route,
       request,
       prompt,
       admission: admissionOf(this.#parsed, route, prompt),
-      looked: false,
+      hasLookedUp: false,
     }
-    this.#shares.push(share)
-    return share
+    this.#poolAdmissions.push(entry)
+    return entry
   }
 }
 
@@ -137,7 +141,7 @@ function promptOf(
 }
 
 /** Combines the tenant's salt with the client's; null: the client's is unchanged. */
-export function saltOf(caller: Caller, fields: Fields): string | null {
+export function saltOf(caller: Caller, fields: RequestFields): string | null {
   if (caller.cacheSalt === null) return null
   return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
 }

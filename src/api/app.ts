@@ -2,7 +2,7 @@ import type { Context } from 'hono'
 import { HonoBase } from 'hono/hono-base'
 import { TrieRouter } from 'hono/router/trie-router'
 import { getPath } from 'hono/utils/url'
-import type { RequestScope } from '../ports.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
 import { Failure } from '../failure.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
 import { hasPassed, loopFailure } from '../origin/via.ts'
@@ -10,19 +10,17 @@ import { decision, dryRun, fleet, request, setDraining, usage, watch } from './a
 import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
 import { endpoints } from './endpoints.ts'
-import {
-  answerJson,
-  type HttpRequest,
-  REGISTRY_PREFIX,
-  RequestContext,
-  splitUrl,
-  withErrorBoundary,
-} from './request-context.ts'
-import { DashboardStream, dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
+import { jsonResponse } from './json-response.ts'
+import { type HttpRequest, RequestContext } from './request-context.ts'
+import { REGISTRY_PREFIX } from './lmcache/registry-path.ts'
+import { splitUrl } from './request-url.ts'
+import { withErrorBoundary } from './error-boundary.ts'
+import { DashboardStream } from './dashboard.ts'
+import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard-pages.ts'
 import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache-registry.ts'
 import { metricsHandler } from './metrics.ts'
-import { listModels, oneModel } from './model-registry.ts'
+import { listModels, oneModel } from './models.ts'
 import { openApi } from './openapi.ts'
 import { regionDigest } from './region-digest.ts'
 import type { ErrorShape } from './error-response.ts'
@@ -33,43 +31,43 @@ import { VERSION } from './version.ts'
 
 type Env = { Bindings: RequestScope }
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
-type Handle = (incoming: RequestContext, context: Context<Env>) => Response | Promise<Response>
+type RouteHandler = (incoming: RequestContext, context: Context<Env>) => Response | Promise<Response>
 
 /** Answers one request. Never rejects. */
-type Serve = (request: HttpRequest, scope: RequestScope) => Promise<Response>
+type RequestServer = (request: HttpRequest, scope: RequestScope) => Promise<Response>
 
 interface Route {
   readonly method: Method
   readonly path: string
   readonly shape: ErrorShape
-  readonly handle: Handle
+  readonly handle: RouteHandler
   /** CORS applies to the engines' API only, never to the admin API. */
   readonly pages?: true
 }
 
-const get = (path: string, handle: Handle): Route => ({ method: 'GET', path, shape: 'openai', handle })
-const post = (path: string, handle: Handle): Route => ({ method: 'POST', path, shape: 'openai', handle })
+const get = (path: string, handle: RouteHandler): Route => ({ method: 'GET', path, shape: 'openai', handle })
+const post = (path: string, handle: RouteHandler): Route => ({ method: 'POST', path, shape: 'openai', handle })
 
 const MODELS = '/v1/models/'
 
-type Served = Pick<Route, 'shape' | 'pages'>
+type ServedRoute = Pick<Route, 'shape' | 'pages'>
 
 const serving =
   (
     gatewayContext: GatewayContext,
-    { shape, pages }: Served,
+    { shape, pages }: ServedRoute,
     handle: (incoming: RequestContext) => Response | Promise<Response>,
-  ): Serve =>
-  (asked, scope) => {
+  ): RequestServer =>
+  (httpRequest, scope) => {
     const { cors, via } = gatewayContext.config
-    const incoming = new RequestContext(asked, scope, gatewayContext.ports, shape)
+    const incoming = new RequestContext(httpRequest, scope, gatewayContext.ports, shape)
     incoming.memory = gatewayContext.bodyMemory.open()
-    if (cors !== null && pages) incoming.cors = corsHeaders(cors, asked.headers)
+    if (cors !== null && pages) incoming.cors = corsHeaders(cors, httpRequest.headers)
     return withErrorBoundary(
       incoming,
       gatewayContext.ports,
-      hasPassed(asked.headers.get('via'), via) ? refuseLoop : handle,
-      gatewayContext.telemetry.refused,
+      hasPassed(httpRequest.headers.get('via'), via) ? refuseLoop : handle,
+      gatewayContext.telemetry.countRefusal,
     )
   }
 
@@ -91,8 +89,8 @@ function clientRoutes(gatewayContext: GatewayContext): Route[] {
     post('/v1/responses/:id/cancel', (incoming, c) =>
       storedResponse(gatewayContext, incoming, c.req.param('id'), '/cancel'),
     ),
-    get('/health', (incoming) => answerJson(incoming, { status: 'ok' })),
-    get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
+    get('/health', (incoming) => jsonResponse(incoming, { status: 'ok' })),
+    get('/version', (incoming) => jsonResponse(incoming, { version: VERSION })),
   ]
   return routes.map((route) => ({ ...route, pages: true }))
 }
@@ -200,7 +198,7 @@ function ready(gatewayContext: GatewayContext, incoming: RequestContext): Respon
     : gatewayContext.authenticator.trust === 'unconfigured'
       ? 'not_configured'
       : null
-  return answerJson(
+  return jsonResponse(
     incoming,
     reason === null ? { status: 'ready' } : { status: 'not_ready', reason },
     reason === null ? 200 : 503,

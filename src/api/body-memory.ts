@@ -1,7 +1,7 @@
 /** Bounds the memory of all request bodies of a process (`limits.buffered_bytes`). */
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
-import type { KibCount } from '../ports.ts'
+import type { KibCount } from '../ports/kib-count.ts'
 
 const KIB = 1024
 /** Bodies up to this size may use the whole limit; larger ones leave a quarter of it. */
@@ -11,7 +11,7 @@ const RETRY_AFTER_MS = 1_000
 type MemoryLimits = Pick<LimitsConfig, 'bodyBytes' | 'bufferedBytes'>
 
 /** Memory of one request body. */
-export interface HeldBytes {
+export interface BodyAllocation {
   /** Reserves memory for bytes that were read. Fails with `buffers_full` without effect. */
   grow(bytes: number): void
   /** Releases the memory, once. Later reservations are not counted. */
@@ -41,8 +41,8 @@ export class BodyMemory {
     return this.#count.total() * KIB
   }
 
-  open(): HeldBytes {
-    return new Held(this)
+  open(): BodyAllocation {
+    return new CountedAllocation(this)
   }
 
   /** Returns false if there is no room. `heldBytes`: size of the body including these. */
@@ -58,7 +58,7 @@ export class BodyMemory {
   }
 }
 
-class Held implements HeldBytes {
+class CountedAllocation implements BodyAllocation {
   readonly #memory: BodyMemory
   #bytes = 0
   #kib = 0

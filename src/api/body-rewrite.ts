@@ -1,6 +1,6 @@
 import { isJsonObject } from '../core/json.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
-import { scanObjectMembers, skipBlank, type Member } from './json-complexity.ts'
+import { scanObjectMembers, skipBlank, type Member } from './json-members.ts'
 
 /** The complete list of changes to a client's body. All other bytes are forwarded unchanged. */
 export interface Edits {
@@ -40,7 +40,7 @@ const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value
 
 export const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
-const removes = ({ leg }: Edits): ((key: string) => boolean) =>
+const removalTest = ({ leg }: Edits): ((key: string) => boolean) =>
   leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key)
 const holdsForbidden = (value: unknown): boolean =>
   isJsonObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
@@ -55,12 +55,12 @@ export function canRequestUsage(body: Json): boolean {
 
 /** Rewrites the body for an engine, in pieces. `bytes` and `body` are the same document. Never changes `bytes`. */
 export function rewriteBody(bytes: Uint8Array, body: Json, edits: Edits): readonly Uint8Array[] {
-  const reach = editScope(body, edits)
-  if (reach === 'nothing') return [bytes]
+  const scope = editScope(body, edits)
+  if (scope === 'nothing') return [bytes]
   const open = skipBlank(bytes, 0)
-  if (reach === 'usage') return [bytes.subarray(0, open + 1), USAGE_IN_FRONT, bytes.subarray(open + 1)]
-  const enough = reach === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
-  const members = reach === 'front' ? [] : scanObjectMembers(bytes, open, enough)
+  if (scope === 'usage') return [bytes.subarray(0, open + 1), USAGE_IN_FRONT, bytes.subarray(open + 1)]
+  const enough = scope === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
+  const members = scope === 'front' ? [] : scanObjectMembers(bytes, open, enough)
   const splices = members === null ? null : spliceEdits(bytes, body, members, { edits, open })
   return splices === null ? [json(reserialize(body, edits))] : pieces(bytes, splices)
 }
@@ -75,13 +75,13 @@ function editScope(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'm
   if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
   const legKeys = edits.leg === undefined ? NO_KEYS : [...Object.keys(edits.leg.set), ...edits.leg.remove]
   if (legKeys.some((key) => Object.hasOwn(body, key))) return 'all'
-  if (renames(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
+  if (changesModel(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
   if (edits.cacheSalt !== null || legKeys.length > 0) return 'front'
   if (!edits.includeUsage) return 'nothing'
   return Object.keys(body).length === 0 ? 'front' : 'usage'
 }
 
-const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
+const changesModel = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
 
 /**
  * True if this member has the wanted model already. With duplicates only the last one counts, so a different earlier
@@ -103,7 +103,7 @@ function spliceEdits(
 ): Splice[] | null {
   const front: string[] = []
   const splices: Splice[] = []
-  const unwanted = removes(edits)
+  const unwanted = removalTest(edits)
   const put = (name: string, value: string): void => {
     // Removed members of the client are no place for the gateway's.
     const present = unwanted(name) ? [] : members.filter((member) => member.key === name)
@@ -111,7 +111,7 @@ function spliceEdits(
     for (const member of present)
       splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode(value) })
   }
-  if (edits.model !== null && renames(body, edits)) put('model', JSON.stringify(edits.model))
+  if (edits.model !== null && changesModel(body, edits)) put('model', JSON.stringify(edits.model))
   if (edits.cacheSalt !== null) put('cache_salt', JSON.stringify(edits.cacheSalt))
   for (const [name, value] of Object.entries(edits.leg?.set ?? {})) put(name, value)
   if (edits.includeUsage && !askForUsage(bytes, body, members, { front, splices })) return null
@@ -160,17 +160,17 @@ function askForUsage(
 
 /** Removes each run of unwanted members with the comma that belongs to it. */
 function removals(members: readonly Member[], unwanted: (key: string) => boolean): Splice[] {
-  const cuts: Splice[] = []
+  const splices: Splice[] = []
   for (let i = 0; i < members.length; i++) {
     if (!unwanted(members[i]!.key)) continue
     const first = i
     while (i + 1 < members.length && unwanted(members[i + 1]!.key)) i++
     const next = members[i + 1]
     const before = members[first - 1]
-    if (next !== undefined) cuts.push({ from: members[first]!.keyAt, to: next.keyAt, put: null })
-    else cuts.push({ from: before?.valueEnd ?? members[first]!.keyAt, to: members[i]!.valueEnd, put: null })
+    if (next !== undefined) splices.push({ from: members[first]!.keyAt, to: next.keyAt, put: null })
+    else splices.push({ from: before?.valueEnd ?? members[first]!.keyAt, to: members[i]!.valueEnd, put: null })
   }
-  return cuts
+  return splices
 }
 
 function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
@@ -190,7 +190,7 @@ function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
  * integers).
  */
 export function reserialize(body: Json, edits: Edits): Json {
-  const unwanted = removes(edits)
+  const unwanted = removalTest(edits)
   const kept = Object.entries(body).filter(([key]) => !unwanted(key))
   const out = new Map<string, unknown>(kept)
   const xargs = body[XARGS]

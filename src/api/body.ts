@@ -2,7 +2,7 @@ import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import { hasBackslashKey } from '../origin/backslash-keys.ts'
-import type { HeldBytes } from './body-memory.ts'
+import type { BodyAllocation } from './body-memory.ts'
 import { exceedsJsonComplexity } from './json-complexity.ts'
 
 /** A JSON document: the original bytes to forward, and the parsed value. */
@@ -21,15 +21,15 @@ export const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false 
  * A body that the platform collects. null: longer than the limit. Rejects if the client disconnects, or with a
  * Failure.
  */
-interface Collected {
-  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null>
+interface CollectedBody {
+  collect(limitBytes: number, memory?: BodyAllocation | null): Promise<Uint8Array | null>
   /** Frees the memory of the collected body, which is empty from then on. */
   giveBack(): void
 }
 
 /** Source of a body; a web `Request` is one. */
 export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (
-  | Collected
+  | CollectedBody
   | Pick<Request, 'body' | 'arrayBuffer'>
 )
 
@@ -40,7 +40,7 @@ export interface ReadOptions {
   /** As in `Ports`. */
   readonly parseLong?: Ports['parseLong'] | undefined
   /** Memory account of the body. Absent: not counted. */
-  readonly memory?: HeldBytes | null
+  readonly memory?: BodyAllocation | null
 }
 
 /**
@@ -53,15 +53,15 @@ export async function readJson(
   { parseLong, memory }: ReadOptions = {},
 ): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
+  const bytes = await readBounded(request, bodyBytes, memory).catch(throwUnreadable)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
   // A document of this size without its long texts is short enough to skip the cost check.
   const isShort = bytes.length <= maxJsonCost
-  if (!isShort) refusePieces(bytes, maxJsonCost)
+  if (!isShort) checkComplexity(bytes, maxJsonCost)
   const parsing = parseLong?.(bytes) ?? null
   // Most bodies are parsed already, and awaiting costs more than parsing.
   const long = parsing instanceof Promise ? await parsing : parsing
-  if (isShort && long === null) refusePieces(bytes, maxJsonCost)
+  if (isShort && long === null) checkComplexity(bytes, maxJsonCost)
   const json: unknown = long ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
@@ -73,7 +73,7 @@ export async function readJson(
   return { bytes, json: json as Record<string, unknown> }
 }
 
-function refusePieces(bytes: Uint8Array, limit: number): void {
+function checkComplexity(bytes: Uint8Array, limit: number): void {
   if (exceedsJsonComplexity(bytes, limit))
     throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.max_json_cost')
 }
@@ -91,7 +91,7 @@ export function refuseEncoding(encoding: string | null): void {
 }
 
 /** The client disconnected: the error is only logged. */
-export function unread(error: unknown): never {
+export function throwUnreadable(error: unknown): never {
   if (error instanceof Failure) throw error
   throw new Failure('client_gone', 'The request body ended before it was complete.', { cause: error })
 }
@@ -100,7 +100,7 @@ export function unread(error: unknown): never {
 export async function readBounded(
   request: BodySource,
   limitBytes: number,
-  memory?: HeldBytes | null,
+  memory?: BodyAllocation | null,
 ): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   const length = declared !== null && /^\d+$/.test(declared) ? Number(declared) : null
@@ -122,7 +122,7 @@ export async function readBounded(
 async function collect(
   body: ReadableStream<Uint8Array>,
   limitBytes: number,
-  memory?: HeldBytes | null,
+  memory?: BodyAllocation | null,
 ): Promise<Uint8Array> {
   const reader = body.getReader()
   let buffer = new Uint8Array(0)
@@ -164,12 +164,12 @@ function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new Failure('bad_json', `The request body is not valid JSON${where(error, text)}.`)
+    throw new Failure('bad_json', `The request body is not valid JSON${positionOf(error, text)}.`)
   }
 }
 
 /** Describes the position of an error without the text, because prompts must not appear in errors and logs. */
-function where(error: unknown, text: string): string {
+function positionOf(error: unknown, text: string): string {
   const position = error instanceof SyntaxError ? /position (\d+)/.exec(error.message)?.[1] : undefined
   if (position !== undefined) return ` at character ${position}`
   return text.trim() === '' ? ': it is empty' : ': it ends too early, or holds what JSON does not know'

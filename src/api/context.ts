@@ -3,7 +3,10 @@ import type { DigestCache } from '../origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { WaitingRequests } from '../origin/waiting-requests.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
-import type { AssetFiles, Limiter, StoredResponses, Ports } from '../ports.ts'
+import type { AssetFiles } from '../ports/assets.ts'
+import type { Limiter } from '../ports/limiter.ts'
+import type { StoredResponses } from '../ports/stored-responses.ts'
+import type { Ports } from '../ports.ts'
 import type { FleetHistory } from '../core/reports/fleet-history.ts'
 import type { KeyUsage } from '../core/limits/key-usage.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
@@ -13,15 +16,15 @@ import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from './worker-group.ts'
 import type { Authenticator } from './auth.ts'
 import type { RepeatedRequests } from './repeated-requests.ts'
-import type { RequestHistory } from './request-log.ts'
+import type { RequestHistory } from './request-history.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
-import type { PromptMeasurers } from './prompt-measurers.ts'
+import type { PromptAnalyzers } from './prompt-measurers.ts'
 
 /** State shared by the handlers. One per gateway. */
 export interface GatewayContext {
   readonly config: Config
   readonly ports: Ports
-  readonly catalog: ModelRegistry
+  readonly models: ModelRegistry
   readonly authenticator: Authenticator
   readonly storedResponses: StoredResponses
   readonly recent: RequestHistory
@@ -31,7 +34,7 @@ export interface GatewayContext {
   readonly digests: Pick<DigestCache, 'order' | 'regionDigests' | 'regionStatus'>
   /** Fingerprint of how a pool divides prompts into blocks: equal numbers mean equal blocks. null: not at all. */
   readonly fingerprintOf: (route: PoolRoute) => number | null
-  readonly measurers: PromptMeasurers
+  readonly analyzers: PromptAnalyzers
   readonly edgePrompts: EdgePrompts
   readonly bodyMemory: BodyMemory
   /** Limits per key. */
@@ -69,7 +72,7 @@ export function drain(context: GatewayContext): void {
   context.waits.end(() => drainFailure(context.ports.random()), true)
 }
 
-const text = (key: unknown): string => JSON.stringify(key)
+const keyIdentity = (key: unknown): string => JSON.stringify(key)
 
 /**
  * Another gateway takes new requests. Waiting requests whose key it lacks are answered.
@@ -78,9 +81,9 @@ const text = (key: unknown): string => JSON.stringify(key)
 export function supersede(context: GatewayContext, next: Pick<Config, 'keys'>, isNow: boolean): void {
   context.retired = true
   const { config, waits } = context
-  const kept = new Set((next.keys ?? []).map(({ name, secret }) => text([name, secret])))
+  const kept = new Set((next.keys ?? []).map(({ name, secret }) => keyIdentity([name, secret])))
   const removed = new Set(
-    (config.keys ?? []).flatMap(({ name, secret }) => (kept.has(text([name, secret])) ? [] : name)),
+    (config.keys ?? []).flatMap(({ name, secret }) => (kept.has(keyIdentity([name, secret])) ? [] : name)),
   )
   if (removed.size > 0) waits.end((tenant) => (removed.has(tenant) ? keyRemoved() : null), isNow)
 }

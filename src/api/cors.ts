@@ -6,10 +6,10 @@ import type { CorsConfig } from '../config.ts'
 import type { RequestContext } from './request-context.ts'
 
 /** The headers of a request that are read here. */
-type Fields = Pick<Headers, 'get'>
+type HeaderReader = Pick<Headers, 'get'>
 
 /** The page's origin, or `*`, if the configuration allows it. undefined: not allowed, or not sent by a page. */
-export function allowedOrigin(cors: CorsConfig | null, headers: Fields): string | undefined {
+export function allowedOrigin(cors: CorsConfig | null, headers: HeaderReader): string | undefined {
   const origin = headers.get('origin')
   return origin === null ? undefined : cors?.origins.find((one) => one === '*' || one === origin)
 }
@@ -18,7 +18,7 @@ export function allowedOrigin(cors: CorsConfig | null, headers: Fields): string 
  * CORS headers for every response to the request, flat, so that a page can read what other clients can read. null:
  * none, as for all clients but browsers.
  */
-export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[] | null {
+export function corsHeaders(cors: CorsConfig, headers: HeaderReader): readonly string[] | null {
   if (headers.get('origin') === null) return null
   const origin = allowedOrigin(cors, headers)
   const flat = origin === undefined ? [] : ['access-control-allow-origin', origin, 'access-control-expose-headers', '*']
@@ -36,11 +36,11 @@ export function preflight(
 ): Response | null {
   const origin = asked.get('origin')
   if (method !== 'OPTIONS' || origin === null || !asked.get('access-control-request-method')) return null
-  const isIn = own !== null && allowedOrigin(cors, asked) !== undefined
-  if (!isIn) logFields['refused_origin'] = origin.slice(0, 200)
+  const isAllowed = own !== null && allowedOrigin(cors, asked) !== undefined
+  if (!isAllowed) logFields['refused_origin'] = origin.slice(0, 200)
   if (cors === null || own === null) return null
   const headers = new Headers({ 'x-request-id': requestId })
-  if (isIn) {
+  if (isAllowed) {
     const names = asked.get('access-control-request-headers') ?? ''
     headers.set('access-control-allow-methods', methods)
     headers.set('access-control-max-age', String(cors.maxAgeS))

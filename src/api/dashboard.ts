@@ -1,86 +1,6 @@
 import { Failure } from '../failure.ts'
-import { dashboardSnapshot, type Watched } from './fleet-view.ts'
+import { dashboardSnapshot, type SnapshotContext } from './dashboard-snapshot.ts'
 import type { RequestContext } from './request-context.ts'
-import type { AssetFiles } from '../ports.ts'
-
-/** Content security policy: pages hold nothing from requests or configuration, and run only their own files. */
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri " +
-  "'none'; form-action 'none'; frame-ancestors 'none'"
-
-export interface PageOptions {
-  readonly status?: number
-  /** The name has a hash of the content, so caches may keep it. */
-  readonly immutable?: boolean
-}
-
-/** Response with a page, or with a file of a page. */
-export function htmlResponse(
-  incoming: RequestContext,
-  type: string,
-  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
-  { status = 200, immutable = false }: PageOptions = {},
-): Response {
-  return new Response(body, {
-    status,
-    headers: {
-      'content-type': type.startsWith('image/') ? type : `${type}; charset=utf-8`,
-      'content-security-policy': POLICY,
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
-      'x-request-id': incoming.requestId,
-    },
-  })
-}
-
-const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }
-
-const UNBUILT = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Firstlight</title>
-</head>
-<body>
-<main>
-<h1>Firstlight runs, but its pages were not built</h1>
-<p>They are made once, from the sources. In the folder of the gateway:</p>
-<pre>npm run build:dashboard</pre>
-<p>Then load this page again. On Workers, deploy again: <code>npm run deploy</code> builds them.</p>
-</main>
-</body>
-</html>
-`
-
-/**
- * Returns an operator's page: `overview.html` at `/`, `index.html` at `/dashboard`, `runbook.html` at `/runbook`. It
- * has no data; its script requests them with the admin key.
- */
-export async function dashboardPage(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
-  const body = await files(name)
-  return body === null
-    ? htmlResponse(incoming, 'text/html', UNBUILT, { status: 503 })
-    : htmlResponse(incoming, 'text/html', body)
-}
-
-/** Returns a file of a page; its name has a hash. */
-export async function dashboardFile(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
-  const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name)?.[1] ?? '']
-  const body = type === undefined ? null : await files(name)
-  if (type === undefined || body === null)
-    throw new Failure(
-      'not_found',
-      'The dashboard has no such file. Load /dashboard again: it may have been built anew.',
-    )
-  return htmlResponse(incoming, type, body, { immutable: true })
-}
-
-/** The URLs in the page are relative to `/dashboard`, so that it works below any prefix. */
-export function dashboardSlash(incoming: RequestContext): Response {
-  return new Response(null, { status: 308, headers: { location: '../dashboard', 'x-request-id': incoming.requestId } })
-}
 
 export interface LiveOptions {
   /** Age, ms, after which a snapshot is taken again for all viewers. */
@@ -94,14 +14,21 @@ export interface LiveOptions {
 }
 
 const EVERY_MS = 1_000
+
 /** Interval for fleets whose snapshots take longer to read, send and draw. */
 const EVERY_MS_LARGE = 2_000
+
 const LARGE_ENGINES = 64
+
 const VIEWERS = 32
+
 const LIFE_MS = 300_000
+
 const OBJECT_CALLS = 800
+
 /** Time, ms, after which a snapshot counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
+
 const RETRY_MS = 10_000
 
 interface Frame {
@@ -110,7 +37,7 @@ interface Frame {
 }
 
 /** `taken`: by this call. null: another viewer's request is taking the snapshot. */
-type Latest = { readonly frame: Frame; readonly taken: boolean } | null
+type LatestFrame = { readonly frame: Frame; readonly taken: boolean } | null
 
 /**
  * `/v1/firstlight/live`: the fleet as server-sent events. Viewers share snapshots, never promises, since on Workers no
@@ -118,16 +45,16 @@ type Latest = { readonly frame: Frame; readonly taken: boolean } | null
  * afterwards.
  */
 export class DashboardStream {
-  readonly #context: Watched
+  readonly #context: SnapshotContext
   readonly #options: Required<LiveOptions>
   readonly #utf8 = new TextEncoder()
   #frame: Frame | null = null
   #takenAt = 0
-  #askedAt: number | null = null
+  #requestedAt: number | null = null
   #viewers = 0
 
-  constructor(context: Watched, options: LiveOptions = {}) {
-    const { routes } = context.catalog
+  constructor(context: SnapshotContext, options: LiveOptions = {}) {
+    const { routes } = context.models
     const engines = routes.reduce((sum, { pool }) => sum + pool.engines.length, 0)
     this.#context = context
     this.#options = {
@@ -178,15 +105,15 @@ export class DashboardStream {
   }
 
   /** Returns the current snapshot; takes a new one if it is stale and no other viewer does. */
-  async #latest(): Promise<Latest> {
+  async #latest(): Promise<LatestFrame> {
     const { ports } = this.#context
     const now = ports.now()
-    const isAsked = this.#askedAt !== null && now - this.#askedAt < LOST_AFTER_MS
+    const isRequested = this.#requestedAt !== null && now - this.#requestedAt < LOST_AFTER_MS
     const isFresh = this.#frame !== null && now - this.#takenAt < this.#options.everyMs
     // A snapshot from before the last pause is too old to send.
-    if (isAsked || isFresh)
+    if (isRequested || isFresh)
       return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
-    this.#askedAt = now
+    this.#requestedAt = now
     try {
       const json = JSON.stringify(await dashboardSnapshot(this.#context))
       const seq = (this.#frame?.seq ?? 0) + 1
@@ -194,7 +121,7 @@ export class DashboardStream {
       this.#takenAt = ports.now()
       return { frame: this.#frame, taken: true }
     } finally {
-      this.#askedAt = null
+      this.#requestedAt = null
     }
   }
 }
@@ -203,7 +130,7 @@ interface FeedParts {
   readonly everyMs: number
   readonly lifeMs: number
   readonly takes: number
-  readonly latest: () => Promise<Latest>
+  readonly latest: () => Promise<LatestFrame>
   readonly isClosing: () => boolean
   /** Called once at the end. */
   readonly left: () => void

@@ -1,4 +1,4 @@
-import type { PromptEndpoint } from '../core/tokens/prompt.ts'
+import type { PromptEndpoint } from '../core/tokens/prompt-request.ts'
 import type { ErrorShape } from './error-response.ts'
 
 /** POST endpoint that is forwarded to engines. Paths outside this table do not exist at the gateway. */
@@ -21,7 +21,7 @@ export interface Endpoint {
   readonly unsplittable: string | null
 }
 
-const plain = {
+const base = {
   shape: 'openai',
   form: false,
   streams: false,
@@ -29,38 +29,38 @@ const plain = {
   salted: false,
   storesResponses: false,
 } as const
-const generates = { ...plain, streams: true, salted: true } as const
-const scores = { ...plain, salted: true, unsplittable: 'nothing is decoded' } as const
-const hears = {
-  ...plain,
+const generation = { ...base, streams: true, salted: true } as const
+const scoring = { ...base, salted: true, unsplittable: 'nothing is decoded' } as const
+const audioInput = {
+  ...base,
   prompt: 'audio',
   form: true,
   streams: true,
   unsplittable: 'an upload goes to one engine',
 } as const
-const makes = { ...plain, prompt: 'other', unsplittable: 'no text is decoded' } as const
-const counts = { ...plain, unsplittable: 'nothing is computed' } as const
+const mediaOutput = { ...base, prompt: 'other', unsplittable: 'no text is decoded' } as const
+const counting = { ...base, unsplittable: 'nothing is computed' } as const
 
 export const endpoints: readonly Endpoint[] = [
-  { ...generates, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
-  { ...generates, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
-  { ...generates, path: '/v1/responses', prompt: 'responses', storesResponses: true, unsplittable: null },
-  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
-  { ...counts, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
-  { ...scores, path: '/v1/embeddings', prompt: 'embeddings' },
-  { ...scores, path: '/pooling', prompt: 'embeddings' },
-  { ...scores, path: '/classify', prompt: 'embeddings' },
-  { ...scores, path: '/rerank', prompt: 'rerank' },
-  { ...scores, path: '/v1/rerank', prompt: 'rerank' },
-  { ...scores, path: '/v2/rerank', prompt: 'rerank' },
-  { ...scores, path: '/score', prompt: 'score' },
-  { ...scores, path: '/v1/score', prompt: 'score' },
-  { ...hears, path: '/v1/audio/transcriptions' },
-  { ...hears, path: '/v1/audio/translations' },
-  { ...makes, path: '/v1/audio/speech' },
-  { ...makes, path: '/v1/images/generations' },
-  { ...counts, path: '/tokenize', prompt: 'tokenize' },
-  { ...counts, path: '/detokenize', prompt: 'other' },
+  { ...generation, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
+  { ...generation, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
+  { ...generation, path: '/v1/responses', prompt: 'responses', storesResponses: true, unsplittable: null },
+  { ...generation, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
+  { ...counting, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
+  { ...scoring, path: '/v1/embeddings', prompt: 'embeddings' },
+  { ...scoring, path: '/pooling', prompt: 'embeddings' },
+  { ...scoring, path: '/classify', prompt: 'embeddings' },
+  { ...scoring, path: '/rerank', prompt: 'rerank' },
+  { ...scoring, path: '/v1/rerank', prompt: 'rerank' },
+  { ...scoring, path: '/v2/rerank', prompt: 'rerank' },
+  { ...scoring, path: '/score', prompt: 'score' },
+  { ...scoring, path: '/v1/score', prompt: 'score' },
+  { ...audioInput, path: '/v1/audio/transcriptions' },
+  { ...audioInput, path: '/v1/audio/translations' },
+  { ...mediaOutput, path: '/v1/audio/speech' },
+  { ...mediaOutput, path: '/v1/images/generations' },
+  { ...counting, path: '/tokenize', prompt: 'tokenize' },
+  { ...counting, path: '/detokenize', prompt: 'other' },
 ]
 
 const paths: ReadonlySet<string> = new Set(endpoints.map(({ path }) => path))

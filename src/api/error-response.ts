@@ -56,4 +56,4 @@ export function asFailure(thrown: unknown): Failure {
 }
 
 /** Whether an operator should see the failure, because the client is not its cause. */
-export const isOurs = (reason: FailureReason): boolean => failures[reason].status >= 500
+export const isGatewayFault = (reason: FailureReason): boolean => failures[reason].status >= 500

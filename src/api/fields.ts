@@ -33,11 +33,11 @@ const options = z.strictObject({
 /** Names of Dynamo's `router_config_override` for two of them. */
 const ALIASES = { overlap_score_weight: 'overlap_weight', router_temperature: 'temperature' } as const
 
-export type Fields = z.infer<typeof fields>
+export type RequestFields = z.infer<typeof fields>
 export type RequestOptions = z.infer<typeof options>
 
 /** Fails with `bad_value`, naming path and value. */
-export function readFields(body: Readonly<Record<string, unknown>>): Fields {
+export function readFields(body: Readonly<Record<string, unknown>>): RequestFields {
   return fastFields(body) ?? validatedFields(body)
 }
 
@@ -49,7 +49,7 @@ function fastFields({
   cache_salt,
   previous_response_id,
   stream_options,
-}: Readonly<Record<string, unknown>>): Fields | null {
+}: Readonly<Record<string, unknown>>): RequestFields | null {
   if (typeof model !== 'string' || (stream !== undefined && typeof stream !== 'boolean')) return null
   if (
     priority !== undefined ||
@@ -62,7 +62,7 @@ function fastFields({
 }
 
 /** Reads the fields by the schema. */
-export function validatedFields(body: Readonly<Record<string, unknown>>): Fields {
+export function validatedFields(body: Readonly<Record<string, unknown>>): RequestFields {
   const parsed = fields.safeParse(body)
   if (parsed.success) return parsed.data
   throw badValue(parsed.error, body, '')

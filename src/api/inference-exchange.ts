@@ -1,69 +1,23 @@
-import { isLimited, type Permit, reserve } from './key-limits.ts'
-import { continuable, type Continuable, type NotContinued } from '../core/continuation/features.ts'
-import type { RequestClass, StageTimes } from '../core/contract/contract.ts'
-import { openRecord, type OpenRecord } from '../core/reports/combine.ts'
+import { type Continuable, continuable, type NotContinued } from '../core/continuation/features.ts'
+import type { RequestClass } from '../core/contract/admission.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import { isLimited } from '../core/limits/key-limiter.ts'
+import { type OpenRecord, openRecord } from '../core/reports/request-record.ts'
 import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
-import { Failure } from '../failure.ts'
-import { timersOf } from '../origin/timers.ts'
-import type { EngineTarget } from '../ports.ts'
-import { withTrace } from '../telemetry/batch-exporter.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import { withTrace } from '../telemetry/trace-context.ts'
+import { timersOf } from '../timers.ts'
 import { AdmissionBuilder, saltOf } from './admissions.ts'
+import { canRequestUsage, rewriteBody } from './body-rewrite.ts'
 import type { JsonBody } from './body.ts'
-import { engineModel } from './model-registry.ts'
 import type { GatewayContext } from './context.ts'
-import { rewriteBody, canRequestUsage } from './body-rewrite.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
-import type { Endpoint } from './endpoints.ts'
-import { type Fields, REQUEST_CLASSES, type RequestOptions } from './fields.ts'
-import { renamed } from './forms.ts'
-import type { RequestContext } from './request-context.ts'
-import type { Caller } from './auth.ts'
+import { replaceFormModel } from './forms.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import { type Permit, reserve } from './key-limits.ts'
+import { engineModel } from './model-registry.ts'
 import { RequestLifecycle } from './request-log.ts'
-
-/** A validated inference request with its client, model and possible routes. */
-export interface InferenceRequest {
-  readonly incoming: RequestContext
-  readonly endpoint: Endpoint
-  readonly caller: Caller
-  /** Empty after the response has begun. */
-  body: JsonBody
-  readonly fields: Fields
-  readonly options: RequestOptions
-  /** Requested model name. */
-  readonly model: string
-  readonly routes: readonly PoolRoute[]
-  readonly pinned: Exchange['pinned']
-}
-
-/** Overrides that affect other clients need permission. `session` has the same effect as its header. */
-const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
-
-/** Fails with `forbidden` and names the override. */
-export function authorizeOptions(options: RequestOptions, caller: Caller): void {
-  if (caller.allowOverrides) return
-  authorizeClass(options, caller)
-  const refused = PRIVILEGED_OVERRIDES.find((name) => options[name] !== undefined)
-  if (refused === undefined) return
-  throw new Failure(
-    'forbidden',
-    `This key may not set firstlight.${refused}. Leave it out, or ask the operator for allow_overrides.`,
-    {
-      param: `firstlight.${refused}`,
-    },
-  )
-}
-
-/** Clients may lower the class of their key, never raise it. */
-function authorizeClass({ class: asked }: RequestOptions, { requestClass }: Caller): void {
-  if (asked === undefined || REQUEST_CLASSES.indexOf(asked) >= REQUEST_CLASSES.indexOf(requestClass)) return
-  throw new Failure(
-    'forbidden',
-    `This key may not use the class ${asked}; its own is ${requestClass}. Leave firstlight.class out, or ask the ` +
-      'operator for another class.',
-    { param: 'firstlight.class' },
-  )
-}
 
 /**
  * Header values allow only these characters, and a request with an invalid header would count as its region's failure.
@@ -111,13 +65,13 @@ export class InferenceExchange implements Exchange {
   #permit: Permit | null = null
   readonly #parsed: InferenceRequest
   readonly #admissions: AdmissionBuilder
-  readonly #watch: RequestLifecycle
+  readonly #lifecycle: RequestLifecycle
   readonly #edgePrompts: EdgePrompts
   /** null: streams of the pool are not continued. */
   #continuable: Continuable | NotContinued | null = null
   /** Engines' name of the model → the rewritten body, which attempts on one pool share. */
-  #madeFor: string | null = null
-  #made: readonly Uint8Array[] = []
+  #rewrittenFor: string | null = null
+  #rewritten: readonly Uint8Array[] = []
 
   /** Measures the prompt for the first pool. `chance` in [0, 1): decides whether a stream is observed. */
   constructor(context: GatewayContext, parsed: InferenceRequest, chance: number) {
@@ -159,8 +113,8 @@ export class InferenceExchange implements Exchange {
     })
     this.record.sequences = sequences
     this.record.textOnly = encodeItems === 0
-    this.#watch = new RequestLifecycle(context, parsed, this.record)
-    const { trace } = this.#watch
+    this.#lifecycle = new RequestLifecycle(context, parsed, this.record)
+    const { trace } = this.#lifecycle
     const headers = headersForEngine(request.headers, requestId, config)
     this.headers = trace === null ? headers : withTrace(headers, trace)
   }
@@ -174,8 +128,8 @@ export class InferenceExchange implements Exchange {
     const { request, memory } = this.#parsed.incoming
     memory?.release()
     this.#parsed.body = NO_BODY
-    this.#made = []
-    this.#madeFor = null
+    this.#rewritten = []
+    this.#rewrittenFor = null
     const unread = this.#admissions.begun()
     if (written && unread && 'collect' in request) request.giveBack()
   }
@@ -184,29 +138,29 @@ export class InferenceExchange implements Exchange {
     const { body, endpoint, caller, fields, model } = this.#parsed
     const provider = leg?.providerModel
     const name = provider ?? engineModel(model, pool).model
-    if (endpoint.form) return renamed(body, name)
+    if (endpoint.form) return replaceFormModel(body, name)
     const cacheSalt = provider === undefined && endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
     const priority = provider === undefined && endpoint.salted ? this.#priorityIn(pool) : undefined
-    const continued = provider === undefined && this.#continuationIn(pool, priority)
+    const needsTokenIds = provider === undefined && this.#continuationIn(pool, priority)
     // A client's own transfer parameters could name another client's prefill. NIXL's field is removed in every pool.
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
     // If engines have no priority queue, the client's priority is removed and none is added.
-    const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
+    const dropsPriority = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =
-      handOver === null && priority === undefined && !dropped && !continued
+      handOver === null && priority === undefined && !dropsPriority && !needsTokenIds
         ? leg
         : {
             set: {
               ...(priority === undefined ? {} : { priority: String(priority) }),
-              ...(continued ? { return_token_ids: 'true' } : {}),
+              ...(needsTokenIds ? { return_token_ids: 'true' } : {}),
               ...leg?.set,
             },
             remove: [
               ...(leg?.remove ?? []),
               ...(handOver === null ? [] : [handOver]),
-              ...(dropped ? ['priority'] : []),
+              ...(dropsPriority ? ['priority'] : []),
             ],
           }
     // Every attempt has its own legs, so nothing is cached.
@@ -214,11 +168,11 @@ export class InferenceExchange implements Exchange {
       const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')
       return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
     }
-    if (this.#madeFor !== name) {
-      this.#made = rewriteBody(body.bytes, body.json, { model: name, includeUsage: this.hideUsage, cacheSalt })
-      this.#madeFor = name
+    if (this.#rewrittenFor !== name) {
+      this.#rewritten = rewriteBody(body.bytes, body.json, { model: name, includeUsage: this.hideUsage, cacheSalt })
+      this.#rewrittenFor = name
     }
-    return this.#made
+    return this.#rewritten
   }
 
   /** Priority to set for the engine. undefined: that of the client stays, or none is needed. */
@@ -263,7 +217,7 @@ export class InferenceExchange implements Exchange {
   }
 
   gatewayAnswered(route: PoolRoute, headers: readonly string[]): void {
-    this.#edgePrompts.answered(route, headers)
+    this.#edgePrompts.recordOffer(route, headers)
   }
 
   hints(route: PoolRoute): Promise<StageTimes> | null {
@@ -276,6 +230,6 @@ export class InferenceExchange implements Exchange {
     if (usage !== null && route !== undefined) this.#admissions.learn(route, usage)
     this.#parsed.incoming.memory?.release()
     if (this.#permit !== null) this.scope.background(this.#permit.settle(this.record))
-    this.#watch.ended(this)
+    this.#lifecycle.ended(this)
   }
 }

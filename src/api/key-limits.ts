@@ -1,13 +1,16 @@
 /** Exact limits per key: reservation of a request, its headers and its settlement. */
-import type { KeyLimits, LimitAnswer, LimitName, LimitState, RunningRequest } from '../core/limits/key-limiter.ts'
-import type { RequestRecord } from '../core/reports/combine.ts'
+import { isLimited } from '../core/limits/key-limiter.ts'
+import type { KeyLimits, LimitAnswer, LimitName, LimitState, RunningRequest } from '../core/limits/key-limits.ts'
+import type { RequestRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
-import type { Limiter, Timer, Timers } from '../ports.ts'
+import type { Limiter } from '../ports/limiter.ts'
+import type { Timer, Timers } from '../ports/timers.ts'
+import type { Caller } from './auth/caller.ts'
 import type { GatewayContext } from './context.ts'
-import type { Caller } from './auth.ts'
 
 /** Output of a request that sets no limit of its own, in tokens. */
 const DEFAULT_OUTPUT_TOKENS = 256
+
 const OUTPUT_FIELDS = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
 
 export interface LimitedRequest {
@@ -26,10 +29,6 @@ export interface Permit {
   settle(record: Pick<RequestRecord, 'engine' | 'usage'>): Promise<void>
 }
 
-export const UNLIMITED: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
-
-export const isLimited = (limits: KeyLimits): boolean => Object.values(limits).some((limit) => limit !== null)
-
 /** Reserves a request. null: the key has no limits. Rejects with `rate_limited`. */
 export async function reserve(
   { ports, limiter }: Pick<GatewayContext, 'ports' | 'limiter'>,
@@ -47,7 +46,7 @@ export async function reserve(
       { retryAfterMs: answer.retryAfterMs },
     )
   if (answer.exceeded !== null) throw limitFailure(answer.exceeded, answer, { limits, headers })
-  const renewal = limits.concurrent === null ? null : renewing(limiter, { key, id }, timers)
+  const renewal = limits.concurrent === null ? null : startRenewal(limiter, { key, id }, timers)
   return {
     headers,
     async settle({ engine, usage }) {
@@ -64,7 +63,7 @@ export async function reserve(
 }
 
 /** Renews the reservation until it is cancelled. null: the carrier needs no renewals. */
-function renewing({ renewal }: Limiter, running: RunningRequest, timers: Timers): Timer | null {
+function startRenewal({ renewal }: Limiter, running: RunningRequest, timers: Timers): Timer | null {
   if (renewal === undefined) return null
   let timer: Timer
   const wait = (): void => {
@@ -79,8 +78,8 @@ function renewing({ renewal }: Limiter, running: RunningRequest, timers: Timers)
 }
 
 function estimateOf({ promptTokens, sequences, json }: LimitedRequest): number {
-  const asked = OUTPUT_FIELDS.map((name) => json[name]).find((value) => typeof value === 'number' && value >= 0)
-  return promptTokens + sequences * ((asked as number | undefined) ?? DEFAULT_OUTPUT_TOKENS)
+  const maxOutput = OUTPUT_FIELDS.map((name) => json[name]).find((value) => typeof value === 'number' && value >= 0)
+  return promptTokens + sequences * ((maxOutput as number | undefined) ?? DEFAULT_OUTPUT_TOKENS)
 }
 
 const RULES: Readonly<Record<LimitName, (limits: KeyLimits) => string>> = {

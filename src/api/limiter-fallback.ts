@@ -1,16 +1,12 @@
 /** Limits per key while their carrier (a Valkey server or a Durable Object) is unreachable. */
-import {
-  KeyLimiter,
-  type LimitAnswer,
-  type LimitShare,
-  type Reservation,
-  type Settlement,
-  shareOf,
-} from '../core/limits/key-limiter.ts'
+import { KeyLimiter } from '../core/limits/key-limiter.ts'
+import type { LimitAnswer, Reservation, Settlement } from '../core/limits/key-limits.ts'
+import { type LimitShare, shareOf } from '../core/limits/limit-share.ts'
 import type { Config } from '../config.ts'
-import type { Limiter, Log } from '../ports.ts'
+import type { Limiter } from '../ports/limiter.ts'
+import type { Log } from '../ports/log.ts'
 import { withTimeout } from '../timeout.ts'
-import { UNLIMITED } from './key-limits.ts'
+import { UNLIMITED } from '../core/limits/key-limiter.ts'
 
 /** Time without asking the carrier after it has failed, so that few requests wait for one that does not answer. */
 const PAUSE_MS = 1_000

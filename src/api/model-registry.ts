@@ -1,39 +1,8 @@
 import type { Config, PoolSettings } from '../config.ts'
-import { toTargets } from '../config/normalize.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import { toTargets } from '../config/engine-targets.ts'
 import { Failure } from '../failure.ts'
-import type { Caller } from './auth.ts'
-import type { GatewayContext } from './context.ts'
-import { answerJson, type RequestContext } from './request-context.ts'
-
-/** Lists the models of the configuration; asks no engine. */
-export async function listModels(context: GatewayContext, incoming: RequestContext): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, true)
-  return answerJson(incoming, {
-    object: 'list',
-    data: context.catalog.offers(caller).map((offer) => modelCard(offer, context.startedAt)),
-  })
-}
-
-export async function oneModel(context: GatewayContext, incoming: RequestContext, name: string): Promise<Response> {
-  const caller = await context.authenticator.caller(incoming.request.headers, true)
-  return answerJson(incoming, modelCard(context.catalog.offer(name, caller), context.startedAt))
-}
-
-/**
- * vLLM's model card without fields that only an engine knows. `parent` is set for adapters, as in vLLM; `root` of an
- * alias is its model.
- */
-function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknown {
-  return {
-    id: name,
-    object: 'model',
-    created: Math.floor(startedAt / 1000),
-    owned_by: 'firstlight',
-    root: kind === 'adapter' ? name : base,
-    parent: kind === 'adapter' ? base : null,
-  }
-}
+import type { PoolRoute } from '../origin/exchange.ts'
+import type { Caller } from './auth/caller.ts'
 
 /** A name that clients may request, with its routes. */
 export interface ServedModel {
@@ -67,12 +36,12 @@ export class ModelRegistry {
 
   /** Names that this caller may use, in the order of the configuration. */
   offers(caller: Caller): ServedModel[] {
-    return [...this.#offers.values()].filter((offer) => mayUse(caller, offer.name))
+    return [...this.#offers.values()].filter((offer) => mayUseModel(caller, offer.name))
   }
 
   /** Fails with `model_unknown`, whether or not others may use the name. */
   offer(name: string, caller: Caller): ServedModel {
-    const offer = mayUse(caller, name) ? this.#offers.get(name) : undefined
+    const offer = mayUseModel(caller, name) ? this.#offers.get(name) : undefined
     if (offer !== undefined) return offer
     throw new Failure(
       'model_unknown',
@@ -95,7 +64,7 @@ export class ModelRegistry {
   }
 }
 
-const mayUse = (caller: Caller, name: string): boolean => caller.models === null || caller.models.includes(name)
+const mayUseModel = (caller: Caller, name: string): boolean => caller.models === null || caller.models.includes(name)
 
 function offersOf(routes: readonly PoolRoute[]): Map<string, ServedModel> {
   const offers = new Map<string, ServedModel>()

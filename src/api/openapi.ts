@@ -3,7 +3,7 @@
  * schemas with responses of both runtimes.
  */
 import type { RequestContext } from './request-context.ts'
-import { answerJson } from './request-context.ts'
+import { jsonResponse } from './json-response.ts'
 import { VERSION } from './version.ts'
 
 type Schema = Readonly<Record<string, unknown>>
@@ -280,4 +280,4 @@ export const openApiDocument = (): Schema =>
     },
   })
 
-export const openApi = (incoming: RequestContext): Response => answerJson(incoming, openApiDocument())
+export const openApi = (incoming: RequestContext): Response => jsonResponse(incoming, openApiDocument())

@@ -1,15 +1,10 @@
 import type { PoolSettings } from '../config.ts'
 import type { ChainState } from '../core/tokens/block-hash.ts'
-import { isTooFragmented } from '../core/tokens/prompt.ts'
-import {
-  PromptAnalyzer,
-  type ChatTemplate,
-  type ExactTokenizer,
-  type PromptProfile,
-  type PromptRequest,
-} from '../core/tokens/prompt-analyzer.ts'
+import { isTooFragmented } from '../core/tokens/prompt-fragments.ts'
+import { PromptAnalyzer, type ChatTemplate, type ExactTokenizer, type PromptProfile } from '../core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
-import { measureByEngine, type EngineTokenizer, type Measured, type TokenizeCall } from '../origin/tokenize.ts'
+import { measureByEngine, type EngineTokenizer, type EngineMeasurement, type TokenizeCall } from '../origin/tokenize.ts'
 
 /** A model's vocabulary and chat template, loaded by the entry point. */
 export interface Vocabulary {
@@ -23,64 +18,64 @@ export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
 const utf8 = new TextEncoder()
 
 /** A prompt in pieces counts by the size of its body alone. */
-const readable = (request: PromptRequest): PromptRequest =>
+const withoutFragments = (request: PromptRequest): PromptRequest =>
   isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
 
 /** One measurer per pool, because vocabularies, block sizes and learned ratios belong to pools. */
-export class PromptMeasurers {
-  readonly #measurers = new Map<PoolSettings, PromptAnalyzer>()
+export class PromptAnalyzers {
+  readonly #analyzers = new Map<PoolSettings, PromptAnalyzer>()
   /** Keyed by cluster and model, so that learned ratios outlive a configuration. */
-  readonly #named: Map<string, NamedMeter>
+  readonly #named: Map<string, NamedAnalyzer>
   readonly #now: () => number
   readonly #vocabularyOf: VocabularyOf
 
   /** @param before measurers of the gateway that this one replaces */
-  constructor(now: () => number, vocabularyOf: VocabularyOf, before: PromptMeasurers | null = null) {
+  constructor(now: () => number, vocabularyOf: VocabularyOf, before: PromptAnalyzers | null = null) {
     this.#now = now
     this.#vocabularyOf = vocabularyOf
     this.#named = before === null ? new Map() : before.#named
   }
 
   measure(route: PoolRoute, request: PromptRequest): PromptProfile {
-    return this.#meter(route).measure(readable(request))
+    return this.#analyzerOf(route).measure(withoutFragments(request))
   }
 
   /** As `PromptAnalyzer.scopeOf`. */
   scopeOf(route: PoolRoute, request: PromptRequest): ChainState {
-    return this.#meter(route).scopeOf(request)
+    return this.#analyzerOf(route).scopeOf(request)
   }
 
   /** Measures by an engine's token ids if they arrive within the call's budget, else returns `own`. Never rejects. */
   measureByEngine(
     route: PoolRoute,
-    { request, own }: Omit<Measured, 'meter'>,
+    { request, own }: Omit<EngineMeasurement, 'analyzer'>,
     tokenizer: EngineTokenizer,
     call: TokenizeCall,
   ): Promise<PromptProfile> {
-    return measureByEngine({ meter: this.#meter(route), request: readable(request), own }, tokenizer, call)
+    return measureByEngine({ analyzer: this.#analyzerOf(route), request: withoutFragments(request), own }, tokenizer, call)
   }
 
   /** Learns the ratio of bytes to tokens from the engine's count. */
   learn(route: PoolRoute, measure: PromptProfile, promptTokens: number): void {
-    this.#meter(route).learn(measure, promptTokens)
+    this.#analyzerOf(route).learn(measure, promptTokens)
   }
 
-  #meter({ cluster, pool }: PoolRoute): PromptAnalyzer {
-    const known = this.#measurers.get(pool)
+  #analyzerOf({ cluster, pool }: PoolRoute): PromptAnalyzer {
+    const known = this.#analyzers.get(pool)
     if (known !== undefined) return known
     const name = JSON.stringify([cluster.id, pool.model])
     const vocabulary = this.#vocabularyOf(pool)
     const named = this.#named.get(name)
-    const meter =
+    const analyzer =
       named?.blockTokens === pool.blockTokens && named.vocabulary === vocabulary
-        ? named.meter
-        : this.#made(pool, vocabulary)
-    this.#named.set(name, { blockTokens: pool.blockTokens, vocabulary, meter })
-    this.#measurers.set(pool, meter)
-    return meter
+        ? named.analyzer
+        : this.#createAnalyzer(pool, vocabulary)
+    this.#named.set(name, { blockTokens: pool.blockTokens, vocabulary, analyzer })
+    this.#analyzers.set(pool, analyzer)
+    return analyzer
   }
 
-  #made(pool: PoolSettings, vocabulary: Vocabulary | null): PromptAnalyzer {
+  #createAnalyzer(pool: PoolSettings, vocabulary: Vocabulary | null): PromptAnalyzer {
     return new PromptAnalyzer({
       model: pool.model,
       blockTokens: pool.blockTokens,
@@ -92,8 +87,8 @@ export class PromptMeasurers {
   }
 }
 
-interface NamedMeter {
+interface NamedAnalyzer {
   readonly blockTokens: number
   readonly vocabulary: Vocabulary | null
-  readonly meter: PromptAnalyzer
+  readonly analyzer: PromptAnalyzer
 }

@@ -1,43 +1,10 @@
 /** What happens with the record of a request: history, reports, traces and access log. */
-import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/combine.ts'
+import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { Exchange } from '../origin/exchange.ts'
-import { beginTrace, type Trace } from '../telemetry/batch-exporter.ts'
+import { beginTrace, type Trace } from '../telemetry/trace-context.ts'
+import { logRequest, logsRequests } from './access-log.ts'
 import type { GatewayContext } from './context.ts'
-import type { InferenceRequest } from './inference-exchange.ts'
-import { logRequest, logsRequests } from './request-context.ts'
-
-/** A request in the history, for `/v1/firstlight/requests/{id}`. */
-export interface RecentRequest {
-  /** Name the client asked for. */
-  readonly model: string
-  readonly tenant: string
-  readonly record: OpenRecord
-}
-
-/** The last requests, in a ring buffer. Labels are not unique: the newest counts. */
-export class RequestHistory {
-  readonly #ring: RecentRequest[] = []
-  readonly #limit: number
-  #next = 0
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  add(request: RecentRequest): void {
-    this.#ring[this.#next] = request
-    this.#next = (this.#next + 1) % this.#limit
-  }
-
-  /** By the gateway's id or the client's label; a scan, for people. */
-  find(id: string): RecentRequest | null {
-    for (let back = 1; back <= this.#ring.length; back++) {
-      const request = this.#ring[(this.#next - back + this.#limit) % this.#limit]
-      if (request !== undefined && (request.record.id === id || request.record.requestId === id)) return request
-    }
-    return null
-  }
-}
+import type { InferenceRequest } from './inference-request.ts'
 
 export class RequestLifecycle {
   /** null: traces are off. */
@@ -71,7 +38,7 @@ export class RequestLifecycle {
     const { config, ports, telemetry, usage, shared } = this.#context
     usage.add(caller.tenant, record)
     shared?.ended?.({ model: this.#parsed.model, tenant: caller.tenant, record }, incoming.scope)
-    telemetry.ended(record, this.trace, incoming.scope)
+    telemetry.recordEnded(record, this.trace, incoming.scope)
     if (logsRequests(ports.log)) Object.assign(incoming.logFields, accessLogFields(record))
     // The error boundary logs a request without an engine.
     if (record.engine === null) return

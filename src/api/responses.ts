@@ -1,47 +1,51 @@
-import { PAYLOAD_VERSION } from '../core/contract/contract.ts'
-import { openRecord } from '../core/reports/combine.ts'
-import type { Exchange } from '../origin/exchange.ts'
-import { headersForEngine } from '../origin/headers.ts'
+import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
+import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
-import { engineModel } from './model-registry.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { headersForEngine } from '../origin/headers.ts'
+import type { StoredResponse } from '../ports/stored-responses.ts'
+import type { Caller } from './auth/caller.ts'
 import { assertAccepting, type GatewayContext } from './context.ts'
-import type { StoredResponse, StoredResponses } from '../ports.ts'
-import { idParam, type RequestContext } from './request-context.ts'
-import type { Caller } from './auth.ts'
-import { routeOf } from './inference.ts'
-import { BoundedMap } from '../core/bounded-map.ts'
+import type { RequestFields } from './fields.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import { engineModel } from './model-registry.ts'
+import type { RequestContext } from './request-context.ts'
+import { idParam } from './request-url.ts'
 
-/**
- * Response id → engine that holds it. Bounded; the least recently used entry is dropped first. It is kept in memory
- * only, because engines lose their responses at a restart too.
- */
-export class ResponseAffinity implements StoredResponses {
-  readonly #responses: BoundedMap<string, StoredResponse>
+export async function storedResponseOf(
+  context: GatewayContext,
+  fields: RequestFields,
+  caller: Caller,
+): Promise<StoredResponse | null> {
+  const id = fields.previous_response_id
+  if (id === undefined || id === null) return null
+  const stored = await context.storedResponses.find(id, caller.tenant)
+  if (stored !== null) return stored
+  throw new Failure(
+    'not_found',
+    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, ` +
+      `or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
+    { param: 'previous_response_id' },
+  )
+}
 
-  constructor(limit: number) {
-    this.#responses = new BoundedMap(limit)
-  }
+export function routeOf(context: GatewayContext, stored: StoredResponse): PoolRoute {
+  const route = context.models.route(stored.cluster, stored.pool)
+  if (route !== null && route.targets.has(stored.engine)) return route
+  throw new Failure(
+    'not_found',
+    'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.',
+  )
+}
 
-  find(id: string, tenant: string): StoredResponse | null {
-    const stored = this.#responses.get(id)
-    if (stored === undefined || stored.tenant !== tenant) return null
-    this.#responses.set(id, stored)
-    return stored
-  }
-
-  keep(id: string, stored: StoredResponse): void {
-    const known = this.#responses.get(id)
-    if (known !== undefined && known.tenant !== stored.tenant) return
-    this.#responses.set(id, stored)
-  }
-
-  forget(id: string): void {
-    this.#responses.delete(id)
-  }
-
-  /** Least recently used first. */
-  entries(): Iterable<readonly [id: string, stored: StoredResponse]> {
-    return this.#responses
+export function keepResponse(
+  context: GatewayContext,
+  { caller, model, routes }: InferenceRequest,
+): NonNullable<Exchange['onResponseId']> {
+  return ({ cluster, engine }, id) => {
+    const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
+    if (route === undefined) return
+    context.storedResponses.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }
 }
 
@@ -68,11 +72,11 @@ export async function storedResponse(
     exchangeWithoutBody(context, incoming, { stored, caller, path: `/v1/responses/${responseId}${action}` }),
   )
   const { method } = incoming.request
-  const cannot = method === 'DELETE' && response.status === 405
+  const isUnsupported = method === 'DELETE' && response.status === 405
   // For HEAD the engine gets a GET, and Hono keeps only the head of its response.
-  if (cannot || method === 'HEAD') await response.body?.cancel()
+  if (isUnsupported || method === 'HEAD') await response.body?.cancel()
   // vLLM has no such route.
-  if (cannot)
+  if (isUnsupported)
     throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', {
       headers: { allow: 'GET, HEAD' },
     })
@@ -80,7 +84,7 @@ export async function storedResponse(
   return response
 }
 
-interface Call {
+interface StoredResponseRequest {
   readonly stored: StoredResponse
   readonly caller: Caller
   readonly path: string
@@ -89,7 +93,7 @@ interface Call {
 function exchangeWithoutBody(
   context: GatewayContext,
   incoming: RequestContext,
-  { stored, caller, path }: Call,
+  { stored, caller, path }: StoredResponseRequest,
 ): Exchange {
   const route = routeOf(context, stored)
   const { model, adapter } = engineModel(stored.model, route.pool)

@@ -1,5 +1,5 @@
 /** Properties of a body that prevent a split or make the engine compute the whole prompt. */
-import { isText } from '../core/tokens/utf8.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -28,13 +28,13 @@ export const isOn = (value: unknown): boolean =>
   value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
 /** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests include it, so a client's 2^53 must not dominate them. */
-const MOST_SEQUENCES = 16_384
+const MAX_SEQUENCES = 16_384
 
 /** Number of parallel responses: `n` per prompt. */
 export function sequencesOf({ n, prompt }: Json): number {
   const choices = Number(n)
   return Math.min(
-    MOST_SEQUENCES,
+    MAX_SEQUENCES,
     (Number.isSafeInteger(choices) && choices > 1 ? choices : 1) * (severalPrompts(prompt) ? prompt.length : 1),
   )
 }

@@ -2,13 +2,15 @@
 import type { Context } from 'hono'
 import type { HonoBase } from 'hono/hono-base'
 import { readPartial, type ReportPartial } from '../core/reports/partial.ts'
-import type { Added } from '../core/reports/report-store.ts'
-import type { FoundReport } from '../core/reports/ttft-state.ts'
-import type { RequestScope, Ttft } from '../ports.ts'
+import type { AddedReport } from '../core/reports/report-store.ts'
+import type { RequestReport } from '../core/reports/ttft-state.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
+import type { Ttft } from '../ports/ttft.ts'
 import { readBounded } from './body.ts'
 import type { GatewayContext } from './context.ts'
-import { flushAllWorkers } from './worker-group.ts'
-import { bearer, KeyStore } from './auth.ts'
+import { flushAllWorkers } from './worker-queries.ts'
+import { bearer } from './auth.ts'
+import { KeyStore } from './auth/key-store.ts'
 import { asFailure } from './error-response.ts'
 
 type Env = { Bindings: RequestScope }
@@ -26,12 +28,12 @@ export function mountTtft(app: HonoBase<Env>, context: GatewayContext): void {
     )
     return
   }
-  const reports = new Reports(context, ttft)
-  app.post('/ttft_report', (c) => answered(context, () => reports.post(asked(c), null)))
-  app.post('/ttft_report/:token', (c) => answered(context, () => reports.post(asked(c), c.req.param('token'))))
-  app.get('/ttft_report/:id', (c) => answered(context, () => reports.get(asked(c), c.req.param('id'), null)))
+  const reports = new ReportHandlers(context, ttft)
+  app.post('/ttft_report', (c) => withReportErrors(context, () => reports.post(reportRequest(c), null)))
+  app.post('/ttft_report/:token', (c) => withReportErrors(context, () => reports.post(reportRequest(c), c.req.param('token'))))
+  app.get('/ttft_report/:id', (c) => withReportErrors(context, () => reports.get(reportRequest(c), c.req.param('id'), null)))
   app.get('/ttft_report/:token/:id', (c) =>
-    answered(context, () => reports.get(asked(c), c.req.param('id'), c.req.param('token'))),
+    withReportErrors(context, () => reports.get(reportRequest(c), c.req.param('id'), c.req.param('token'))),
   )
   app.all('/ttft_report', () =>
     json({ detail: 'POST reports to /ttft_report, GET them at /ttft_report/{request_id}' }, 405),
@@ -39,15 +41,15 @@ export function mountTtft(app: HonoBase<Env>, context: GatewayContext): void {
   app.all('/ttft_report/*', () => json({ detail: 'not found' }, 404))
 }
 
-interface Asked {
+interface ReportRequest {
   readonly request: Request
   /** The request arrived at `ttft.listen`, which is for reporters without keys. */
   readonly isReporter: boolean
 }
 
-const asked = ({ req, env }: Context<Env>): Asked => ({ request: req.raw, isReporter: env?.isReportListener === true })
+const reportRequest = ({ req, env }: Context<Env>): ReportRequest => ({ request: req.raw, isReporter: env?.isReportListener === true })
 
-class Reports {
+class ReportHandlers {
   readonly #context: GatewayContext
   readonly #ttft: Ttft
   readonly #token: KeyStore<true> | null
@@ -59,7 +61,7 @@ class Reports {
     this.#token = token === null ? null : new KeyStore([{ secret: token, holder: true }])
   }
 
-  async post(from: Asked, token: string | null): Promise<Response> {
+  async post(from: ReportRequest, token: string | null): Promise<Response> {
     if (!(await this.#mayReport(from, token)) && !(this.#needsAdmin(from) && (await this.#isAdmin(from, token))))
       return this.#refused(from)
     const given = await this.#read(from.request)
@@ -77,7 +79,7 @@ class Reports {
     }
   }
 
-  async get(from: Asked, id: string, token: string | null): Promise<Response> {
+  async get(from: ReportRequest, id: string, token: string | null): Promise<Response> {
     // The admin may read what reporters may read.
     if (!(await this.#mayReport(from, token)) && !(await this.#isAdmin(from, token))) return this.#refused(from)
     await flushAllWorkers(this.#context)
@@ -107,25 +109,25 @@ class Reports {
     return json({ accepted: partials.length, rejected }, rejected.length > 0 && partials.length === 0 ? 400 : 200)
   }
 
-  #log(added: readonly Added[]): void {
+  #log(added: readonly AddedReport[]): void {
     if (!this.#context.config.ttft.log) return
     for (const { id, news, combined } of added) {
       if (news !== 'none') this.#context.ports.log.info('ttft_report', { request_id: id, news, combined })
     }
   }
 
-  async #mayReport(from: Asked, token: string | null): Promise<boolean> {
+  async #mayReport(from: ReportRequest, token: string | null): Promise<boolean> {
     if (this.#token === null) return token === null && !this.#needsAdmin(from)
     return (await this.#token.find(token ?? bearer(from.request.headers) ?? '')) !== null
   }
 
   /** Without `ttft.token`, reports are accepted wherever the API needs no key, and at `ttft.listen`. */
-  #needsAdmin({ isReporter }: Asked): boolean {
+  #needsAdmin({ isReporter }: ReportRequest): boolean {
     const { trust } = this.#context.authenticator
     return this.#token === null && !isReporter && (trust === 'keys' || trust === 'unconfigured')
   }
 
-  #isAdmin({ request }: Asked, token: string | null): Promise<boolean> {
+  #isAdmin({ request }: ReportRequest, token: string | null): Promise<boolean> {
     if (token !== null) return Promise.resolve(false)
     return this.#context.authenticator.admin(request.headers).then(
       () => true,
@@ -133,7 +135,7 @@ class Reports {
     )
   }
 
-  #refused(from: Asked): Response {
+  #refused(from: ReportRequest): Response {
     const detail = this.#needsAdmin(from)
       ? 'without ttft.token only the admin key opens reports of a gateway with keys; set ttft.token, or send ' +
         'reports to ttft.listen'
@@ -143,12 +145,12 @@ class Reports {
 }
 
 /** Transport form of a report. */
-export function reportView({ id, byRole, combined }: Pick<FoundReport, 'id' | 'byRole' | 'combined'>) {
+export function reportView({ id, byRole, combined }: Pick<RequestReport, 'id' | 'byRole' | 'combined'>) {
   return { request_id: id, by_role: byRole, combined }
 }
 
 /** Writes no log line: there may be thousands of reports, and their path may contain a token. */
-async function answered(context: GatewayContext, handle: () => Promise<Response>): Promise<Response> {
+async function withReportErrors(context: GatewayContext, handle: () => Promise<Response>): Promise<Response> {
   try {
     return await handle()
   } catch (thrown) {

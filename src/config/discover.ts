@@ -3,10 +3,10 @@ import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../confi
 import { hostOf, hostPort } from '../url.ts'
 
 /** Maximum id length of a template: the address is appended, and ids have at most 63 characters. */
-export const LONGEST_PATTERN_ID = 23
+export const MAX_TEMPLATE_ID_CHARS = 23
 
 /** A pod that can take requests. */
-export interface FoundPod {
+export interface DiscoveredPod {
   readonly name: string
   readonly address: string
   /** null: the port of the template's URL. */
@@ -19,11 +19,11 @@ export interface FoundPod {
 }
 
 /** Engines that discovery found. */
-export interface Findings {
+export interface DiscoveredEngines {
   /** Addresses of a name, without brackets. */
   addressesOf(name: string): readonly string[]
   /** Ready pods of a template with `discover: kubernetes`. */
-  podsOf(template: EngineConfig): readonly FoundPod[]
+  podsOf(template: EngineConfig): readonly DiscoveredPod[]
 }
 
 /**
@@ -66,23 +66,23 @@ export const hasTemplates = (config: Pick<Config, 'clusters'>): boolean =>
 /**
  * Replaces each template by one engine per address or pod: `ID-ADDRESS`, colons as dashes. An address that the document
  * names itself is skipped. A name without addresses leaves no engine.
- * @param found addresses and pods, or only addresses
+ * @param discovered addresses and pods, or only addresses
  * @param leftOut called for engines whose id or address another engine of the cluster has
  */
-export function withFound(
+export function withDiscovered(
   config: Config,
-  found: Findings | Findings['addressesOf'],
+  discovered: DiscoveredEngines | DiscoveredEngines['addressesOf'],
   leftOut: (engine: string) => void = () => undefined,
 ): Config {
-  const findings = typeof found === 'function' ? { addressesOf: found, podsOf: () => [] } : found
+  const engines = typeof discovered === 'function' ? { addressesOf: discovered, podsOf: () => [] } : discovered
   return hasTemplates(config)
-    ? { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, findings, leftOut)) }
+    ? { ...config, clusters: config.clusters.map((cluster) => clusterWithDiscovered(cluster, engines, leftOut)) }
     : config
 }
 
-function clusterWithFound(
+function clusterWithDiscovered(
   cluster: ClusterConfig,
-  findings: Findings,
+  discovered: DiscoveredEngines,
   leftOut: (engine: string) => void,
 ): ClusterConfig {
   const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
@@ -90,47 +90,47 @@ function clusterWithFound(
   const taken = new Set(written.map(({ id }) => id))
   /** Two names may have one address, and the id `a-fd00` at 1::2 equals `a` at fd00:1::2. */
   const isNew = (engine: EngineConfig): boolean => {
-    const place = hostPort(engine)
-    if (named.has(place)) return false
-    const isOther = taken.has(engine.id) || taken.has(place)
+    const server = hostPort(engine)
+    if (named.has(server)) return false
+    const isOther = taken.has(engine.id) || taken.has(server)
     if (isOther) leftOut(`${cluster.id}, ${engine.id} at ${engine.url}`)
-    else taken.add(engine.id).add(place)
+    else taken.add(engine.id).add(server)
     return !isOther
   }
-  const foundOf = (pattern: EngineConfig, model: string): readonly EngineConfig[] =>
-    (pattern.discover === 'dns'
-      ? [...new Set(findings.addressesOf(hostOf(pattern.url)))].map((address) => engineAt(pattern, address))
-      : findings
-          .podsOf(pattern)
+  const enginesOf = (template: EngineConfig, model: string): readonly EngineConfig[] =>
+    (template.discover === 'dns'
+      ? [...new Set(discovered.addressesOf(hostOf(template.url)))].map((address) => engineAtAddress(template, address))
+      : discovered
+          .podsOf(template)
           .filter(({ models }) => models === null || models.includes(model))
-          .map((pod) => engineOfPod(pattern, pod))
+          .map((pod) => engineAtPod(template, pod))
     ).filter(isNew)
-  return { ...cluster, pools: cluster.pools.map((pool) => poolWithFound(pool, foundOf)) }
+  return { ...cluster, pools: cluster.pools.map((pool) => poolWithDiscovered(pool, enginesOf)) }
 }
 
-function poolWithFound(
+function poolWithDiscovered(
   pool: PoolSettings,
-  foundOf: (pattern: EngineConfig, model: string) => readonly EngineConfig[],
+  enginesOf: (template: EngineConfig, model: string) => readonly EngineConfig[],
 ): PoolSettings {
   const receivers = { ...pool.split.lmcache.receivers }
   const engines = pool.engines.flatMap((engine) => {
     if (engine.discover === null) return [engine]
-    const found = foundOf(engine, pool.model)
+    const discovered = enginesOf(engine, pool.model)
     const receiver = receivers[engine.id]
     delete receivers[engine.id]
-    if (receiver !== undefined) for (const { id, url } of found) receivers[id] = { ...receiver, host: hostOf(url) }
-    return found
+    if (receiver !== undefined) for (const { id, url } of discovered) receivers[id] = { ...receiver, host: hostOf(url) }
+    return discovered
   })
   return { ...pool, engines, split: { ...pool.split, lmcache: { ...pool.split.lmcache, receivers } } }
 }
 
-function engineAt(pattern: EngineConfig, address: string): EngineConfig {
-  const { id, url, kvEvents } = pattern
+function engineAtAddress(template: EngineConfig, address: string): EngineConfig {
+  const { id, url, kvEvents } = template
   const { protocol, port, pathname } = new URL(url)
   const host = address.includes(':') ? `[${address}]` : address
-  const there = (socket: string): string => socket.replace(/^tcp:\/\/(\[[^\]]*\]|[^:]*)/, `tcp://${host}`)
+  const atHost = (socket: string): string => socket.replace(/^tcp:\/\/(\[[^\]]*\]|[^:]*)/, `tcp://${host}`)
   return {
-    ...pattern,
+    ...template,
     id: `${id}-${address.replaceAll(':', '-')}`,
     url: `${protocol}//${host}${port === '' ? '' : `:${port}`}${pathname.replace(/\/+$/, '')}`,
     discover: null,
@@ -140,14 +140,14 @@ function engineAt(pattern: EngineConfig, address: string): EngineConfig {
         ? null
         : {
             ...kvEvents,
-            endpoint: there(kvEvents.endpoint),
-            replayEndpoint: kvEvents.replayEndpoint === null ? null : there(kvEvents.replayEndpoint),
+            endpoint: atHost(kvEvents.endpoint),
+            replayEndpoint: kvEvents.replayEndpoint === null ? null : atHost(kvEvents.replayEndpoint),
           },
   }
 }
 
-function engineOfPod(template: EngineConfig, pod: FoundPod): EngineConfig {
-  const engine = engineAt(template, pod.address)
+function engineAtPod(template: EngineConfig, pod: DiscoveredPod): EngineConfig {
+  const engine = engineAtAddress(template, pod.address)
   const url = new URL(engine.url)
   if (pod.port !== null) url.port = String(pod.port)
   const kvEvents =
@@ -170,7 +170,7 @@ function engineOfPod(template: EngineConfig, pod: FoundPod): EngineConfig {
 }
 
 /** Role of the first list with a label of the pod, else the role of the template. Labels match as a whole. */
-function roleOf({ role, kubernetes }: EngineConfig, labels: FoundPod['labels']): EngineConfig['role'] {
+function roleOf({ role, kubernetes }: EngineConfig, labels: DiscoveredPod['labels']): EngineConfig['role'] {
   const hasOne = (pairs: readonly string[]): boolean =>
     pairs.some((pair) => labels[pair.slice(0, pair.indexOf('='))] === pair.slice(pair.indexOf('=') + 1))
   if (hasOne(kubernetes!.prefillLabels)) return 'prefill'

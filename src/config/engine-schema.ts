@@ -1,63 +1,9 @@
 /** Schema of an engine in the configuration document: its keys, its KV events and its Kubernetes pods. */
 import * as z from 'zod/mini'
-import {
-  strict,
-  withDefault,
-  oneOf,
-  describe,
-  int,
-  number,
-  text,
-  textLike,
-  id,
-  modelName,
-  headerName,
-  label,
-  hardware,
-  secret,
-  secretText,
-  baseUrl,
-} from './fields.ts'
-
-/* `kubernetes` of an engine with `discover: kubernetes`: which pods are engines. */
-
-const namespace = textLike(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a Kubernetes namespace')
-
-const portName = textLike(
-  /^(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?$/,
-  'must be a port number, or the name of a container port: at most 15 lower-case letters, digits and "-"',
-)
-
-/** A label as KEY=VALUE. The value may be empty. */
-const labelPair = textLike(
-  /^[A-Za-z0-9][-A-Za-z0-9_./]{0,315}=[-A-Za-z0-9_.]{0,63}$/,
-  'must be one label, such as app=vllm',
-)
-
-const labelList = z.prefault(z.array(labelPair), [])
-
-export const kubernetesPods = strict({
-  namespace: describe('Namespace of the pods. Absent: the namespace of the gateway.', z.optional(namespace)),
-  selector: describe(
-    'Label selector, as `kubectl --selector` takes it: `app=vllm,environment in (prod, canary)`.',
-    textLike(/^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/, 'must be a label selector, such as app=vllm'),
-  ),
-  port: describe(
-    'Container port of the server, by name or number. Absent: the port of the URL.',
-    z.optional(z.union([int(1, 65_535), portName])),
-  ),
-  prefill_labels: describe(
-    'Labels as `KEY=VALUE`. A pod with one of them has the role `prefill`; without a match it has `role`.',
-    labelList,
-  ),
-  decode_labels: describe('The same for the role `decode`.', labelList),
-  encode_labels: describe('The same for the role `encode`.', labelList),
-  match: describe(
-    'Which selected pods serve this pool. `model`: those whose `/v1/models` lists the pool’s model, so that ' +
-      'several pools can share a selector. `all`: every pod; models are not read.',
-    withDefault(oneOf(['model', 'all']), 'model'),
-  ),
-})
+import { describe, hardware, headerName, id, int, label, modelName, number, oneOf, strict, text, withDefault } from './fields.ts'
+import { kubernetesPods } from './kubernetes-schema.ts'
+import { secret, secretText } from './secret-fields.ts'
+import { baseUrl } from './url-fields.ts'
 
 const zmqAddress = z
   .string()
@@ -144,4 +90,5 @@ export const engineShape = {
     z.optional(kvEvents),
   ),
 }
+
 export const engine = strict(engineShape)

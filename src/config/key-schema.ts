@@ -1,21 +1,7 @@
 /** Schema of the keys of clients: limits, rights, expiry, and tokens of an identity provider. */
 import * as z from 'zod/mini'
-import {
-  dateText,
-  describe,
-  headerName,
-  id,
-  int,
-  milliseconds,
-  modelName,
-  number,
-  oneOf,
-  secretText,
-  strict,
-  text,
-  verifiedSecret,
-  withDefault,
-} from './fields.ts'
+import { dateText, describe, headerName, id, int, milliseconds, modelName, number, oneOf, strict, text, withDefault } from './fields.ts'
+import { secretText, verifiedSecret } from './secret-fields.ts'
 
 export const keyLimits = strict({
   requests_per_min: describe('Requests in any minute. Absent: no limit.', z.optional(int(1, 1_000_000_000))),

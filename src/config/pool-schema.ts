@@ -3,188 +3,16 @@
  * docs/config.md and the JSON Schema are generated from it (`npm run docs`).
  */
 import * as z from 'zod/mini'
-import {
-  strict,
-  withDefault,
-  snake,
-  oneOf,
-  describe,
-  int,
-  number,
-  text,
-  milliseconds,
-  id,
-  modelName,
-  headerName,
-  secret,
-  secretText,
-  baseUrl,
-  hedgeMs,
-} from './fields.ts'
-import { bindingName, engine } from './engine-schema.ts'
-import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
-import { policyKinds } from '../core/routing/policies/index.ts'
-import { didYouMean } from './problem.ts'
-import type { PolicyConfig } from '../core/contract/contract.ts'
+import { engine } from './engine-schema.ts'
+import { describe, headerName, int, milliseconds, modelName, number, strict, text, withDefault } from './fields.ts'
+import { lmcache } from './lmcache-schema.ts'
+import { overloadShape } from './overload-schema.ts'
+import { defaultPolicy, policy } from './policy-schema.ts'
+import { split } from './split-schema.ts'
 
-/* Schema of a routing policy and its options, generated from the core's list of policies. */
+const hedgeRule = 'must be off, auto, or a number of milliseconds from 1 to 600000'
 
-/** Policy of a pool that names none. */
-export const defaultPolicy = 'predicted'
-
-const names = policyKinds.map((kind) => kind.name)
-
-const withOptions = z.union(atLeastOne(policyKinds.map(schemaOf)))
-
-/** Schema of a policy: a name, or `{ name, option: value, … }`. Options that are absent keep the policy's defaults. */
-export const policy = z.pipe(
-  z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions]),
-  z.transform((written): PolicyConfig => {
-    if (typeof written === 'string') return { name: written, options: {} }
-    const { name, ...options } = written
-    return {
-      name,
-      options: Object.fromEntries(
-        Object.entries(options).filter(([, value]) => value !== null),
-      ) as PolicyConfig['options'],
-    }
-  }),
-)
-
-function schemaOf({ name, doc, options }: PolicyKind) {
-  const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
-  for (const [option, spec] of Object.entries(options)) {
-    const schema = z.optional(optionSchema(spec))
-    shape[snake(option)] = schema.check(z.meta({ description: spec.doc, default: spec.default }))
-  }
-  return describe(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
-}
-
-function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {
-  const { values, min = -Infinity, max = Infinity } = spec
-  if (typeof spec.default === 'boolean') return z.boolean()
-  if (typeof spec.default === 'number') return number(min, max)
-  return values === undefined || values.length === 0 ? text(255) : oneOf(atLeastOne([...values]))
-}
-
-function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
-  const [first, ...rest] = items
-  if (first === undefined) throw new RangeError('An empty list of alternatives.')
-  return [first, ...rest]
-}
-
-function unknownPolicy(name: unknown): string {
-  return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
-}
-
-const ports = z.array(int(1, 65_535)).check(z.minLength(1))
-
-const receiver = strict({
-  host: describe('Host under which prefill engines reach this decode engine’s LMCache.', text(255)),
-  init_ports: describe('Init ports, one per tensor-parallel rank.', ports),
-  alloc_ports: describe('Alloc ports, one per tensor-parallel rank.', ports),
-})
-
-const lmcacheSplit = strict({
-  decoders: describe(
-    'Receiver of each decode engine, by engine id. Required for every engine that may decode.',
-    z.optional(z.record(id, receiver)),
-  ),
-  decoder: describe('Receiver of the only decode engine. Alternative to `decoders`.', z.optional(receiver)),
-  ready_url: describe(
-    'Base URL of a bridge that reports which KV caches have arrived: `GET URL/REQUEST_ID?ranks=N` returns 200 ' +
-      'when all have. Absent: the gateway does not wait.',
-    z.optional(baseUrl),
-  ),
-  ready_ms: describe(
-    'Maximum wait for `ready_url`. After it, the decode engine computes the prompt itself.',
-    withDefault(milliseconds(), 5000),
-  ),
-  chat: describe(
-    'Also split chat requests. Disable it if engines run a reasoning or tool parser: the decode leg is a ' +
-      'completion, which no parser reads.',
-    withDefault(z.boolean(), true),
-  ),
-})
-
-const encode = strict({
-  concurrency: describe('Items of one request encoded concurrently.', withDefault(int(1, 256), 8)),
-  cached_items: describe(
-    'Number of encoded items remembered by content, which are not sent again. 0: none.',
-    withDefault(int(0, 10_000_000), 10_000),
-  ),
-  limit_ms: describe('Time limit for one item.', withDefault(milliseconds(), 60_000)),
-})
-
-/** Default of `split.threshold_tokens`. */
-export const THRESHOLD_TOKENS = 2048
-
-const split = strict({
-  mode: describe(
-    'When prefill and decode run on different engines. Default: `always` if the pool has prefill engines, else ' +
-      '`never`.',
-    z.optional(oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive'])),
-  ),
-  threshold_tokens: describe(
-    '`threshold`: prompts with at least this many tokens are split; 0 or less: all. `uncached`: the same limit ' +
-      'for the tokens that are not cached.',
-    withDefault(int(-100_000_000, 100_000_000), THRESHOLD_TOKENS),
-  ),
-  estimate: describe(
-    'How `threshold` counts tokens: `tokens`, the gateway’s count, or `chars4`, a quarter of the characters.',
-    withDefault(oneOf(['tokens', 'chars4']), 'tokens'),
-  ),
-  connector: describe('How the KV cache is transferred.', withDefault(oneOf(['nixl', 'lmcache', 'response']), 'nixl')),
-  fallback: describe(
-    'What happens if no prefill engine is available.',
-    withDefault(oneOf(['decode_only', 'fail']), 'decode_only'),
-  ),
-  response_field: describe(
-    '`response`: field of the decode request that carries the prefill engine’s response.',
-    withDefault(text(128), 'disagg_prefill_resp'),
-  ),
-  lmcache: describe('`lmcache`: where KV caches are pushed to.', z.prefault(lmcacheSplit, {})),
-  encode: describe('Encode stage before the prefill, in pools with encode engines.', z.prefault(encode, {})),
-})
-
-const lmcache = strict({
-  coordinator: describe('Base URL of the multi-process coordinator.', z.optional(baseUrl)),
-  controller: describe('Base URL of the legacy controller.', z.optional(baseUrl)),
-  registry: describe(
-    'The gateway itself is the registry: LMCache servers report to `/lmcache/CLUSTER`.',
-    withDefault(z.boolean(), false),
-  ),
-  budget_ms: describe(
-    'Time budget of a lookup, including token ids from an engine. After it, the request continues without the result.',
-    withDefault(milliseconds(), 30),
-  ),
-  shared: describe(
-    'Engines can read each other’s cache: the best match of any engine counts for all.',
-    withDefault(z.boolean(), false),
-  ),
-  headers: describe(
-    'Headers sent to the coordinator or controller, such as access tokens of a tunnel.',
-    z.prefault(z.record(headerName, secretText), {}),
-  ),
-  binding: describe('Workers only: binding to fetch through.', z.optional(bindingName)),
-  model: describe(
-    'Model name in LMCache’s keys: vLLM’s `--model`. Absent: read from the engines.',
-    z.optional(modelName),
-  ),
-  world_size: describe(
-    'Ranks of one engine (TP x PP). Absent: read from the coordinator’s directory, else 1.',
-    z.optional(int(1, 255)),
-  ),
-  chunk_tokens: describe(
-    'Registry only: tokens per chunk, LMCache’s `--chunk-size`.',
-    withDefault(int(1, 65_536), 256),
-  ),
-  token: describe(
-    'Registry only: token of LMCache servers, sent as `authorization: Bearer` or in the path ' +
-      '`/lmcache/CLUSTER/TOKEN`. Absent: the admin key.',
-    z.optional(secret),
-  ),
-})
+export const hedgeMs = z.union([int(1, 600_000), z.enum(['off', 'auto'], { error: hedgeRule })])
 
 const poolLimits = strict({
   connect_ms: describe('Timeout for opening a connection to an engine.', withDefault(milliseconds(), 5000)),
@@ -209,49 +37,6 @@ const poolLimits = strict({
     withDefault(milliseconds(), 3_600_000),
   ),
 })
-
-/* Admission control under overload. */
-
-const slo = strict({
-  ttft_ms: describe(
-    'Time to the first token. A request is refused if waiting would make it later; never because its prompt is long.',
-    z.optional(milliseconds()),
-  ),
-  ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
-  itl_ms: describe(
-    'Mean time between two tokens of a response. A request is refused if the predicted time between tokens of ' +
-      'the streams on its engine would exceed this.',
-    z.optional(milliseconds()),
-  ),
-})
-
-const queue = strict({
-  max_requests: describe('Most requests that wait. Further ones are refused.', withDefault(int(1, 10_000), 256)),
-  max_wait_ms: describe('Longest wait. Then the request is refused.', withDefault(int(1, 10_000), 2_000)),
-})
-
-const overloadShape = {
-  slo: describe(
-    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
-      'refused for ' +
-      'their latency.',
-    z.optional(slo),
-  ),
-  max_waiting: describe(
-    'Most requests that may wait for their first token, per engine. Further requests are refused.',
-    withDefault(int(1, 1_000_000), 1_000),
-  ),
-  queue: describe(
-    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at ' +
-      'once.',
-    z.optional(queue),
-  ),
-  class_priority: describe(
-    'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +
-      'get `priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',
-    withDefault(z.boolean(), false),
-  ),
-}
 
 const session = strict({
   header: describe(
@@ -364,4 +149,5 @@ export const poolShape = {
   ),
   engines: describe('Model servers of the pool.', z.array(engine).check(z.minLength(1))),
 }
+
 export const pool = strict(poolShape)

@@ -1,6 +1,7 @@
 /** What needs attention, with the reason and the next step. */
-import { type Line, objectiveOf } from './engine-state.ts'
-import { plural, ms, number, percent } from './format.ts'
+import type { EngineLine } from './engine-state.ts'
+import { failureText, problemText } from './failure-text.ts'
+import { plural } from './format.ts'
 import type { Pool, View } from './wire.ts'
 
 export interface Concern {
@@ -25,13 +26,13 @@ export const STALE_MS = 60_000
 /** Time, ms, for which a routing loop is listed after the last one. */
 const LOOP_MS = 300_000
 
-export const isStale = ({ stats }: Line['engine']): boolean => (stats?.age_ms ?? 0) > STALE_MS
+export const isStale = ({ stats }: EngineLine['engine']): boolean => (stats?.age_ms ?? 0) > STALE_MS
 
-export const anchorOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
+export const anchorOf = ({ pool, engine }: Pick<EngineLine, 'pool' | 'engine'>): string =>
   `engine-${pool.cluster}-${engine.id}`
 
 /** Lists problems, the most severe first. Draining and sleeping are intended, so they are no problems. */
-export function concernsOf(view: View, lines: readonly Line[]): Concern[] {
+export function concernsOf(view: View, lines: readonly EngineLine[]): Concern[] {
   const { pools, replicas = [] } = view
   const all = [...gatewayConcerns(view), ...pools.flatMap(poolConcerns), ...lines.flatMap(engineConcerns)]
   for (const { host, state } of replicas)
@@ -91,7 +92,7 @@ function poolConcerns(pool: Pool): Concern[] {
   return []
 }
 
-function engineConcerns(line: Line): Concern[] {
+function engineConcerns(line: EngineLine): Concern[] {
   const { pool, engine, state } = line
   const found: Concern[] = []
   const add = (kind: string, tone: Concern['tone'], [reason, next]: readonly [string, string]) =>
@@ -134,32 +135,6 @@ function engineConcerns(line: Line): Concern[] {
   return found
 }
 
-const FAILURES: Readonly<Record<string, string>> = {
-  connect: 'no connection',
-  connect_timeout: 'no connection in time',
-  reset: 'connection closed by the engine',
-  malformed: 'response that is no HTTP',
-  first_byte_timeout: 'no answer in time',
-  answer_timeout: 'no complete answer in time',
-  idle_timeout: 'stream without output',
-  status_5xx: 'status 5xx',
-  busy: 'engine busy',
-  loop: 'routing loop: its address leads back to this gateway',
-}
-
-const failureText = (failure: string): string => FAILURES[failure] ?? failure.replaceAll('_', ' ')
-
-/** Why an engine is unhealthy. */
-export const problemText = ({ problem }: Pick<Line['engine'], 'problem'>): string =>
-  problem === undefined ? 'health checks fail' : `health checks fail (${failureText(problem)})`
-
-/** Why an engine gets no requests, for its row. null: it is well, or its state says it. */
-export function reasonOf({ engine, state }: Pick<Line, 'engine' | 'state'>): string | null {
-  if (state === 'unhealthy') return engine.problem === undefined ? null : failureText(engine.problem)
-  if (state === 'circuit') return engine.last_failure === undefined ? null : failureText(engine.last_failure.failure)
-  return null
-}
-
 /** First view, epoch ms, in which each problem was present. */
 export type Since = ReadonlyMap<string, { readonly at: number; readonly isAtLeast: boolean }>
 
@@ -172,65 +147,3 @@ export function sinceOf(last: Since | null, concerns: readonly Concern[], at: nu
     ]),
   )
 }
-
-/* Whether the fleet is well, in words: the first line of the page. */
-
-export type Tone = 'good' | 'warn' | 'bad'
-
-export interface Verdict {
-  readonly tone: Tone
-  /** The most severe finding. */
-  readonly headline: string
-  /** The others, and what is normal. */
-  readonly more: readonly string[]
-  /** Section of the runbook about the headline. null: the headline counts problems or warnings. */
-  readonly help: string | null
-}
-
-/** Failed requests below this share are not worth a look: clients cancel and send invalid requests, too. */
-const FAILED_SHARE = 0.01
-
-export function verdictOf(view: View, lines: readonly Line[], concerns: readonly Concern[]): Verdict {
-  const found = [...engineFindings(lines, concerns), ...trafficFindings(view), ...warnings(concerns)]
-  const [first, ...rest] = found
-  if (first === undefined) return { tone: 'good', headline: 'The fleet is well', more: [trafficText(view)], help: null }
-  return { tone: first.tone, headline: first.text, more: rest.map(({ text }) => text), help: first.help }
-}
-
-interface Finding {
-  readonly tone: Tone
-  readonly text: string
-  readonly help: string | null
-}
-
-function engineFindings(lines: readonly Line[], concerns: readonly Concern[]): Finding[] {
-  if (lines.length === 0) return [warn('No engine is configured', 'no-engine')]
-  const problems = concerns.filter(({ tone }) => tone === 'bad').length
-  return [
-    ...(lines.every(({ state }) => state !== 'up') ? [bad('No engine can take requests', 'no-engine')] : []),
-    ...(problems === 0 ? [] : [bad(plural(problems, 'problem'))]),
-  ]
-}
-
-function trafficFindings({ now, pools }: View): Finding[] {
-  const { ttft_p95_ms: ttftMs = null, failed_share: failed = null, rejected_per_s: rejected = null } = now ?? {}
-  const objectiveMs = objectiveOf(pools)
-  return [
-    ...((failed ?? 0) >= FAILED_SHARE ? [bad(`${percent(failed)} of requests fail`, 'failed')] : []),
-    ...(objectiveMs !== null && (ttftMs ?? 0) > objectiveMs
-      ? [warn(`TTFT p95 of ${ms(ttftMs)} is above the objective of ${ms(objectiveMs)}`, 'slow')]
-      : []),
-    ...((rejected ?? 0) > 0 ? [warn(`${number(rejected)} requests/s are rejected`, 'rejected')] : []),
-  ]
-}
-
-function warnings(concerns: readonly Concern[]): Finding[] {
-  const found = concerns.filter(({ tone }) => tone === 'warn').length
-  return found === 0 ? [] : [warn(plural(found, 'warning'))]
-}
-
-const bad = (text: string, help: string | null = null): Finding => ({ tone: 'bad', text, help })
-const warn = (text: string, help: string | null = null): Finding => ({ tone: 'warn', text, help })
-
-const trafficText = ({ now }: View): string =>
-  (now?.requests_per_s ?? 0) > 0 ? 'nothing needs attention' : 'nothing needs attention, and there is no traffic'

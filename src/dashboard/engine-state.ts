@@ -1,34 +1,8 @@
 import type { Engine, Pool } from './wire.ts'
-import { count, ms, plural } from './format.ts'
-
-/** State of the gateway behind which a pool's engines are, as parts of a line. */
-export function regionText({ gateway }: Pool): readonly string[] {
-  if (gateway === null || gateway === undefined) return ['no digest yet']
-  const {
-    reachable,
-    engines,
-    requests,
-    queued,
-    expected_ttft_ms: ttft,
-    rtt_ms: rtt,
-    age_ms: age,
-    blocking_match: alike,
-  } = gateway
-  return [
-    ...(reachable ? [] : ['does not answer']),
-    `${plural(engines, 'engine')} there`,
-    `${count(requests)} running`,
-    `${count(queued)} waiting`,
-    ...(ttft === null ? [] : [`first token in ${ms(ttft)}`]),
-    `${ms(rtt)} away`,
-    `updated ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`,
-    ...(alike ? [] : ['prompts divided into other blocks']),
-  ]
-}
 
 export type EngineState = 'up' | 'draining' | 'asleep' | 'unhealthy' | 'circuit' | 'full' | 'unknown'
 
-export interface Line {
+export interface EngineLine {
   readonly pool: Pool
   readonly engine: Engine
   readonly state: EngineState
@@ -36,7 +10,7 @@ export interface Line {
   readonly text: string
 }
 
-export const linesOf = (pools: readonly Pool[]): Line[] =>
+export const linesOf = (pools: readonly Pool[]): EngineLine[] =>
   pools.flatMap((pool) =>
     pool.engines.map((engine) => ({ pool, engine, ...(gatewayProblem(pool) ?? stateOf(engine)) })),
   )
@@ -55,20 +29,20 @@ export function objectiveOf(pools: readonly Pick<Pool, 'slo'>[]): number | null 
 }
 
 /** Role for display: another gateway has engines of all roles. */
-export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
+export const roleOf = ({ pool, engine }: Pick<EngineLine, 'pool' | 'engine'>): string =>
   isGateway(pool) ? 'gateway' : engine.role
 
-type Stated = Pick<Line, 'state' | 'text'>
+type StateText = Pick<EngineLine, 'state' | 'text'>
 
 /** The problem that another gateway reports about itself; null: none. */
-function gatewayProblem({ gateway }: Pool): Stated | null {
+function gatewayProblem({ gateway }: Pool): StateText | null {
   if (!gateway) return null
   if (!gateway.reachable) return { state: 'unhealthy', text: 'unhealthy' }
   return gateway.engines === 0 ? { state: 'full', text: 'no engine' } : null
 }
 
 /** The first reason why the engine is not chosen, the most severe first. */
-function stateOf(engine: Engine): Stated {
+function stateOf(engine: Engine): StateText {
   if (engine.available === null) return { state: 'unknown', text: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', text: 'unhealthy' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed')
@@ -76,57 +50,4 @@ function stateOf(engine: Engine): Stated {
   if (engine.draining) return { state: 'draining', text: 'draining' }
   if (engine.asleep) return { state: 'asleep', text: 'asleep' }
   return engine.available ? { state: 'up', text: 'up' } : { state: 'full', text: 'full' }
-}
-
-export const columns = {
-  engine: ({ engine }: Line) => engine.id,
-  cluster: ({ pool }: Line) => `${pool.cluster} ${pool.model}`,
-  role: (line: Line) => roleOf(line),
-  state: ({ text }: Line) => text,
-  running: ({ engine }: Line) => engine.requests,
-  blocks: ({ engine }: Line) => engine.active_blocks,
-  queue: ({ engine }: Line) => engine.queued_prefill_s,
-  waiting: ({ engine }: Line) => engine.stats?.waiting,
-  kv: ({ engine }: Line) => engine.stats?.kv_usage,
-  hits: ({ engine }: Line) => engine.hit_rate,
-  ttft: ({ engine }: Line) => engine.ttft_ms,
-  error: ({ engine }: Line) => engine.learned?.ttft_error,
-  requests: ({ engine }: Line) => engine.requests_total,
-  failures: ({ engine }: Line) => engine.failures_total,
-} as const satisfies Record<string, (line: Line) => string | number | null | undefined>
-
-export type Column = keyof typeof columns
-
-export interface Selection {
-  readonly text: string
-  readonly state: EngineState | 'all' | 'trouble'
-  readonly column: Column
-  readonly descending: boolean
-}
-
-/** Filters and sorts the lines. Unknown values come last in both directions. */
-export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Selection): Of[] {
-  const words = text
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '')
-  const fits = (line: Line) => {
-    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${roleOf(line)} ${line.text}`.toLowerCase()
-    return (
-      words.every((word) => own.includes(word)) &&
-      (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
-    )
-  }
-  const value = columns[column]
-  return lines.filter(fits).toSorted((a, b) => compare(value(a), value(b), descending))
-}
-
-type Value = string | number | null | undefined
-
-function compare(a: Value, b: Value, descending: boolean): number {
-  const isMissing = Number(a === null || a === undefined) - Number(b === null || b === undefined)
-  if (isMissing !== 0 || a === null || a === undefined || b === null || b === undefined) return isMissing
-  const order =
-    typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true })
-  return descending ? -order : order
 }

@@ -1,6 +1,7 @@
-import { curlOf, plural, pythonOf, scriptOf } from './format.ts'
+import { curlOf, pythonOf, scriptOf } from './request-examples.ts'
+import { plural } from './format.ts'
 import { linesOf } from './engine-state.ts'
-import { call, Refused, savedKey, saveKey } from './gateway.ts'
+import { call, RequestError, savedKey, saveKey } from './gateway.ts'
 import type { Pool } from './wire.ts'
 import './overview.css'
 
@@ -45,16 +46,16 @@ function showExamples(model: string): void {
 }
 
 /** The gateway's message about a missing key is for API clients, so the page shows its own. */
-const whyNot = ({ status, message }: Refused) =>
+const whyNot = ({ status, message }: RequestError) =>
   status === 401 && savedKey() === null ? 'locked: enter admin.secret of the configuration' : message
 
 async function refresh(): Promise<void> {
   try {
     show((await (await call('v1/firstlight/fleet', { signal: AbortSignal.timeout(answerMs) })).json()) as Fleet)
   } catch (error) {
-    const isLocked = error instanceof Refused && error.status === 401
-    showState(error instanceof Refused ? whyNot(error) : 'the gateway does not answer', isLocked ? '' : 'bad')
-    if (error instanceof Refused) find('unlock').hidden = !isLocked
+    const isLocked = error instanceof RequestError && error.status === 401
+    showState(error instanceof RequestError ? whyNot(error) : 'the gateway does not answer', isLocked ? '' : 'bad')
+    if (error instanceof RequestError) find('unlock').hidden = !isLocked
   }
 }
 
@@ -68,14 +69,14 @@ async function copy(source: HTMLElement): Promise<void> {
 for (const button of document.querySelectorAll<HTMLButtonElement>('[data-copy]')) {
   const source = find(button.dataset['copy']!)
   button.setAttribute('aria-label', `Copy ${button.dataset['copy']}`)
-  const told = (text: string) => {
+  const showLabel = (text: string) => {
     button.textContent = text
     setTimeout(() => (button.textContent = 'Copy'), copiedMs)
   }
   button.addEventListener('click', () => {
     copy(source).then(
-      () => told('Copied'),
-      () => told('Select and copy it'),
+      () => showLabel('Copied'),
+      () => showLabel('Select and copy it'),
     )
   })
 }

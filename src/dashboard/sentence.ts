@@ -1,15 +1,6 @@
 /** The reason of a decision in one sentence. */
 import { count, ms, number, plural } from './format.ts'
-import type { DecisionDetail, Decision } from './wire.ts'
-
-/**
- * Prompt tokens that the engine reported as cached; null if unknown. The decode engine of a split reports the tokens
- * sent to it (NIXL: 0), which is no cache hit.
- */
-export function cachedTokensOf({ placement, actual }: Pick<Decision, 'placement' | 'actual'>): number | null {
-  const prefilledElsewhere = placement.kind !== 'whole' && placement.prefill !== null
-  return prefilledElsewhere ? null : (actual?.cached_tokens ?? null)
-}
+import type { DecisionDetail } from './wire.ts'
 
 export type Explained = Pick<
   DecisionDetail,

@@ -1,21 +1,9 @@
 /** Types of the gateway's views, derived from its own types: on the wire every key is snake_case. */
-import type { Decision as KeptDecision, EngineDigest, Stage, ReplicaDigest } from '../core/contract/contract.ts'
-import type { Figures as KeptFigures, HistoryView } from '../core/reports/fleet-history.ts'
-import type { RegionStatus } from '../origin/regions/client.ts'
-
-/**
- * Splits the feed's text: the JSON of the last complete view, and the rest. Of several views that arrive together only
- * the last is rendered.
- */
-export function lastView(text: string): { readonly json: string | null; readonly rest: string } {
-  const events = text.split('\n\n')
-  const rest = events.pop()!
-  const data = events
-    .at(-1)
-    ?.split('\n')
-    .find((line) => line.startsWith('data: '))
-  return { json: data?.slice('data: '.length) ?? null, rest }
-}
+import type { Decision as KeptDecision } from '../core/contract/decision.ts'
+import type { EngineDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
+import type { RegionStatus } from '../core/contract/region-status.ts'
+import type { Stage } from '../core/contract/stages.ts'
+import type { HistoryView, Figures as KeptFigures } from '../core/reports/fleet-history.ts'
 
 type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
@@ -86,6 +74,7 @@ export interface View {
 }
 
 export type Figures = Wire<KeptFigures>
+
 export type Figure = keyof Figures
 
 /** Each figure over the last 15 minutes. */

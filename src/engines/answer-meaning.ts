@@ -1,5 +1,5 @@
 /** What an answer of an engine means for routing. One function for a status, and for the first event of a stream. */
-import type { AttemptFailure } from '../core/contract/contract.ts'
+import type { AttemptFailure } from '../core/contract/outcome.ts'
 import { errorOf, firstEventOf, isErrorDocument, isHtml, type ErrorBody } from './error-body.ts'
 
 /** Largest part of a body, bytes, that a caller needs to read. Messages can be longer than 1 KiB. */

@@ -1,5 +1,5 @@
 /** Reads the load of an engine, or of one of its data-parallel ranks, from the samples of its metrics. */
-import type { EngineStats } from '../core/contract/contract.ts'
+import type { EngineStats } from '../core/contract/engine-signal.ts'
 import type { Sample, Samples } from './prometheus-text.ts'
 
 /** Value of a metric, or of one of its labels. */

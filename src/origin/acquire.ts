@@ -1,47 +1,21 @@
 /** Finds engines for one attempt: asks the clusters in order; each ranks and books in one call. */
-import { type EarlyLegRole, partsOf } from '../core/contract/legs.ts'
-import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
-import { Failure } from '../failure.ts'
-import type { Admitted, Timers, EngineTarget, Ports, RequestScope } from '../ports.ts'
-import { LeaseKeeper, type BookingParts } from './lease-keeper.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import { type EarlyLegRole, legsOf } from '../core/contract/legs.ts'
+import { endedAs } from '../core/contract/outcome.ts'
+import type { Placement } from '../core/contract/placement.ts'
+import type { Refusal } from '../core/contract/refusal.ts'
+import type { Ports } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { AdmitResult } from '../ports/pool.ts'
+import type { Timers } from '../ports/timers.ts'
+import { DeadlineError, withDeadline } from '../timeout.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { Digests } from './digests.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
-import type { InFlightPrompt } from './regions/estimator.ts'
-import type { StageTimer } from './timers.ts'
-import { DeadlineError, withDeadline } from '../timeout.ts'
-import { waitForRoom } from './waiting-requests.ts'
-
-/** Digests of clusters, read without a call. */
-export interface Digests {
-  /** Pools in the order in which they are tried. */
-  order(exchange: Exchange): readonly PoolRoute[]
-  /** Last digest of a cluster's pool. null: none. */
-  latest(route: PoolRoute): ClusterDigest | null
-  /** As `latest`. Requests a newer one in the background if it is old. */
-  current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): ClusterDigest | null
-  /** Records a prompt that was sent there, for later choices. null: no estimate exists. */
-  sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
-  /**
-   * Chooses without the object, by rendezvous hashing with bounded load. null: no engine is left.
-   * @param isLate the object is slow, not unreachable, so its cluster is not avoided
-   */
-  fallback(admission: Admission, route: PoolRoute, isLate?: boolean): Placement | null
-}
-
-/** Engines of one attempt and the booking that holds them. */
-export interface AcquiredPlacement {
-  readonly route: PoolRoute
-  readonly placement: Placement
-  readonly engine: EngineTarget
-  readonly policy: string
-  readonly predictedTtftMs: number | null
-  readonly booking: LeaseKeeper
-  readonly promptTokens: number
-  /** Parallel answers (`n`, several prompts); undefined: one. */
-  readonly sequences: number | undefined
-  /** Entries of the decision header besides the id: `fallback=…`, `failover=…`. */
-  readonly notes: readonly string[]
-}
+import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
+import type { StageTimer } from './stage-timer.ts'
+import { waitForRoom } from './wait-for-room.ts'
 
 /** Results of earlier attempts of the same request. */
 export interface AttemptHistory {
@@ -71,12 +45,12 @@ export async function acquirePlacement(
   exchange: Exchange,
   ports: Ports,
   digests: Digests,
-  past: AttemptHistory,
+  history: AttemptHistory,
 ): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
-  const { hedgeIn } = past
+  const { hedgeIn } = history
   if (hedgeIn !== undefined) {
     const pass = { routes: [hedgeIn], isChosen: false, isLastResort: false, notes: [] }
-    return placeOn(pass, exchange, { ports, digests, past })
+    return placeOn(pass, exchange, { ports, digests, history })
   }
   const routes =
     exchange.pinned === null
@@ -84,19 +58,19 @@ export async function acquirePlacement(
       : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
   const isChosen = routes.length > 1
   const pass = { routes, isChosen, isLastResort: !isChosen, notes: [] }
-  const placed = await placeOn(pass, exchange, { ports, digests, past })
+  const placed = await placeOn(pass, exchange, { ports, digests, history })
   if (!('refused' in placed)) return placed
   // If no cluster has an engine with a closed circuit, engines with open circuits are allowed.
   const { mayPanic, notes } = placed
   const last =
     pass.isLastResort || mayPanic.length === 0
       ? placed
-      : await placeOn({ routes: mayPanic, isChosen, isLastResort: true, notes }, exchange, { ports, digests, past })
+      : await placeOn({ routes: mayPanic, isChosen, isLastResort: true, notes }, exchange, { ports, digests, history })
   if (!('refused' in last)) return last
-  const [room] = [...placed.mayWait, ...last.mayWait]
-  if (room === undefined) return last
-  const wait = { routes: [room], isChosen, isLastResort: true, waits: true, notes: last.notes }
-  return placeOn(wait, exchange, { ports, digests, past })
+  const [waitRoute] = [...placed.mayWait, ...last.mayWait]
+  if (waitRoute === undefined) return last
+  const wait = { routes: [waitRoute], isChosen, isLastResort: true, waits: true, notes: last.notes }
+  return placeOn(wait, exchange, { ports, digests, history })
 }
 
 interface Pass {
@@ -110,7 +84,7 @@ interface Pass {
   readonly notes: readonly string[]
 }
 
-interface Refused {
+interface NoPlacement {
   readonly refused: Refusal
   /** Pools that would serve it in panic mode. */
   readonly mayPanic: readonly PoolRoute[]
@@ -119,14 +93,14 @@ interface Refused {
   readonly notes: readonly string[]
 }
 
-interface Refusals {
+interface PassRefusals {
   readonly notes: string[]
   readonly mayPanic: PoolRoute[]
   readonly mayWait: PoolRoute[]
 }
 
 function addRefusal(
-  { notes, mayPanic, mayWait }: Refusals,
+  { notes, mayPanic, mayWait }: PassRefusals,
   exchange: Exchange,
   route: PoolRoute,
   refusal: Refusal,
@@ -136,58 +110,58 @@ function addRefusal(
   notes.push(`failover=${route.cluster.id}:${refusal.reason}`)
 }
 
-interface Means {
+interface PlacementContext {
   readonly ports: Ports
   readonly digests: Digests
-  readonly past: AttemptHistory
+  readonly history: AttemptHistory
 }
 
-async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<AcquiredPlacement | Refused> {
-  const { ports, digests, past } = means
+async function placeOn(pass: Pass, exchange: Exchange, context: PlacementContext): Promise<AcquiredPlacement | NoPlacement> {
+  const { ports, digests, history } = context
   const { routes, isLastResort, isChosen } = pass
   const notes: string[] = [...pass.notes]
-  const refusals: Refusals = { notes, mayPanic: [], mayWait: [] }
+  const refusals: PassRefusals = { notes, mayPanic: [], mayWait: [] }
   let worst: Refusal | null = null
   for (const route of routes) {
     // The caches do not matter to a request that is bound to one engine.
     const lookups = exchange.pinned === null ? exchange.hints?.(route) : null
-    if (lookups) past.stages.addAll(await lookups)
+    if (lookups) history.stages.addAll(await lookups)
     let unknown: readonly string[] = none
     while (unknown.length < MAX_UNKNOWN) {
       const startedAt = ports.now()
-      const base = admissionFor({ exchange, route, past, elapsedMs: startedAt - exchange.receivedAt }, unknown)
+      const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
       const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
-      const found =
+      const result =
         pass.waits === true
           ? await waitOn(exchange, ports, route, parts)
           : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-      past.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-      if ('refusal' in found) {
-        worst = preferRetryable(worst, found.refusal)
-        addRefusal(refusals, exchange, route, found.refusal)
+      history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+      if ('refusal' in result) {
+        worst = preferRetryable(worst, result.refusal)
+        addRefusal(refusals, exchange, route, result.refusal)
         break
       }
-      const engine = targetOf(route, found.placement)
+      const engine = targetOf(route, result.placement)
       const isGateway = engine?.isGateway === true
       const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, parts.admission) : null
-      if (sent !== null) found.booking.sent(sent)
+      if (sent !== null) result.booking.sent(sent)
       // The ledger counts all engines behind another gateway as one.
-      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : found.predictedTtftMs
+      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : result.predictedTtftMs
       if (engine !== null)
         return {
           route,
           engine,
-          placement: found.placement,
-          policy: found.policy,
+          placement: result.placement,
+          policy: result.policy,
           predictedTtftMs,
-          booking: found.booking,
+          booking: result.booking,
           promptTokens: parts.admission.promptTokens,
           sequences: parts.admission.sequences,
-          notes: [...notes, ...found.notes],
+          notes: [...notes, ...result.notes],
         }
-      void found.booking.release(endedAs('abandoned'))
-      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
-      unknown = [...unknown, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
+      void result.booking.release(endedAs('abandoned'))
+      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
+      unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
     }
     if (unknown.length >= MAX_UNKNOWN) notes.push(`failover=${route.cluster.id}:unknown_engine`)
   }
@@ -195,20 +169,20 @@ async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<Ac
   return { refused, ...refusals }
 }
 
-function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): Asking {
+function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
   return {
-    cluster: ports.cluster(route.cluster.id, route.pool.model),
+    pool: ports.pool(route.cluster.id, route.pool.model),
     admission,
     leaseMs: route.pool.leaseMs,
     log: ports.log,
-    alarms: exchange.scope.alarms ?? ports.alarms,
+    timers: exchange.scope.timers ?? ports.timers,
     scope: exchange.scope,
   }
 }
 
-type Found = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
+type AdmittedPlacement = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
-type Asking = Omit<BookingParts, 'lease' | 'placement'>
+type AdmitContext = Omit<BookingParts, 'lease' | 'placement'>
 
 const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: Refusal): boolean =>
   mayWait && waits !== undefined && pool.queue !== null
@@ -216,31 +190,31 @@ const canWait = ({ waits }: Exchange, { pool }: PoolRoute, { mayWait = false }: 
 async function waitOn(
   { signal, scope, waits }: Exchange,
   ports: Ports,
-  { pool }: PoolRoute,
-  parts: Asking,
-): Promise<Found | { readonly refusal: Refusal }> {
-  const { cluster, admission, alarms: timers } = parts
-  const { maxWaitMs } = pool.queue!
+  { pool: settings }: PoolRoute,
+  parts: AdmitContext,
+): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
+  const { pool, admission, timers: timers } = parts
+  const { maxWaitMs } = settings.queue!
   const now = (): number => ports.now()
-  return foundIn(await waitForRoom({ cluster, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }), parts)
+  return toPlacement(await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }), parts)
 }
 
 /** Admits synchronously. null: the ledger is not in this process. */
-function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {
-  const admitted = parts.cluster.admitNow?.(parts.admission) ?? null
-  return admitted === null ? null : foundIn(admitted, parts)
+function admitNow(parts: AdmitContext): AdmittedPlacement | { readonly refusal: Refusal } | null {
+  const admitted = parts.pool.admitNow?.(parts.admission) ?? null
+  return admitted === null ? null : toPlacement(admitted, parts)
 }
 
 async function admitOn(
   ports: Ports,
   digests: Digests,
   route: PoolRoute,
-  parts: Asking,
-): Promise<Found | { readonly refusal: Refusal }> {
-  const { cluster, admission } = parts
-  const limitMs = cluster.admitLimitMs?.() ?? null
+  parts: AdmitContext,
+): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
+  const { pool, admission } = parts
+  const limitMs = pool.admitLimitMs?.() ?? null
   try {
-    return foundIn(await admitInTime(cluster.admit(admission, parts.scope), limitMs, parts.alarms), parts)
+    return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
   } catch (error) {
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
     if (!isLate) ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
@@ -254,8 +228,8 @@ async function admitOn(
           retryAfterMs: 1_000,
         },
       }
-    const asking = isLate ? { ...parts, admission: afterwards(admission) } : parts
-    const booking = new LeaseKeeper({ ...asking, lease: null, placement })
+    const context = isLate ? { ...parts, admission: withLateKey(admission) } : parts
+    const booking = new LeaseKeeper({ ...context, lease: null, placement })
     if (isLate) booking.book()
     const note = isLate ? 'fallback=object_late' : 'fallback=object_unreachable'
     return { placement, policy: 'rendezvous', predictedTtftMs: null, booking, notes: [note] }
@@ -263,12 +237,12 @@ async function admitOn(
 }
 
 /** Another key, because the late answer has a booking of this key, which is released. */
-const afterwards = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
+const withLateKey = (admission: Admission): Admission => ({ ...admission, id: `${admission.id}~` })
 
-function foundIn(
-  admitted: Admitted,
-  { cluster, admission, leaseMs, log, alarms, scope }: Asking,
-): Found | { readonly refusal: Refusal } {
+function toPlacement(
+  admitted: AdmitResult,
+  { pool, admission, leaseMs, log, timers, scope }: AdmitContext,
+): AdmittedPlacement | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
   for (const { event, ...fields } of events) log.warn(event, { model: admission.model, ...fields })
@@ -276,7 +250,7 @@ function foundIn(
     placement,
     policy,
     predictedTtftMs,
-    booking: new LeaseKeeper({ cluster, admission, leaseMs, log, alarms, scope, lease, placement }),
+    booking: new LeaseKeeper({ pool, admission, leaseMs, log, timers, scope, lease, placement }),
     notes: none,
   }
 }
@@ -285,10 +259,10 @@ const none: readonly string[] = []
 
 /** Releases a lease that comes after the limit. */
 async function admitInTime(
-  admitting: Promise<Admitted>,
+  admitting: Promise<AdmitResult>,
   limitMs: number | null,
   timers: Timers | undefined,
-): Promise<Admitted> {
+): Promise<AdmitResult> {
   try {
     return await withDeadline(Math.min(limitMs ?? ADMIT_MS, ADMIT_MS), admitting, { timers })
   } catch (error) {
@@ -297,20 +271,20 @@ async function admitInTime(
   }
 }
 
-async function abandon(admitted: Admitted): Promise<void> {
+async function abandon(admitted: AdmitResult): Promise<void> {
   if (!('refusal' in admitted)) await admitted.lease.release(endedAs('abandoned'))
 }
 
 interface AdmissionParts {
   readonly exchange: Exchange
   readonly route: PoolRoute
-  readonly past: AttemptHistory
+  readonly history: AttemptHistory
   /** Time since the request arrived. */
   readonly elapsedMs: number
 }
 
-function admissionFor({ exchange, route, past, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
-  const failed = past.avoid.get(route.cluster.id) ?? []
+function admissionFor({ exchange, route, history, elapsedMs }: AdmissionParts, unknown: readonly string[]): Admission {
+  const failed = history.avoid.get(route.cluster.id) ?? []
   const { pinned } = exchange
   // A request bound to one engine avoids all others.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
@@ -319,14 +293,14 @@ function admissionFor({ exchange, route, past, elapsedMs }: AdmissionParts, unkn
   return {
     ...admission,
     configVersion: exchange.configVersion,
-    attempt: past.attempt,
-    ...(past.moved ? { moved: true } : {}),
-    ...(past.attempt > 0 && past.failedLegs !== null ? { failedLegs: past.failedLegs } : {}),
+    attempt: history.attempt,
+    ...(history.moved ? { moved: true } : {}),
+    ...(history.attempt > 0 && history.failedLegs !== null ? { failedLegs: history.failedLegs } : {}),
     ...(deadlineMs === undefined ? {} : { ttftDeadlineMs: Math.max(0, deadlineMs - elapsedMs) }),
     avoid: [...failed, ...others, ...unknown],
-    ...(past.hedgeIn === undefined ? {} : { hedge: true }),
-    unsplittable: unsplittableIn(exchange, past) ?? admission.unsplittable,
-    encodeItems: admission.encodeItems > 0 && past.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
+    ...(history.hedgeIn === undefined ? {} : { hedge: true }),
+    unsplittable: unsplittableIn(exchange, history) ?? admission.unsplittable,
+    encodeItems: admission.encodeItems > 0 && history.hedgeIn === undefined ? itemsToEncode(exchange, route) : 0,
   }
 }
 
@@ -338,11 +312,11 @@ function unsplittableIn({ pinned }: Exchange, { hedgeIn }: AttemptHistory): stri
 /** Engine of the final leg. null if an engine of the placement is unknown here. */
 function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
   if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
-  return partsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
+  return legsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
 }
 
-function namesIn(placement: Placement): readonly string[] {
-  return [...partsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
+function engineIdsOf(placement: Placement): readonly string[] {
+  return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
 }
 
 /** Returns the refusal that is worth a retry: a full pool before an unavailable one. */
@@ -358,54 +332,4 @@ function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
     'unconfigured',
   ]
   return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
-}
-
-function overloadedOf({ limit, detail }: Refusal, retryAfterMs: number): Failure {
-  if (limit === 'deadline')
-    return new Failure('deadline_unmet', 'No engine can send the first token before the deadline of this request.', {
-      retryAfterMs,
-      cause: detail,
-    })
-  return new Failure('overloaded', 'This model has more requests than it can serve in time. Try again later.', {
-    retryAfterMs,
-    cause: detail,
-  })
-}
-
-export const BUDGET_EXHAUSTED =
-  "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
-
-/** Converts a refusal to the failure that the client gets. */
-export function failureOf(refusal: Refusal): Failure {
-  const retryAfterMs = Math.max(1, refusal.retryAfterMs)
-  switch (refusal.reason) {
-    case 'overloaded':
-      return overloadedOf(refusal, retryAfterMs)
-    case 'engines_full':
-      return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-    case 'retry_budget':
-      return new Failure('retry_budget', `The request failed, and ${BUDGET_EXHAUSTED}`, {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-    case 'role_empty':
-      return new Failure(
-        'role_empty',
-        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
-        {
-          retryAfterMs,
-          cause: refusal.detail,
-        },
-      )
-    case 'unconfigured':
-    case 'no_engine':
-    case 'engines_unavailable':
-      return new Failure('no_engine', 'No engine is available for this model right now.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-  }
 }

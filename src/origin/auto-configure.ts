@@ -1,6 +1,8 @@
-import type { Admission, ClusterSummary, PoolConfig } from '../core/contract/contract.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
-import type { Admitted, Cluster, Ranked } from '../ports.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { PoolSummary } from '../core/contract/pool-digest.ts'
+import type { PoolConfig } from '../core/contract/pool-config.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
+import type { AdmitResult, PoolPort, RankOutcome } from '../ports/pool.ts'
 
 /** Current configuration of one pool at this edge. */
 export interface PoolSource {
@@ -8,57 +10,57 @@ export interface PoolSource {
   readonly pool: PoolConfig
 }
 
-async function summaryOf(cluster: Cluster, decisions: number, historySince?: number): Promise<ClusterSummary> {
-  return cluster.summary === undefined
-    ? { digest: await cluster.digest(), decisions: [] }
-    : cluster.summary(decisions, historySince)
+async function summaryOf(pool: PoolPort, decisions: number, historySince?: number): Promise<PoolSummary> {
+  return pool.summary === undefined
+    ? { digest: await pool.digest(), decisions: [] }
+    : pool.summary(decisions, historySince)
 }
 
 /** Repeats the feed after configuring, because an unconfigured object has no engines. Feeds are idempotent. */
 async function feedTo(
-  cluster: Cluster,
+  pool: PoolPort,
   feeds: readonly KvEventDelta[],
   configure: () => Promise<void>,
 ): Promise<readonly KvEventDeltaState[]> {
-  const states = await cluster.feed!(feeds)
+  const states = await pool.feed!(feeds)
   if (!states.includes('unknown')) return states
   await configure()
-  return cluster.feed!(feeds)
+  return pool.feed!(feeds)
 }
 
 /** null if the object is unconfigured, because `admit` then configures it. */
-function admittedNow(cluster: Cluster, admission: Admission): Admitted | null {
-  const admitted = cluster.admitNow?.(admission) ?? null
+function admitNow(pool: PoolPort, admission: Admission): AdmitResult | null {
+  const admitted = pool.admitNow?.(admission) ?? null
   return admitted !== null && isUnconfigured(admitted) ? null : admitted
 }
 
-const optional = (cluster: Cluster, configurer: Configurer): Partial<Cluster> => ({
-  ...waiting(cluster, configurer),
-  ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
-  ...(cluster.applyNow === undefined ? {} : { applyNow: (event) => appliedNow(cluster, event, configurer) }),
+const optionalMethods = (pool: PoolPort, configurer: Configurer): Partial<PoolPort> => ({
+  ...queueMethods(pool, configurer),
+  ...(pool.admitNow === undefined ? {} : { admitNow: (admission) => admitNow(pool, admission) }),
+  ...(pool.applyNow === undefined ? {} : { applyNow: (event) => applyNow(pool, event, configurer) }),
 })
 
-const waiting = (cluster: Cluster, configurer: Configurer): Pick<Cluster, 'wait' | 'leave'> =>
-  cluster.wait === undefined
+const queueMethods = (pool: PoolPort, configurer: Configurer): Pick<PoolPort, 'wait' | 'leave'> =>
+  pool.wait === undefined
     ? {}
     : {
-        wait: (admission, waitedMs, scope) => configurer.configured(() => cluster.wait!(admission, waitedMs, scope)),
-        leave: (key) => cluster.leave!(key),
+        wait: (admission, waitedMs, scope) => configurer.configured(() => pool.wait!(admission, waitedMs, scope)),
+        leave: (key) => pool.leave!(key),
       }
 
 /** Repeats a booking after configuring. Pool state in this process is configured before the promise resolves. */
-function appliedNow(
-  cluster: Cluster,
-  event: Parameters<NonNullable<Cluster['applyNow']>>[0],
+function applyNow(
+  pool: PoolPort,
+  event: Parameters<NonNullable<PoolPort['applyNow']>>[0],
   configurer: Configurer,
 ): boolean {
-  const isApplied = cluster.applyNow!(event)
+  const isApplied = pool.applyNow!(event)
   if (isApplied || event[0] !== 'book') return isApplied
   configurer.configure().catch(() => undefined)
-  return cluster.applyNow!(event)
+  return pool.applyNow!(event)
 }
 
-function isUnconfigured(answer: Admitted | Ranked): boolean {
+function isUnconfigured(answer: AdmitResult | RankOutcome): boolean {
   return 'refusal' in answer && answer.refusal.reason === 'unconfigured'
 }
 
@@ -66,11 +68,11 @@ function isUnconfigured(answer: Admitted | Ranked): boolean {
 class Configurer {
   /** Version that this edge sent last. */
   sentVersion = 0
-  readonly #cluster: Cluster
+  readonly #pool: PoolPort
   readonly #source: () => PoolSource | null
 
-  constructor(cluster: Cluster, source: () => PoolSource | null) {
-    this.#cluster = cluster
+  constructor(pool: PoolPort, source: () => PoolSource | null) {
+    this.#pool = pool
     this.#source = source
   }
 
@@ -78,7 +80,7 @@ class Configurer {
   async configure(): Promise<void> {
     const current = this.#source()
     if (current === null) throw new Error('the pool is not in the configuration')
-    await this.#cluster.configure(current.version, current.pool)
+    await this.#pool.configure(current.version, current.pool)
     this.sentVersion = current.version
   }
 
@@ -92,7 +94,7 @@ class Configurer {
   }
 
   /** Repeats the call after configuring if the object is unconfigured. */
-  async configured<Answer extends Admitted | Ranked>(call: () => Promise<Answer>): Promise<Answer> {
+  async configured<Answer extends AdmitResult | RankOutcome>(call: () => Promise<Answer>): Promise<Answer> {
     const answer = await call()
     if (!isUnconfigured(answer)) return answer
     await this.configure()
@@ -105,54 +107,54 @@ class Configurer {
  * configuration is sent only then, so that a call normally costs one round trip.
  * @param source null: this edge has no such pool; the object is left as it is.
  */
-export function withAutoConfigure(cluster: Cluster, source: () => PoolSource | null): Cluster {
-  const configurer = new Configurer(cluster, source)
+export function withAutoConfigure(pool: PoolPort, source: () => PoolSource | null): PoolPort {
+  const configurer = new Configurer(pool, source)
   return {
-    configure: (version, pool) => cluster.configure(version, pool),
-    explain: (id) => cluster.explain(id),
-    ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
-    ...optional(cluster, configurer),
-    ...(cluster.admitLimitMs === undefined ? {} : { admitLimitMs: () => cluster.admitLimitMs!() }),
-    admit: (admission, scope) => configurer.configured(() => cluster.admit(admission, scope)),
-    rank: (admission) => configurer.configured(() => cluster.rank(admission)),
+    configure: (version, settings) => pool.configure(version, settings),
+    explain: (id) => pool.explain(id),
+    ...(pool.registry === undefined ? {} : { registry: (call) => pool.registry!(call) }),
+    ...optionalMethods(pool, configurer),
+    ...(pool.admitLimitMs === undefined ? {} : { admitLimitMs: () => pool.admitLimitMs!() }),
+    admit: (admission, scope) => configurer.configured(() => pool.admit(admission, scope)),
+    rank: (admission) => configurer.configured(() => pool.rank(admission)),
     async resume(booking, scope) {
       try {
-        return await cluster.resume(booking, scope)
+        return await pool.resume(booking, scope)
       } catch {
         // The call also rejects if the object lost its configuration; any other cause fails again.
         await configurer.configure()
-        return cluster.resume(booking, scope)
+        return pool.resume(booking, scope)
       }
     },
     async observe(signals) {
       // An object would drop signals of engines it does not know, and an operator sends a drain only once.
       const isDrain = signals.some(({ kind }) => kind === 'drain')
       if (isDrain || configurer.sentVersion !== source()?.version) await configurer.configure()
-      return cluster.observe(signals)
+      return pool.observe(signals)
     },
-    ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, () => configurer.configure()) }),
+    ...(pool.feed === undefined ? {} : { feed: (feeds) => feedTo(pool, feeds, () => configurer.configure()) }),
     regionDigest: () =>
       configurer.upToDate(
-        () => cluster.regionDigest(),
+        () => pool.regionDigest(),
         ({ configVersion }) => configVersion,
       ),
     digest: () =>
       configurer.upToDate(
-        () => cluster.digest(),
+        () => pool.digest(),
         ({ configVersion }) => configVersion,
       ),
-    ...(cluster.fleetDigest === undefined
+    ...(pool.fleetDigest === undefined
       ? {}
       : {
           fleetDigest: () =>
             configurer.upToDate(
-              () => cluster.fleetDigest!(),
+              () => pool.fleetDigest!(),
               ({ configVersion }) => configVersion,
             ),
         }),
     summary: (decisions, historySince) =>
       configurer.upToDate(
-        () => summaryOf(cluster, decisions, historySince),
+        () => summaryOf(pool, decisions, historySince),
         ({ digest }) => digest.configVersion,
       ),
   }

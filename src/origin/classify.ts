@@ -1,52 +1,15 @@
 /** Classification of failed attempts, for final legs and preparatory legs alike. */
-import type { AttemptFailure } from '../core/contract/contract.ts'
 import { failures } from '../failure.ts'
-import type { AbortSignalLike, EngineTarget, OriginAnswer, Ports } from '../ports.ts'
-import type { Exchange, PoolRoute } from './exchange.ts'
-import type { AcquiredPlacement, Digests } from './acquire.ts'
-import type { StageTimer } from './timers.ts'
-
-export interface AttemptContext {
-  readonly exchange: Exchange
-  readonly ports: Ports
-  readonly placed: AcquiredPlacement
-  readonly stages: StageTimer
-  /** Earlier failed attempts of the same request. */
-  readonly earlier: readonly AttemptFailed[]
-  readonly digests: Digests
-  readonly suspect?: Suspect | undefined
-  /** Its part in a race of two attempts (hedging). Absent: no other attempt can run beside it. */
-  readonly race?: RaceEntry
-}
-
-/** One of two attempts of a request that run at once. */
-export interface RaceEntry {
-  /** Aborted when the client disconnects or the other attempt answers. */
-  readonly signal: AbortSignalLike
-  /** The response is that of the other attempt. */
-  readonly lost: boolean
-  /** Bookings of the request so far. */
-  readonly booked: number
-  /** Claims the response to the client at the first byte. `refused`: the engine refuses, and the other may not. */
-  claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused'
-}
-
-/** Called with each engine that failed an attempt, so that its health is checked soon. */
-export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
-
-/** A failure after which another engine may try. */
-export interface AttemptFailed {
-  readonly engine: EngineTarget
-  readonly failure: AttemptFailure
-  /** Status of the engine's response. null: no response. */
-  readonly status: number | null
-}
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { OriginAnswer } from '../ports/origin.ts'
+import type { AttemptFailed } from './attempt-context.ts'
 
 /** Part of an error body, bytes, that is read to recognize a busy engine. */
 const BUSY_BODY_BYTES = 16 * 1024
 
 /** Part of the first event, bytes, that is read; an error message fits. */
 const FIRST_EVENT_BYTES = 1024
+
 const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
 
 /**
@@ -58,16 +21,18 @@ export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): 
   if (!answer.sse) return null
   const begun = answer.begun()
   if (!mayBeError(begun)) return null
-  const found = ERROR_EVENT.exec(utf8.decode(begun.subarray(0, FIRST_EVENT_BYTES)))
-  if (found === null) return null
-  const status = statusOf(found[1]!)
+  const match = ERROR_EVENT.exec(utf8.decode(begun.subarray(0, FIRST_EVENT_BYTES)))
+  if (match === null) return null
+  const status = statusOf(match[1]!)
   if (status === null || status < 500 || status === 501) return null
   answer.discard()
-  return { engine, failure: found[1]!.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
+  return { engine, failure: match[1]!.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }
 }
 
 const utf8 = new TextDecoder()
+
 const ERROR_BEGINS = new TextEncoder().encode('data:{"error"')
+
 const COLON = 58
 
 /** Checks the first bytes without decoding them. */
@@ -95,7 +60,7 @@ function statusOf(event: string): number | null {
 }
 
 /** vLLM's message at its admission limit: "The engine is currently busy and cannot accept new requests." */
-const BUSY_WORDS = 'currently busy'
+const BUSY_TEXT = 'currently busy'
 
 /**
  * Returns whether a status goes to the client as it is. 501 concerns the request. 401 and 407 do not go to the client:
@@ -129,5 +94,5 @@ export async function classifyStatus(answer: OriginAnswer, engine: EngineTarget)
     return { engine, failure: status === failures.loop.status ? 'loop' : 'status_5xx', status }
   }
   const body = utf8.decode(await answer.read(BUSY_BODY_BYTES))
-  return { engine, failure: body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
+  return { engine, failure: body.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }
 }

@@ -1,75 +1,48 @@
 /** Cluster port for pool state in another thread or in a Durable Object: one proxy for all transports. */
-import type {
-  Admission,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Refusal,
-  Resume,
-  StageTimes,
-  Usage,
-} from '../core/contract/contract.ts'
-import type { KvEventDelta } from '../core/kv-events/delta-log.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { BookingEvent } from '../core/contract/booking-event.ts'
+import type { EngineSignal } from '../core/contract/engine-signal.ts'
+import type { EarlyLegRole } from '../core/contract/legs.ts'
+import type { Outcome, Usage } from '../core/contract/outcome.ts'
+import type { PoolConfig } from '../core/contract/pool-config.ts'
+import type { Resume } from '../core/contract/resume.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { KvEventDelta } from '../core/kv-events/event-delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../core/lmcache/registry-call.ts'
 import { EdgeRefusals } from '../core/overload/edge-refusals.ts'
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { EarlyLegRole, BookingEvent } from '../core/contract/legs.ts'
-import type { Admitted, Cluster, Lease, RequestScope } from '../ports.ts'
+import type { Lease } from '../ports/lease.ts'
+import type { AdmitResult, PoolPort } from '../ports/pool.ts'
+import type { AdmitAnswer, BackgroundScope, PoolTransport } from './pool-transport.ts'
 
-/** Methods of a pool that a transport calls by name, with plain data. */
-export type PoolMethod = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'wait' | 'resume' | 'applyNow'>
-
-/** Admission result in transport form: without the lease, which both sides create themselves. */
-export type AdmitAnswer =
-  | { readonly refusal: Refusal }
-  | Omit<Exclude<Admitted, { readonly refusal: Refusal }>, 'lease'>
-
-type Scope = Pick<RequestScope, 'background'>
-
-/** Carries calls and booking events to the pool. Calls reject if the pool is unreachable. */
-export interface ClusterTransport {
-  call(method: PoolMethod, args: readonly unknown[]): Promise<unknown>
-  admit(admission: Admission): Promise<AdmitAnswer>
-  /** As `Cluster.wait`. */
-  wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer>
-  /** As `Cluster.admitLimitMs`. Absent: no limit. */
-  admitLimitMs?(): number | null
-  /** Rejects if the pool refuses. */
-  resume(booking: Resume): Promise<void>
-  /** false: the pool does not have the booking of this key (`bookingKey`). */
-  renew(key: string): Promise<boolean>
-  /** Delivers events in order. Never rejects; the caller need not wait. `scope` keeps the delivery alive. */
-  send(event: BookingEvent, scope: Scope | undefined): Promise<void>
-}
-
-export interface ClusterClientParts {
-  readonly transport: ClusterTransport
+export interface RemotePoolParts {
+  readonly transport: PoolTransport
   readonly now: () => number
   /** In [0, 1). */
   readonly random: () => number
 }
 
-export class ClusterClient implements Cluster {
-  readonly #transport: ClusterTransport
+export class RemotePool implements PoolPort {
+  readonly #transport: PoolTransport
   readonly #now: () => number
   readonly #refusals: EdgeRefusals
 
-  constructor({ transport, now, random }: ClusterClientParts) {
+  constructor({ transport, now, random }: RemotePoolParts) {
     this.#transport = transport
     this.#now = now
     this.#refusals = new EdgeRefusals(random)
   }
 
   /** Asks the pool, unless it refuses so many requests that this edge refuses a part of them itself. */
-  async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
+  async admit(admission: Admission, scope?: BackgroundScope): Promise<AdmitResult> {
     const refusal = this.#refusals.answer(admission, this.#now())
     if (refusal !== null) return { refusal }
-    const answer = await this.#asked(admission)
+    const answer = await this.#admitRemotely(admission)
     this.#refusals.answered(admission, 'refusal' in answer ? answer.refusal : null, this.#now())
     return this.#leased(admission, answer, scope)
   }
 
-  async #asked(admission: Admission): Promise<AdmitAnswer> {
+  async #admitRemotely(admission: Admission): Promise<AdmitAnswer> {
     const edgeRefusals = this.#refusals.take()
     if (edgeRefusals === 0) return this.#transport.admit(compact(admission))
     try {
@@ -80,7 +53,7 @@ export class ClusterClient implements Cluster {
     }
   }
 
-  async wait(admission: Admission, waitedMs: number, scope?: Scope): Promise<Admitted> {
+  async wait(admission: Admission, waitedMs: number, scope?: BackgroundScope): Promise<AdmitResult> {
     return this.#leased(admission, await this.#transport.wait(compact(admission), waitedMs), scope)
   }
 
@@ -92,7 +65,7 @@ export class ClusterClient implements Cluster {
     return this.#transport.admitLimitMs?.() ?? null
   }
 
-  async resume(booking: Resume, scope?: Scope): Promise<Lease> {
+  async resume(booking: Resume, scope?: BackgroundScope): Promise<Lease> {
     await this.#transport.resume({ ...booking, admission: compact(booking.admission) })
     return this.#lease(booking.admission, scope)
   }
@@ -107,7 +80,7 @@ export class ClusterClient implements Cluster {
   }
 
   rank(admission: Admission) {
-    return this.#transport.call('rank', [compact(admission)]) as ReturnType<Cluster['rank']>
+    return this.#transport.call('rank', [compact(admission)]) as ReturnType<PoolPort['rank']>
   }
 
   registry(call: RegistryCall) {
@@ -115,30 +88,30 @@ export class ClusterClient implements Cluster {
   }
 
   feed(feeds: readonly KvEventDelta[]) {
-    return this.#transport.call('feed', [feeds]) as ReturnType<NonNullable<Cluster['feed']>>
+    return this.#transport.call('feed', [feeds]) as ReturnType<NonNullable<PoolPort['feed']>>
   }
 
   digest() {
-    return this.#transport.call('digest', []) as ReturnType<Cluster['digest']>
+    return this.#transport.call('digest', []) as ReturnType<PoolPort['digest']>
   }
 
   regionDigest() {
-    return this.#transport.call('regionDigest', []) as ReturnType<Cluster['regionDigest']>
+    return this.#transport.call('regionDigest', []) as ReturnType<PoolPort['regionDigest']>
   }
 
   explain(id: string) {
-    return this.#transport.call('explain', [id]) as ReturnType<Cluster['explain']>
+    return this.#transport.call('explain', [id]) as ReturnType<PoolPort['explain']>
   }
 
   summary(decisions: number, historySince = 0) {
-    return this.#transport.call('summary', [decisions, historySince]) as ReturnType<NonNullable<Cluster['summary']>>
+    return this.#transport.call('summary', [decisions, historySince]) as ReturnType<NonNullable<PoolPort['summary']>>
   }
 
-  #leased(admission: Admission, answer: AdmitAnswer, scope: Scope | undefined): Admitted {
+  #leased(admission: Admission, answer: AdmitAnswer, scope: BackgroundScope | undefined): AdmitResult {
     return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
   }
 
-  #lease(admission: Admission, scope: Scope | undefined): Lease {
+  #lease(admission: Admission, scope: BackgroundScope | undefined): Lease {
     return new RemoteLease(this.#transport, bookingKey(admission), scope)
   }
 }
@@ -148,19 +121,19 @@ const done = Promise.resolve()
 /** A booking of a remote pool. Only `renew` waits for an answer. */
 class RemoteLease implements Lease {
   readonly inProcess = true
-  readonly #transport: ClusterTransport
+  readonly #transport: PoolTransport
   readonly #key: string
-  readonly #scope: Scope | undefined
+  readonly #scope: BackgroundScope | undefined
   #released = false
 
-  constructor(transport: ClusterTransport, key: string, scope: Scope | undefined) {
+  constructor(transport: PoolTransport, key: string, scope: BackgroundScope | undefined) {
     this.#transport = transport
     this.#key = key
     this.#scope = scope
   }
 
-  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    return this.#send(['leg_done', this.#key, part, stages, usage])
+  legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    return this.#send(['leg_done', this.#key, legRole, stages, usage])
   }
 
   firstToken(stages: StageTimes): Promise<void> {
@@ -185,20 +158,6 @@ class RemoteLease implements Lease {
 
   #send(event: BookingEvent): Promise<void> {
     return this.#released ? done : this.#transport.send(event, this.#scope)
-  }
-}
-
-/** Applies an event to the lease of its booking. undefined: the pool has no use for the event. */
-export function applyToLease(lease: Lease, event: BookingEvent): Promise<void> | undefined {
-  switch (event[0]) {
-    case 'leg_done':
-      return lease.legDone?.(event[2], event[3], event[4])
-    case 'first_token':
-      return lease.firstToken(event[2])
-    case 'progress':
-      return lease.progress(event[2])
-    case 'release':
-      return lease.release(event[2])
   }
 }
 

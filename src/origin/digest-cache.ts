@@ -1,23 +1,22 @@
-import type { Admission, ClusterDigest, Placement } from '../core/contract/contract.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { PoolDigest } from '../core/contract/pool-digest.ts'
+import type { Placement } from '../core/contract/placement.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
-import { type ClusterView, rankClusters, AffinityKeys } from '../core/routing/clusters.ts'
+import { type ClusterView, rankClusters } from '../core/routing/clusters.ts'
+import { AffinityKeys } from '../core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../core/routing/fallback.ts'
-import type { Ports, RequestScope } from '../ports.ts'
+import type { Ports } from '../ports.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
-import type { Digests } from './acquire.ts'
+import type { Digests } from './digests.ts'
 import { headerOf } from './headers.ts'
-import {
-  fetchRegionDigests,
-  RegionUnavailable,
-  type RegionDigestReply,
-  type RegionStatus,
-  regionStatusOf,
-} from './regions/client.ts'
+import { fetchRegionDigests, RegionUnavailable, type RegionDigestReply, regionStatusOf } from './regions/client.ts'
+import type { RegionStatus } from '../core/contract/region-status.ts'
 import { RegionEstimator, type InFlightPrompt } from './regions/estimator.ts'
 import { hasPassed } from './via.ts'
 
 export interface DigestCacheOptions {
-  readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log' | 'origin'>
+  readonly ports: Pick<Ports, 'pool' | 'now' | 'random' | 'log' | 'origin'>
   /** Name of this gateway in `via`. */
   readonly via?: string
   /**
@@ -33,22 +32,22 @@ const FRESH_MS = 2_000
 /** Time, ms, after which a refresh counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
 /** Time, ms, for which a cluster whose object did not answer is tried last. */
-const DARK_MS = 10_000
+const UNREACHABLE_MS = 10_000
 
 class Entry {
-  digest: ClusterDigest | null = null
+  digest: PoolDigest | null = null
   /** null: there is no choice between this pool and another. */
-  expectations: RegionEstimator | null = null
+  estimator: RegionEstimator | null = null
   /** Affinity keys of the pools. null: there is no choice, or another pool of the choice holds them. */
-  homes: AffinityKeys | null = null
+  affinityKeys: AffinityKeys | null = null
   /** Local time of receipt; the object's clock may differ. */
   receivedAt = 0
   askedAt: number | null = null
   failedAt: number | null = null
   /** The log has the warning about different block division. */
-  isCutTold = false
+  hasWarnedOfBlocking = false
   /** The log has the warning about a missing region digest. */
-  isMuteTold = false
+  hasWarnedOfMissingDigest = false
 }
 
 /**
@@ -75,25 +74,25 @@ export class DigestCache implements Digests {
     const isChoice = routes.length > 1
     for (const route of routes) this.#refresh(route, exchange.scope, isChoice)
     if (first === undefined || !isChoice) return routes
-    const byId = new Map(routes.map((route) => [nameOf(route), route]))
+    const byId = new Map(routes.map((route) => [poolKey(route), route]))
     const admission = exchange.admission(first)
     const via = headerOf(exchange.headers ?? [], 'via')
     const ranks = rankClusters(
       // Prompts with equal block division are measured once.
       [...byId].map(([id, route]) =>
-        this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route), via),
+        this.#view(id, route, hasSameBlocking(first, route) ? admission : exchange.admission(route), via),
       ),
-      (this.#entry(first).homes ??= new AffinityKeys()).keyOf(admission),
+      (this.#entry(first).affinityKeys ??= new AffinityKeys()).keyOf(admission),
       () => this.#ports.random(),
     )
     return ranks.map(({ id }) => byId.get(id)!)
   }
 
-  latest(route: PoolRoute): ClusterDigest | null {
-    return this.#entries.get(nameOf(route))?.digest ?? null
+  latest(route: PoolRoute): PoolDigest | null {
+    return this.#entries.get(poolKey(route))?.digest ?? null
   }
 
-  current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): ClusterDigest | null {
+  current(route: PoolRoute, scope: Pick<RequestScope, 'background'>): PoolDigest | null {
     this.#refresh(route, scope, false)
     return this.latest(route)
   }
@@ -111,8 +110,8 @@ export class DigestCache implements Digests {
   sent(route: PoolRoute, admission: Admission): InFlightPrompt | null {
     return (
       this.#entries
-        .get(nameOf(route))
-        ?.expectations?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
+        .get(poolKey(route))
+        ?.estimator?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
     )
   }
 
@@ -122,14 +121,14 @@ export class DigestCache implements Digests {
    */
   regionDigests(route: PoolRoute, scope: RequestScope): readonly RegionDigest[] {
     this.#refresh(route, scope, true)
-    const { expectations } = this.#entry(route)
-    const wayS = (route.cluster.gateway?.rttMs ?? expectations?.rttMs ?? 0) / 1000
-    const from = (engineEstimate: RegionDigest['usual']) =>
-      engineEstimate && { ...engineEstimate, waitS: engineEstimate.waitS + wayS }
-    return (expectations?.regionDigests ?? []).map((regionDigest) => ({
+    const { estimator } = this.#entry(route)
+    const rttS = (route.cluster.gateway?.rttMs ?? estimator?.rttMs ?? 0) / 1000
+    const withRtt = (engineEstimate: RegionDigest['usual']) =>
+      engineEstimate && { ...engineEstimate, waitS: engineEstimate.waitS + rttS }
+    return (estimator?.regionDigests ?? []).map((regionDigest) => ({
       ...regionDigest,
-      soonest: from(regionDigest.soonest),
-      usual: from(regionDigest.usual),
+      soonest: withRtt(regionDigest.soonest),
+      usual: withRtt(regionDigest.usual),
     }))
   }
 
@@ -140,12 +139,12 @@ export class DigestCache implements Digests {
   async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
     const { gateway } = route.cluster
     if (gateway === null) return null
-    let asked: Promise<unknown> | null = null
-    this.#refresh(route, { background: (work) => (asked = work) }, true)
-    if (waits) await asked
-    const { expectations, digest, failedAt, receivedAt } = this.#entry(route)
-    if (!expectations?.isTold || digest === null) return null
-    const { regionDigests, rttMs, isCutAlike: blockingMatch } = expectations
+    let refresh: Promise<unknown> | null = null
+    this.#refresh(route, { background: (work) => (refresh = work) }, true)
+    if (waits) await refresh
+    const { estimator, digest, failedAt, receivedAt } = this.#entry(route)
+    if (!estimator?.isTold || digest === null) return null
+    const { regionDigests, rttMs, isCutAlike: blockingMatch } = estimator
     return regionStatusOf(regionDigests, {
       reachable: failedAt === null,
       ageMs: this.#ports.now() - receivedAt,
@@ -156,7 +155,7 @@ export class DigestCache implements Digests {
 
   /** Refreshes now, for callers with a timer. Returns whether the pool answered. */
   async refresh(route: PoolRoute): Promise<boolean> {
-    await this.#fetch(route, this.#asking(route, true))
+    await this.#fetch(route, this.#startRefresh(route, true))
     return this.#entry(route).failedAt === null
   }
 
@@ -166,18 +165,18 @@ export class DigestCache implements Digests {
     prompt: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>,
     via: string | null,
   ): ClusterView {
-    const { digest, receivedAt, failedAt, expectations } = this.#entries.get(id)!
+    const { digest, receivedAt, failedAt, estimator } = this.#entries.get(id)!
     const now = this.#ports.now()
-    const isUnreachable = failedAt !== null && now - failedAt < DARK_MS
-    const told = digest === null ? null : expectations
+    const isUnreachable = failedAt !== null && now - failedAt < UNREACHABLE_MS
+    const usableEstimator = digest === null ? null : estimator
     return {
       id,
       weight: cluster.weight,
       digest,
-      expected: told?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
+      estimate: usableEstimator?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
       ageMs: now - receivedAt,
       // A request must not go back to the gateway that sent it.
-      unreachable: isUnreachable || told?.isDark === true || (told?.name != null && hasPassed(via, told.name)),
+      unreachable: isUnreachable || usableEstimator?.isDark === true || (usableEstimator?.name != null && hasPassed(via, usableEstimator.name)),
     }
   }
 
@@ -187,35 +186,35 @@ export class DigestCache implements Digests {
     const now = this.#ports.now()
     const isAsked = entry.askedAt !== null && now - entry.askedAt < LOST_AFTER_MS
     const freshMs = route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS
-    const isKnown = entry.digest !== null && (entry.expectations !== null || !isChoice)
+    const isKnown = entry.digest !== null && (entry.estimator !== null || !isChoice)
     if (isAsked || (isKnown && now - entry.receivedAt < freshMs)) return
-    scope.background(this.#fetch(route, this.#asking(route, isChoice)))
+    scope.background(this.#fetch(route, this.#startRefresh(route, isChoice)))
   }
 
-  #asking(route: PoolRoute, isChoice: boolean): Entry {
+  #startRefresh(route: PoolRoute, isChoice: boolean): Entry {
     const entry = this.#entry(route)
     entry.askedAt = this.#ports.now()
-    if (isChoice) entry.expectations ??= new RegionEstimator()
+    if (isChoice) entry.estimator ??= new RegionEstimator()
     return entry
   }
 
   async #fetch(route: PoolRoute, entry: Entry): Promise<void> {
     const startedAt = this.#ports.now()
-    const { expectations } = entry
+    const { estimator } = entry
     try {
-      expectations?.beginRefresh()
-      const [digest, told] = await Promise.all([
-        this.#cluster(route).digest(),
-        expectations && this.#told(route, entry),
+      estimator?.beginRefresh()
+      const [digest, reply] = await Promise.all([
+        this.#pool(route).digest(),
+        estimator && this.#fetchRegionReply(route, entry),
       ])
       entry.askedAt = null
       entry.failedAt = null
-      if (told && expectations)
-        expectations.update(told, {
+      if (reply && estimator)
+        estimator.update(reply, {
           tookMs: Math.max(0, this.#ports.now() - startedAt),
-          isCutAlike: this.#isKnownCut(route, entry, told),
+          isCutAlike: this.#checkBlocking(route, entry, reply),
         })
-      if (!told && !isNewer(digest, entry.digest)) return
+      if (!reply && !isNewer(digest, entry.digest)) return
       entry.digest = digest
       entry.receivedAt = this.#ports.now()
     } catch (error) {
@@ -228,19 +227,19 @@ export class DigestCache implements Digests {
   }
 
   /** Fetches the region digest. null: the gateway is reachable but sends none. */
-  async #told(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
+  async #fetchRegionReply(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
     try {
       if (route.cluster.gateway === null)
-        return { cut: null, regionDigests: [await this.#cluster(route).regionDigest()] }
-      const told = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
-      entry.isMuteTold = false
-      return told
+        return { cut: null, regionDigests: [await this.#pool(route).regionDigest()] }
+      const reply = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
+      entry.hasWarnedOfMissingDigest = false
+      return reply
     } catch (error) {
       if (route.cluster.gateway === null) return null
       if (!(error instanceof RegionUnavailable && error.isThere)) throw error
-      if (!entry.isMuteTold) this.#warn('region_digest_refused', route, error)
-      entry.isMuteTold = true
-      entry.expectations = new RegionEstimator()
+      if (!entry.hasWarnedOfMissingDigest) this.#warn('region_digest_refused', route, error)
+      entry.hasWarnedOfMissingDigest = true
+      entry.estimator = new RegionEstimator()
       return null
     }
   }
@@ -251,7 +250,7 @@ export class DigestCache implements Digests {
   }
 
   /** Warns once if prompts are divided into blocks differently there. */
-  #isKnownCut(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
+  #checkBlocking(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
     // Without fingerprints no choice depends on the division.
     if (
       route.cluster.gateway === null ||
@@ -259,7 +258,7 @@ export class DigestCache implements Digests {
       (cut !== null && cut === this.#options.fingerprintOf(route))
     )
       return true
-    if (!entry.isCutTold && regionDigests.length > 0) {
+    if (!entry.hasWarnedOfBlocking && regionDigests.length > 0) {
       const { cluster, pool } = route
       this.#ports.log.warn('region_blocking_mismatch', {
         cluster: cluster.id,
@@ -269,17 +268,17 @@ export class DigestCache implements Digests {
           'tokenizer in both gateways.',
       })
     }
-    entry.isCutTold = true
+    entry.hasWarnedOfBlocking = true
     return false
   }
 
-  #cluster({ cluster, pool }: PoolRoute) {
-    return this.#ports.cluster(cluster.id, pool.model)
+  #pool({ cluster, pool }: PoolRoute) {
+    return this.#ports.pool(cluster.id, pool.model)
   }
 
   /** Also marks the entry as the latest used. */
   #entry(route: PoolRoute): Entry {
-    const id = nameOf(route)
+    const id = poolKey(route)
     // The usual case of a single pool needs no lookup.
     if (id === this.#newest) return this.#entries.get(id)!
     this.#newest = id
@@ -289,19 +288,19 @@ export class DigestCache implements Digests {
   }
 }
 
-const isCutAlike = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean =>
+const hasSameBlocking = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean =>
   one.blockTokens === other.blockTokens && one.tokenizer === other.tokenizer && one.model === other.model
 
 /**
  * Compares versions, because replies may overtake each other. Another epoch is another process, whose numbers start
  * again.
  */
-function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
+function isNewer(digest: PoolDigest, known: PoolDigest | null): boolean {
   if (known === null) return true
   return digest.epoch === known.epoch ? digest.seq > known.seq : digest.at >= known.at
 }
 
 /** Key of a pool. Neither name can contain a line break. */
-function nameOf({ cluster, pool }: PoolRoute): string {
+function poolKey({ cluster, pool }: PoolRoute): string {
   return `${cluster.id}\n${pool.model}`
 }

@@ -1,16 +1,19 @@
-import type { Admission, StageTimes } from '../core/contract/contract.ts'
-import type { OpenRecord, RequestRecord } from '../core/reports/combine.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { OpenRecord, RequestRecord } from '../core/reports/request-record.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { Continuable, NotContinued } from '../core/continuation/features.ts'
 import type { WaitingRequests } from './waiting-requests.ts'
-import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { AbortSignalLike } from '../ports/abort-signal.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
 
 /**
  * The reason a request without a client ended: the client disconnected, or the gateway aborted it while shutting down
  * (`isCut`, Node only).
  */
-export const abortReason = ({ isCut }: RequestScope): 'client_gone' | 'abandoned' =>
-  isCut?.() === true ? 'abandoned' : 'client_gone'
+export const abortReason = ({ isClosing }: RequestScope): 'client_gone' | 'abandoned' =>
+  isClosing?.() === true ? 'abandoned' : 'client_gone'
 
 /** A pool that may serve a request, with the targets of its engines. */
 export interface PoolRoute {

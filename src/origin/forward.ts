@@ -1,24 +1,25 @@
 /**
  * Retry loop: tries engines until one answers. A failure before the first byte costs an attempt, after it the stream.
  */
-import { bookingKey } from '../core/pool/bookings.ts'
 import type { EarlyLegRole } from '../core/contract/legs.ts'
-import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
-import type { OpenRecord } from '../core/reports/combine.ts'
-import { Failure, failures, type FailureReason } from '../failure.ts'
+import type { Placement } from '../core/contract/placement.ts'
+import type { RefusalReason } from '../core/contract/refusal.ts'
+import { bookingKey } from '../core/pool/bookings.ts'
+import type { OpenRecord } from '../core/reports/request-record.ts'
+import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
-import type { AttemptFailed, Suspect } from './classify.ts'
+import { acquirePlacement } from './acquire.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { AttemptFailed, Suspect } from './attempt-context.ts'
 import { runAttempt } from './attempt.ts'
-import { endExchange, type Exchange, type PoolRoute, abortReason } from './exchange.ts'
-import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type AcquiredPlacement, type Digests } from './acquire.ts'
-import { mayHedge, Race, type FailedAttempt } from './hedge.ts'
-import { StageTimer } from './timers.ts'
-import { loopFailure } from './via.ts'
+import { failureOfAll, isGatewayFailure, unreached } from './client-failure.ts'
+import type { Digests } from './digests.ts'
+import { abortReason, endExchange, type Exchange, type PoolRoute } from './exchange.ts'
+import { type FailedAttempt, mayHedge, Race } from './hedge.ts'
+import { StageTimer } from './stage-timer.ts'
 
 /** Upper bound: the retry budget of the pool and the number of engines end the loop earlier. */
 const MAX_ATTEMPTS = 16
-/** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
-const RETRY_AFTER_MS = 1_000
 
 /**
  * Returns the response of the first engine that answers. Throws a Failure if none does, if the cluster refuses, or if
@@ -32,7 +33,7 @@ export async function forward(
   suspect?: Suspect,
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
-  const failed: Failed[] = []
+  const failed: RoutedFailure[] = []
   const retry: RetryState = { ports, digests, suspect, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, retry)
@@ -73,12 +74,12 @@ interface RetryState {
   readonly suspect: Suspect | undefined
   readonly stages: StageTimer
   /** Failed attempts so far. */
-  readonly failed: Failed[]
+  readonly failed: RoutedFailure[]
   /** Why the clusters refused another attempt; null: they did not. */
   refused: RefusalReason | null
 }
 
-interface Failed extends AttemptFailed {
+interface RoutedFailure extends AttemptFailed {
   readonly route: PoolRoute
   /** The leg that failed; null: the final one. */
   readonly leg: EarlyLegRole | null
@@ -91,16 +92,13 @@ function legOf(placement: Placement, engine: string): EarlyLegRole | null {
 }
 
 /** Legs that failed before the final one; null: a final leg failed. */
-function failedLegsOf(failed: readonly Failed[]): readonly EarlyLegRole[] | null {
+function failedLegsOf(failed: readonly RoutedFailure[]): readonly EarlyLegRole[] | null {
   const legs = new Set(failed.map(({ leg }) => leg))
   return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
 }
 
-const isMoved = ({ engine, failure }: Failed): boolean =>
+const isMoved = ({ engine, failure }: RoutedFailure): boolean =>
   engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
-
-/** The gateway could not send the request: no failure of the engine. */
-const isOwn = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
 
 /** A decode engine that failed on KV data of a prefill engine: either of the two may be at fault. */
 interface SplitBlame {
@@ -112,24 +110,24 @@ interface SplitBlame {
 async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Response> {
   const { ports, digests, suspect, stages, failed } = retry
   const avoid = new Map<string, string[]>()
-  let orphaned: SplitBlame | null = null
-  let isLastWord = false
+  let blame: SplitBlame | null = null
+  let isLastTry = false
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await acquirePlacement(exchange, ports, digests, {
       attempt: failed.length,
-      moved: failed.length > 0 && failed.every((one) => isMoved(one) || isOwn(one)),
+      moved: failed.length > 0 && failed.every((one) => isMoved(one) || isGatewayFailure(one)),
       failedLegs: failedLegsOf(failed),
       avoid,
       stages,
     })
     if ('refused' in placed) {
       retry.refused = placed.refused.reason
-      if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)
+      if (blame === null) throw failureOfAll(exchange, failed, placed.refused)
       // No other decode engine is left: try this one again, with another prefill engine or alone.
-      const { cluster, decode, prefill } = orphaned
+      const { cluster, decode, prefill } = blame
       avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
-      orphaned = null
-      isLastWord = true
+      blame = null
+      isLastTry = true
       continue
     }
     const attempt = { exchange, ports, placed, stages, earlier: [...failed], digests, suspect }
@@ -139,7 +137,7 @@ async function retryLoop(exchange: Exchange, retry: RetryState): Promise<Respons
     for (const one of 'failures' in outcome ? outcome.failures : [{ outcome, placed }]) addFailure(one, retry, avoid)
     // Another engine would need as long, and the client has waited for the whole limit.
     if (failed.some(({ failure }) => failure === 'answer_timeout')) break
-    if (!isLastWord) orphaned = splitBlame(placed, failed.at(-1)!) ?? orphaned
+    if (!isLastTry) blame = splitBlame(placed, failed.at(-1)!) ?? blame
   }
   throw failureOfAll(exchange, failed, null)
 }
@@ -152,7 +150,7 @@ function addFailure(
 ): void {
   failed.push({ ...outcome, route, leg: legOf(placement, outcome.engine.id) })
   if (outcome.failure === 'answer_timeout') return
-  if (!isOwn(outcome)) suspect?.(route, outcome.engine)
+  if (!isGatewayFailure(outcome)) suspect?.(route, outcome.engine)
   const cluster = route.cluster.id
   avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
 }
@@ -164,17 +162,6 @@ function splitBlame({ route, placement }: AcquiredPlacement, { engine, failure }
   return { cluster: route.cluster.id, decode: engine.id, prefill }
 }
 
-/** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
-function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
-  const others = failed.filter(({ failure }) => failure !== 'loop')
-  const isFull = refusal?.reason === 'engines_full' || refusal?.reason === 'overloaded'
-  // Engines that could not be reached are away; those that are left have no room.
-  if (isFull && others.length > 0 && others.every(({ failure }) => unreached.has(failure))) return failureOf(refusal)
-  if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
-  const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
-  return refusal === null || (isLast && failed.length > 0) ? loopFailure() : failureOf(refusal)
-}
-
 /**
  * Withdraws circuit failures of a poison request: if two engines answered 5xx and none succeeded, the request is at
  * fault. Broken connections still count. If the retry budget allowed one attempt only, the failure is withdrawn as
@@ -182,63 +169,19 @@ function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], re
  * retried.
  */
 function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetryState): void {
-  const isCutShort = refused === 'retry_budget'
-  const said = failed
+  const isBudgetSpent = refused === 'retry_budget'
+  const serverErrors = failed
     .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
     .filter(({ failure }) => failure === 'status_5xx')
-  const isProven = new Set(said.map(({ engine }) => engine)).size > 1
+  const isProven = new Set(serverErrors.map(({ engine }) => engine)).size > 1
   if (isProven) ports.log.warn('poison_request', { id })
-  for (const { route, engine, booking } of said) {
+  for (const { route, engine, booking } of serverErrors) {
     const { cluster, pool } = route
-    if (!isProven && !(isCutShort && hasRetries(pool))) continue
+    if (!isProven && !(isBudgetSpent && hasRetries(pool))) continue
     const signal = { kind: 'excused', engine: engine.id, booking } as const
-    scope.background(ports.cluster(cluster.id, pool.model).observe([isProven ? signal : { ...signal, doubtful: true }]))
+    scope.background(ports.pool(cluster.id, pool.model).observe([isProven ? signal : { ...signal, doubtful: true }]))
   }
 }
 
 /** Without retries, each failure must count: there is no second one to compare it with. */
 const hasRetries = ({ retry }: PoolRoute['pool']): boolean => retry.share > 0 || retry.minPerS > 0
-
-/**
- * The failure for the client if all attempts failed: that of the last attempt, unless no engine was reached.
- * @param isCutShort the retry budget was exhausted, so other engines may have been able to answer
- */
-function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean): Failure {
-  const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
-  const attempts = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
-  const options = {
-    cause: isCutShort ? `${attempts}; the retry budget is spent` : attempts,
-    retryAfterMs: RETRY_AFTER_MS,
-  }
-  const problem = (reason: FailureReason, what: string, next = ''): Failure =>
-    new Failure(reason, `${what}${isCutShort ? `, and ${BUDGET_EXHAUSTED}` : `.${next}`}`, options)
-  if (failed.some(isOwn))
-    return new Failure('gateway_limit', 'The gateway has no descriptors or ports left. Try again shortly.', options)
-  if (failed.every((one) => unreached.has(one.failure) || isBare(one))) {
-    return isCutShort
-      ? problem('retry_budget', `${tried} could not be reached`)
-      : problem('no_engine', 'No engine is available for this model right now')
-  }
-  if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
-    return isCutShort
-      ? problem('engines_full', `${tried} had no room for the request`)
-      : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
-  }
-  const last = failed.at(-1)!
-  if (last.failure === 'answer_timeout')
-    return new Failure('answer_timeout', 'The answer took too long. Ask for a stream, or for a shorter answer.', {
-      cause: attempts,
-    })
-  if (last.failure === 'first_byte_timeout')
-    return problem('engine_timeout', `${tried} did not begin an answer in time`)
-  if (last.status !== null)
-    return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
-  return problem('engine_unreachable', `${tried} gave no usable answer`)
-}
-
-/** A gateway without engines. It answers like a busy one, but load is not the cause. */
-const isBare = ({ engine, failure, status }: AttemptFailed): boolean =>
-  engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
-
-/** Failures without a response. workerd reports a refused and a broken connection alike, so both count. */
-const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

@@ -1,7 +1,7 @@
 /**
  * Rules for headers at a proxy (RFC 9110, section 7.6). Headers are flat lists of name, value; names are lower-case.
  */
-import type { EngineTarget } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
 import { withVia } from './via.ts'
 
 /** Headers of one connection, never forwarded in either direction. */
@@ -106,12 +106,12 @@ export interface HeaderSource {
 }
 
 /** Cache: name → may be forwarded to engines. Clients send the same few names again and again. */
-const seen = new Map<string, boolean>()
+const cachedNames = new Map<string, boolean>()
 /** Limit of the cache, because clients choose the names. */
-const SEEN_MAX = 500
+const MAX_CACHED_NAMES = 500
 
 function goesToEngines(name: string): boolean {
-  const known = seen.get(name)
+  const known = cachedNames.get(name)
   if (known !== undefined) return known
   // CGI and WSGI read `transfer_encoding` as `transfer-encoding`, so the same rule applies to both spellings.
   const dashed = name.replaceAll('_', '-')
@@ -119,7 +119,7 @@ function goesToEngines(name: string): boolean {
     !HOP_BY_HOP.has(dashed) &&
     !NOT_FOR_ENGINES.has(dashed) &&
     !NOT_FOR_ENGINES_PREFIXES.some((prefix) => dashed.startsWith(prefix))
-  if (seen.size < SEEN_MAX) seen.set(name, goes)
+  if (cachedNames.size < MAX_CACHED_NAMES) cachedNames.set(name, goes)
   return goes
 }
 

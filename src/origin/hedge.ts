@@ -2,16 +2,21 @@
  * Hedging: a request whose first byte is late is also sent to a second engine. The engine whose first byte comes first
  * answers, the other attempt is aborted. Both are booked; the end of the loser is no evidence about its engine.
  */
-import { endedAs } from '../core/contract/contract.ts'
-import type { AbortSignalLike, OriginAnswer, Timer } from '../ports.ts'
-import { acquirePlacement, type AcquiredPlacement } from './acquire.ts'
+import { endedAs } from '../core/contract/outcome.ts'
+import { FirstByteLimit } from '../core/latency/first-byte-limit.ts'
+import type { AbortSignalLike } from '../ports/abort-signal.ts'
+import type { OriginAnswer } from '../ports/origin.ts'
+import type { Timer } from '../ports/timers.ts'
+import { timersOf } from '../timers.ts'
+import { acquirePlacement } from './acquire.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { AttemptContext, AttemptFailed, RaceEntry } from './attempt-context.ts'
 import { runAttempt } from './attempt.ts'
-import type { AttemptContext, AttemptFailed, RaceEntry } from './classify.ts'
 import type { PoolRoute } from './exchange.ts'
-import { timersOf, StageTimer } from './timers.ts'
+import { StageTimer } from './stage-timer.ts'
 
 /** Shortest delay of a hedge with `auto`, ms: below it, timers and the network decide who is late. */
-const LEAST_DELAY_MS = 50
+const MIN_DELAY_MS = 50
 
 /** Learned per process or isolate. The entries end with the pools of a configuration. */
 const limits = new WeakMap<PoolRoute['pool'], FirstByteLimit>()
@@ -46,12 +51,12 @@ const isOwnEngine = ({ isGateway, external }: AcquiredPlacement['engine']): bool
 export class Race {
   readonly #first: AttemptContext
   readonly #earlier: AttemptFailed[]
-  readonly #entries: Entry[] = []
+  readonly #entries: RacingAttempt[] = []
   readonly #limit: FirstByteLimit | null
   readonly #won = Promise.withResolvers<Response>()
   #timer: Timer | null = null
   #second: Promise<Response | FailedAttempt | null> | null = null
-  #winner: Entry | null = null
+  #winner: RacingAttempt | null = null
   #firstFailed = false
   #isOver = false
   /** Bookings so far; that of a hedge counts from its request. */
@@ -82,7 +87,7 @@ export class Race {
 
   /** The first entry that claims the response answers. A second engine's refusal does not, while the first may. */
   claim(
-    entry: Entry,
+    entry: RacingAttempt,
     { status, sse }: Pick<OriginAnswer, 'status' | 'sse'>,
     early: boolean,
   ): 'won' | 'lost' | 'refused' {
@@ -101,11 +106,11 @@ export class Race {
     const { hedgeMs } = route.pool.retry
     if (typeof hedgeMs === 'number') return hedgeMs
     const ratio = this.#limit?.ratio ?? null
-    return ratio === null || predictedTtftMs === null ? null : Math.max(LEAST_DELAY_MS, ratio * predictedTtftMs)
+    return ratio === null || predictedTtftMs === null ? null : Math.max(MIN_DELAY_MS, ratio * predictedTtftMs)
   }
 
   #enter(attempt: AttemptContext): Promise<Response | AttemptFailed> {
-    const entry = new Entry(this, attempt)
+    const entry = new RacingAttempt(this, attempt)
     this.#entries.push(entry)
     return runAttempt({ ...attempt, earlier: this.#earlier, race: entry })
   }
@@ -145,8 +150,8 @@ export class Race {
   async #hedge(): Promise<Response | FailedAttempt | null> {
     const { exchange, ports, stages } = this.#first
     try {
-      const own = new StageTimer(stages.snapshot())
-      const placed = await this.#place(own)
+      const ownStages = new StageTimer(stages.snapshot())
+      const placed = await this.#place(ownStages)
       if (placed === null) return null
       exchange.record.hedge = 'failed'
       ports.log.debug('hedge_sent', {
@@ -156,7 +161,7 @@ export class Race {
         engine: placed.engine.id,
         waited_ms: Math.round(ports.now() - this.#entries[0]!.startedAt),
       })
-      const outcome = await this.#enter({ ...this.#first, placed, stages: own })
+      const outcome = await this.#enter({ ...this.#first, placed, stages: ownStages })
       if ('failure' in outcome) {
         if (this.#winner === null) this.#earlier.push(outcome)
         return { outcome, placed }
@@ -195,7 +200,7 @@ export class Race {
     return null
   }
 
-  #learn(winner: Entry): void {
+  #learn(winner: RacingAttempt): void {
     const now = this.#first.ports.now()
     for (const { startedAt, predictedMs } of this.#entries)
       if (predictedMs !== null && winner.startedAt === startedAt) this.#limit?.add(predictedMs, now - startedAt)
@@ -206,7 +211,7 @@ export class Race {
 const LOST = new Error('another engine answered first')
 
 /** One of the attempts of a race. */
-class Entry implements RaceEntry, AbortSignalLike {
+class RacingAttempt implements RaceEntry, AbortSignalLike {
   readonly startedAt: number
   readonly predictedMs: number | null
   readonly #race: Race
@@ -259,77 +264,5 @@ class Entry implements RaceEntry, AbortSignalLike {
   removeEventListener(type: 'abort', listener: () => void): void {
     this.#listeners.delete(listener)
     this.#client.removeEventListener(type, listener)
-  }
-}
-
-/* When a first byte is late: the 99th percentile of what a prediction of the time to first token turns out to be. */
-
-/** Logarithm of measured / predicted time: bins of this width, from `-RANGE` to `RANGE`. */
-const WIDTH = 0.05
-const RANGE = 5
-const BINS = Math.round((2 * RANGE) / WIDTH)
-/** Measurements before there is a limit. */
-const LEAST = 64
-/** Each measurement counts this much more than the one before: half of the weight is that of the last 128. */
-const GROWTH = 2 ** (1 / 128)
-/** Weights are scaled down at this one. */
-const MOST_WEIGHT = 2 ** 32
-/** Measurements between two evaluations of the bins. */
-const EVERY = 16
-/** Quantiles of the standard normal distribution. */
-const Z90 = 1.2816
-const Z99 = 2.3263
-
-/**
- * Distribution of measured / predicted time to first token of one pool. Its 99th percentile is that of a log-normal
- * distribution with the measured median and 90th percentile: stalls of some requests in a hundred do not raise it, and
- * they are what it has to find.
- */
-export class FirstByteLimit {
-  readonly #bins = new Float64Array(BINS)
-  #sum = 0
-  #weight = 1
-  #taken = 0
-  #ratio: number | null = null
-
-  /** Limit of the time to first token, as a multiple of the prediction; null: too few measurements. */
-  get ratio(): number | null {
-    return this.#ratio
-  }
-
-  add(predictedMs: number, measuredMs: number): void {
-    if (!(predictedMs > 0) || !(measuredMs > 0)) return
-    const at = Math.floor((Math.log(measuredMs / predictedMs) + RANGE) / WIDTH)
-    this.#bins[Math.min(BINS - 1, Math.max(0, at))]! += this.#weight
-    this.#sum += this.#weight
-    this.#taken += 1
-    this.#weight *= GROWTH
-    if (this.#weight >= MOST_WEIGHT) this.#rescale()
-    if (this.#taken >= LEAST && this.#taken % EVERY === 0) this.#evaluate()
-  }
-
-  /** The first byte had not come after `waitedMs`. This is a measurement only if it was late. */
-  addLater(predictedMs: number, waitedMs: number): void {
-    if (this.#ratio !== null && waitedMs >= this.#ratio * predictedMs) this.add(predictedMs, waitedMs)
-  }
-
-  #rescale(): void {
-    for (let at = 0; at < BINS; at++) this.#bins[at]! /= this.#weight
-    this.#sum /= this.#weight
-    this.#weight = 1
-  }
-
-  #evaluate(): void {
-    const median = this.#quantile(0.5)
-    const spread = Math.max(WIDTH, this.#quantile(0.9) - median) / Z90
-    this.#ratio = Math.exp(median + Z99 * spread)
-  }
-
-  /** Quantile of the logarithm: the middle of its bin. */
-  #quantile(q: number): number {
-    let left = q * this.#sum
-    let at = 0
-    while (at < BINS - 1 && (left -= this.#bins[at]!) > 0) at++
-    return (at + 0.5) * WIDTH - RANGE
   }
 }

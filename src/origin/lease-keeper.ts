@@ -1,24 +1,32 @@
 /** Renews the booking of a request while it runs, and releases it exactly once. */
 import type { EarlyLegRole } from '../core/contract/legs.ts'
-import type { Admission, Outcome, Placement, Resume, StageTimes, Usage } from '../core/contract/contract.ts'
-import type { Timer, Timers, Cluster, Lease, Log, RequestScope } from '../ports.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { Outcome, Usage } from '../core/contract/outcome.ts'
+import type { Placement } from '../core/contract/placement.ts'
+import type { Resume } from '../core/contract/resume.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { Timer, Timers } from '../ports/timers.ts'
+import type { PoolPort } from '../ports/pool.ts'
+import type { Lease } from '../ports/lease.ts'
+import type { Log } from '../ports/log.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
 import type { InFlightPrompt } from './regions/estimator.ts'
-import { defaultTimers } from './timers.ts'
+import { defaultTimers } from '../timers.ts'
 
 export interface BookingParts {
-  readonly cluster: Cluster
+  readonly pool: PoolPort
   /** null: placed without the object, which was unreachable. It gets the booking as soon as it is reachable. */
   readonly lease: Lease | null
   readonly admission: Admission
   readonly placement: Placement
   readonly leaseMs: number
   readonly log: Log
-  readonly alarms?: Timers | undefined
+  readonly timers?: Timers | undefined
   /** Keeps messages of the booking alive. */
   readonly scope?: RequestScope | undefined
 }
 
-type Step = (lease: Lease) => Promise<void>
+type LeaseCall = (lease: Lease) => Promise<void>
 
 const done = Promise.resolve()
 
@@ -59,10 +67,10 @@ export class LeaseKeeper {
   }
 
   /** Ends the legs of this part. Has effect once per part. */
-  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): void {
-    if (this.#legsDone.includes(part) || this.#firstTokenSeen || this.#released) return
-    this.#legsDone = [...this.#legsDone, part]
-    if (this.#lease !== null) this.#send((lease) => lease.legDone?.(part, stages, usage) ?? done)
+  legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): void {
+    if (this.#legsDone.includes(legRole) || this.#firstTokenSeen || this.#released) return
+    this.#legsDone = [...this.#legsDone, legRole]
+    if (this.#lease !== null) this.#send((lease) => lease.legDone?.(legRole, stages, usage) ?? done)
   }
 
   /** Ends the prefill. Has effect once. */
@@ -107,8 +115,8 @@ export class LeaseKeeper {
   }
 
   #renewLater(): Timer {
-    const { alarms = defaultTimers, leaseMs } = this.#parts
-    return alarms.set(leaseMs / 3, () => this.#renew())
+    const { timers = defaultTimers, leaseMs } = this.#parts
+    return timers.set(leaseMs / 3, () => this.#renew())
   }
 
   #renew(): void {
@@ -117,7 +125,7 @@ export class LeaseKeeper {
     this.#renewal = this.#renewLater()
   }
 
-  #send(step: Step): void {
+  #send(step: LeaseCall): void {
     if (this.#queued > 0 || this.#lease?.inProcess !== true) return this.#enqueue(step)
     try {
       void step(this.#lease)
@@ -126,7 +134,7 @@ export class LeaseKeeper {
     }
   }
 
-  #enqueue(step: Step): void {
+  #enqueue(step: LeaseCall): void {
     this.#queued++
     this.#tail = this.#tail.then(async () => {
       await this.#deliver(step)
@@ -134,7 +142,7 @@ export class LeaseKeeper {
     })
   }
 
-  async #deliver(step: Step): Promise<void> {
+  async #deliver(step: LeaseCall): Promise<void> {
     if (this.#lease !== null) {
       try {
         return await step(this.#lease)
@@ -146,7 +154,7 @@ export class LeaseKeeper {
     // Never booked and ended by now: nothing to release.
     if (this.#released && !this.#known) return
     try {
-      this.#lease = await this.#parts.cluster.resume(this.#asResume(), this.#parts.scope)
+      this.#lease = await this.#parts.pool.resume(this.#asResume(), this.#parts.scope)
       this.#known = true
       await step(this.#lease)
     } catch (error) {

@@ -1,28 +1,30 @@
 /** Cluster port for pool state in this process: each call takes effect before it returns. */
-import { applyEvent, type BookingEvent, type EarlyLegRole } from '../core/contract/legs.ts'
-import type { ClusterState, BookingHandle } from '../core/pool/pool-state.ts'
-import { type Answer, WAKE_MS } from '../core/pool/waiting-room.ts'
-import type {
-  Admission,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Resume,
-  StageTimes,
-  Usage,
-} from '../core/contract/contract.ts'
-import type { KvEventDelta } from '../core/kv-events/delta-log.ts'
+import { applyEvent } from '../core/pool/apply-event.ts'
+import type { BookingEvent } from '../core/contract/booking-event.ts'
+import type { EarlyLegRole } from '../core/contract/legs.ts'
+import type { PoolState } from '../core/pool/pool-state.ts'
+import type { BookingHandle } from '../core/pool/admission-result.ts'
+import type { AdmissionResult } from '../core/pool/admission-result.ts'
+import { WAKE_MS } from '../core/pool/waiting-room.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { EngineSignal } from '../core/contract/engine-signal.ts'
+import type { Outcome, Usage } from '../core/contract/outcome.ts'
+import type { PoolConfig } from '../core/contract/pool-config.ts'
+import type { Resume } from '../core/contract/resume.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { KvEventDelta } from '../core/kv-events/event-delta.ts'
 import type { RegistryCall } from '../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, Lease } from '../ports.ts'
-import { defaultTimers } from './timers.ts'
+import type { AdmitResult, PoolPort } from '../ports/pool.ts'
+import type { Lease } from '../ports/lease.ts'
+import { defaultTimers } from '../timers.ts'
 
-/** Calls a ClusterState directly. */
-export class LocalCluster implements Cluster {
-  readonly #state: ClusterState
+/** Calls a PoolState directly. */
+export class LocalPool implements PoolPort {
+  readonly #state: PoolState
   readonly #now: () => number
   #isTicking = false
 
-  constructor(state: ClusterState, now: () => number) {
+  constructor(state: PoolState, now: () => number) {
     this.#state = state
     this.#now = now
   }
@@ -31,17 +33,17 @@ export class LocalCluster implements Cluster {
     this.#state.configure(version, pool, this.#now())
   }
 
-  async admit(admission: Admission): Promise<Admitted> {
+  async admit(admission: Admission): Promise<AdmitResult> {
     return this.admitNow(admission)
   }
 
-  admitNow(admission: Admission): Admitted {
+  admitNow(admission: Admission): AdmitResult {
     return this.#leased(this.#state.admit(admission, this.#now()))
   }
 
-  wait(admission: Admission, waitedMs: number): Promise<Admitted> {
+  wait(admission: Admission, waitedMs: number): Promise<AdmitResult> {
     return new Promise((resolve) => {
-      const done = (answer: Answer): void => resolve(this.#leased(answer))
+      const done = (answer: AdmissionResult): void => resolve(this.#leased(answer))
       this.#state.wait(admission, { now: this.#now(), waitedMs, done })
       if (!this.#isTicking) this.#tick()
     })
@@ -61,7 +63,7 @@ export class LocalCluster implements Cluster {
     })
   }
 
-  #leased(admitted: Answer): Admitted {
+  #leased(admitted: AdmissionResult): AdmitResult {
     if ('refusal' in admitted) return admitted
     const { placement, policy, predictedTtftMs, events } = admitted
     const lease = new LocalLease(this.#state, this.#now, admitted)
@@ -69,9 +71,9 @@ export class LocalCluster implements Cluster {
   }
 
   async resume(booking: Resume): Promise<Lease> {
-    const held = this.#state.resume(booking, this.#now())
-    if ('refusal' in held) throw new Error(held.refusal.detail)
-    return new LocalLease(this.#state, this.#now, held)
+    const resumed = this.#state.resume(booking, this.#now())
+    if ('refusal' in resumed) throw new Error(resumed.refusal.detail)
+    return new LocalLease(this.#state, this.#now, resumed)
   }
 
   applyNow(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean {
@@ -117,18 +119,18 @@ const done = Promise.resolve()
 
 class LocalLease implements Lease {
   readonly inProcess = true
-  readonly #state: ClusterState
+  readonly #state: PoolState
   readonly #now: () => number
   readonly #key: string
 
-  constructor(state: ClusterState, now: () => number, { key }: BookingHandle) {
+  constructor(state: PoolState, now: () => number, { key }: BookingHandle) {
     this.#state = state
     this.#now = now
     this.#key = key
   }
 
-  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#state.legDone(this.#key, { part, stages, usage }, this.#now())
+  legDone(legRole: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#state.legDone(this.#key, { legRole, stages, usage }, this.#now())
     return done
   }
 

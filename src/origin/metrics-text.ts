@@ -1,22 +1,18 @@
 /** Reads the gauges that the gateway needs from an engine's `/metrics` (Prometheus text format 0.0.4). */
-import type { EngineStats } from '../core/contract/contract.ts'
-import { ENGINE_METRICS, type CacheValue, type EngineKind, type EngineMetrics } from './engine-metrics.ts'
+import type { EngineStats } from '../core/contract/engine-signal.ts'
+import { type CacheValue, ENGINE_METRICS, type EngineKind, type EngineMetrics } from './engine-metrics.ts'
+import { namesPattern, type Sample, samplesOf } from './prometheus-samples.ts'
 
-export interface ScrapedEngine {
+export interface EngineScrape {
   readonly kind: EngineKind
   readonly stats: EngineStats
   /** The engine sleeps (`/sleep`): its health check succeeds, and requests hang. */
   readonly asleep: boolean
 }
 
-export interface Sample {
-  readonly labels: ReadonlyMap<string, string>
-  readonly value: number
-}
-
 type Samples = ReadonlyMap<string, readonly Sample[]>
 
-const READ = namesPattern([
+const METRIC_NAMES = namesPattern([
   ...ENGINE_METRICS.flatMap(({ running, waiting, kvUsage, blockTokens, cacheBlocks }) => [
     ...running,
     ...waiting,
@@ -31,8 +27,8 @@ const READ = namesPattern([
  * Reads an engine's metrics. null: the text has no queue gauge, so it is not from an engine. Data-parallel ranks
  * behind one address count as one engine.
  */
-export function readEngineMetrics(text: string): ScrapedEngine | null {
-  const samples = samplesOf(text, READ)
+export function readEngineMetrics(text: string): EngineScrape | null {
+  const samples = samplesOf(text, METRIC_NAMES)
   const names = ENGINE_METRICS.find(({ running }) => running.some((name) => samples.has(name)))
   if (names === undefined) return null
   const usage = gaugesOf(samples, names.kvUsage)
@@ -48,7 +44,7 @@ export function readEngineMetrics(text: string): ScrapedEngine | null {
       kvUsage: usage.length === 0 ? null : sum(usage) / usage.length,
       blockTokens: numbersOf(samples, names.blockTokens)[0] ?? null,
       cacheBlocks: cacheBlocksOf(samples, names),
-      prefixCaching: flag(configs[0]?.labels.get('enable_prefix_caching')),
+      prefixCaching: parseBoolean(configs[0]?.labels.get('enable_prefix_caching')),
       adapters: adaptersOf(samples.get('vllm:lora_requests_info') ?? []),
     },
   }
@@ -74,60 +70,11 @@ function gaugesOf(samples: Samples, names: readonly string[]): number[] {
 function numbersOf(samples: Samples, values: readonly CacheValue[]): number[] {
   return values.flatMap(({ metric, label }) =>
     (samples.get(metric) ?? []).flatMap(({ labels, value }) => {
-      const number = label === undefined ? whole(String(value)) : whole(labels.get(label))
+      const number = label === undefined ? parseWhole(String(value)) : parseWhole(labels.get(label))
       return number === null || number === 0 ? [] : [number]
     }),
   )
 }
-
-/** Pattern of the names at the beginning of a line. Other samples of the families (`*_created`) do not match. */
-export function namesPattern(names: readonly string[]): RegExp {
-  return new RegExp(`(?:${names.join('|')})(?=[{ ])`, 'y')
-}
-
-/**
- * Returns the samples whose names match, by name. Unreadable lines are ignored. Nearly all lines of an engine are
- * comments and buckets of histograms, so lines are not copied before their name matches.
- */
-export function samplesOf(text: string, names: RegExp): Map<string, Sample[]> {
-  const samples = new Map<string, Sample[]>()
-  for (let at = 0, end = 0; at < text.length; at = end + 1) {
-    end = text.indexOf('\n', at)
-    if (end < 0) end = text.length
-    names.lastIndex = at
-    if (!names.test(text)) continue
-    const sample = sampleOf(text.slice(names.lastIndex, end))
-    if (sample === null) continue
-    const name = text.slice(at, names.lastIndex)
-    const known = samples.get(name)
-    if (known === undefined) samples.set(name, [sample])
-    else known.push(sample)
-  }
-  return samples
-}
-
-const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?/y
-
-/** Parses the rest of a line after the name: `{label="value",…} number`. null: unreadable. */
-function sampleOf(rest: string): Sample | null {
-  const labels = new Map<string, string>()
-  let at = 0
-  if (rest.startsWith('{')) {
-    LABEL.lastIndex = 1
-    for (let match = LABEL.exec(rest); match !== null; match = LABEL.exec(rest)) {
-      labels.set(match[1]!, match[2]!.includes('\\') ? unescaped(match[2]!) : match[2]!)
-      at = LABEL.lastIndex
-    }
-    at = rest.indexOf('}', at)
-    if (at < 0) return null
-    at++
-  }
-  const value = Number.parseFloat(rest.slice(at))
-  return Number.isFinite(value) ? { labels, value } : null
-}
-
-const unescaped = (text: string): string =>
-  text.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped))
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
@@ -144,8 +91,8 @@ function cacheBlocksOf(samples: Samples, { kind, cacheBlocks }: EngineMetrics): 
 }
 
 function blocksOf(labels: Sample['labels']): number | null {
-  const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
-  return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
+  const [tokens, blockTokens] = [parseWhole(labels.get('kv_cache_size_tokens')), parseWhole(labels.get('block_size'))]
+  return tokens && blockTokens ? Math.floor(tokens / blockTokens) : parseWhole(labels.get('num_gpu_blocks'))
 }
 
 /** Each change of the set of adapters leaves a series behind. Its value is the time, so the greatest is current. */
@@ -153,15 +100,15 @@ function adaptersOf(samples: readonly Sample[]): EngineStats['adapters'] {
   if (samples.length === 0) return null
   const { labels } = samples.reduce((latest, sample) => (sample.value >= latest.value ? sample : latest))
   const running = (labels.get('running_lora_adapters') ?? '').split(',').map((name) => name.trim())
-  return { running: running.filter((name) => name !== ''), max: whole(labels.get('max_lora')) }
+  return { running: running.filter((name) => name !== ''), max: parseWhole(labels.get('max_lora')) }
 }
 
-function whole(text: string | undefined): number | null {
+function parseWhole(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null
 }
 
 /** Parses a boolean in Python's spelling. */
-function flag(text: string | undefined): boolean | null {
+function parseBoolean(text: string | undefined): boolean | null {
   if (text === 'True' || text === 'true') return true
   return text === 'False' || text === 'false' ? false : null
 }

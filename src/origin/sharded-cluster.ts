@@ -1,19 +1,18 @@
 /** A pool whose engines are divided over several state objects (cells), because one object cannot serve its calls. */
-import type {
-  Admission,
-  ClusterDigest,
-  ClusterSummary,
-  Decision,
-  EngineSignal,
-  PoolConfig,
-  Resume,
-} from '../core/contract/contract.ts'
+import type { Admission } from '../core/contract/admission.ts'
+import type { PoolDigest, PoolSummary } from '../core/contract/pool-digest.ts'
+import type { Decision } from '../core/contract/decision.ts'
+import type { EngineSignal } from '../core/contract/engine-signal.ts'
+import type { PoolConfig } from '../core/contract/pool-config.ts'
+import type { Resume } from '../core/contract/resume.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
-import { mergeDecisions } from '../core/edge/totals.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta-log.ts'
-import { mergeHistories } from '../core/reports/history.ts'
+import { mergeDecisions } from '../core/edge/merge-digests.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/event-delta.ts'
+import { mergeHistories } from '../core/reports/merge-histories.ts'
 import { CellChooser, cellOf } from '../core/routing/cells.ts'
-import type { Admitted, Cluster, Lease, Ranked, RequestScope } from '../ports.ts'
+import type { AdmitResult, PoolPort, RankOutcome } from '../ports/pool.ts'
+import type { Lease } from '../ports/lease.ts'
+import type { RequestScope } from '../ports/request-scope.ts'
 
 /** Returns the part of the pool that a cell has. */
 export function poolOfCell(pool: PoolConfig, cell: number, shards: number): PoolConfig {
@@ -21,8 +20,8 @@ export function poolOfCell(pool: PoolConfig, cell: number, shards: number): Pool
   return { ...pool, engines: pool.engines.filter(({ id }) => cellOf(id, ids, shards) === cell) }
 }
 
-export interface ShardedParts {
-  readonly cells: readonly Cluster[]
+export interface ShardedPoolParts {
+  readonly cells: readonly PoolPort[]
   /** Ids of the pool's engines, as configured now. */
   readonly engines: () => readonly string[]
   /** Milliseconds since the epoch. */
@@ -30,18 +29,18 @@ export interface ShardedParts {
 }
 
 /** Asks the cell of a prompt. A cell that refuses or is unreachable is replaced once by the next. */
-export class ShardedCluster implements Cluster {
-  readonly #cells: readonly Cluster[]
-  readonly #parts: ShardedParts
+export class ShardedPool implements PoolPort {
+  readonly #cells: readonly PoolPort[]
+  readonly #parts: ShardedPoolParts
   readonly #chooser: CellChooser
 
-  constructor(parts: ShardedParts) {
+  constructor(parts: ShardedPoolParts) {
     this.#parts = parts
     this.#cells = parts.cells
     this.#chooser = new CellChooser(parts.cells.length)
   }
 
-  async admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<Admitted> {
+  async admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult> {
     const [first, second] = this.#order(admission)
     try {
       const admitted = await this.#admitAt(first!, admission, scope)
@@ -55,16 +54,16 @@ export class ShardedCluster implements Cluster {
   }
 
   /** Waits in the cell that has the prompt's cache. */
-  wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<Admitted> {
+  wait(admission: Admission, waitedMs: number, scope?: Pick<RequestScope, 'background'>): Promise<AdmitResult> {
     return this.#cells[this.#order(admission)[0]!]!.wait!(admission, waitedMs, scope)
   }
 
   async leave(key: string): Promise<void> {
-    await this.#all((cluster) => cluster.leave!(key))
+    await this.#all((cell) => cell.leave!(key))
   }
 
   admitLimitMs(): number | null {
-    const known = this.#cells.flatMap((cluster) => cluster.admitLimitMs?.() ?? [])
+    const known = this.#cells.flatMap((cell) => cell.admitLimitMs?.() ?? [])
     return known.length < this.#cells.length ? null : Math.max(...known)
   }
 
@@ -76,15 +75,15 @@ export class ShardedCluster implements Cluster {
     return this.#cellOf(placement.kind === 'whole' ? placement.engine : placement.decode).resume(booking, scope)
   }
 
-  rank(admission: Admission): Promise<Ranked> {
+  rank(admission: Admission): Promise<RankOutcome> {
     return this.#cells[this.#order(admission)[0]!]!.rank(admission)
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
     const shared = await Promise.all(
-      this.#cells.map(async (cluster) => {
-        const own = signals.filter(({ engine }) => this.#cellOf(engine) === cluster)
-        return own.length > 0 ? cluster.observe(own) : []
+      this.#cells.map(async (cell) => {
+        const own = signals.filter(({ engine }) => this.#cellOf(engine) === cell)
+        return own.length > 0 ? cell.observe(own) : []
       }),
     )
     return shared.flat()
@@ -93,38 +92,38 @@ export class ShardedCluster implements Cluster {
   async feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
     const states: KvEventDeltaState[] = feeds.map(() => 'unknown')
     await Promise.all(
-      this.#cells.map(async (cluster) => {
-        const own = [...feeds.keys()].filter((at) => this.#cellOf(feeds[at]!.engine) === cluster)
+      this.#cells.map(async (cell) => {
+        const own = [...feeds.keys()].filter((at) => this.#cellOf(feeds[at]!.engine) === cell)
         if (own.length === 0) return
-        const answers = (await cluster.feed?.(own.map((at) => feeds[at]!))) ?? []
+        const answers = (await cell.feed?.(own.map((at) => feeds[at]!))) ?? []
         for (const [index, at] of own.entries()) states[at] = answers[index] ?? 'unknown'
       }),
     )
     return states
   }
 
-  async digest(): Promise<ClusterDigest> {
-    return joined(await this.#all((cluster) => cluster.digest()))
+  async digest(): Promise<PoolDigest> {
+    return mergeDigests(await this.#all((cell) => cell.digest()))
   }
 
   async regionDigest(): Promise<RegionDigest> {
-    return joinedRegion(await this.#all((cluster) => cluster.regionDigest()))
+    return mergeRegionDigests(await this.#all((cell) => cell.regionDigest()))
   }
 
   async explain(id: string): Promise<Decision | null> {
-    const found = await Promise.allSettled(this.#cells.map((cluster) => cluster.explain(id)))
-    for (const one of found) if (one.status === 'fulfilled' && one.value !== null) return one.value
+    const results = await Promise.allSettled(this.#cells.map((cell) => cell.explain(id)))
+    for (const one of results) if (one.status === 'fulfilled' && one.value !== null) return one.value
     return null
   }
 
-  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
-    const all: readonly ClusterSummary[] = await this.#all(
-      async (cluster) =>
-        (await cluster.summary?.(decisions, historySince)) ?? { digest: await cluster.digest(), decisions: [] },
+  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
+    const all: readonly PoolSummary[] = await this.#all(
+      async (cell) =>
+        (await cell.summary?.(decisions, historySince)) ?? { digest: await cell.digest(), decisions: [] },
     )
     const newest = (lists: readonly Decision[]) => [...lists].sort((a, b) => b.at - a.at).slice(0, decisions)
     return {
-      digest: joined(all.map(({ digest }) => digest)),
+      digest: mergeDigests(all.map(({ digest }) => digest)),
       decisions: newest(all.flatMap((one) => one.decisions)),
       measured: newest(all.flatMap(({ measured = [] }) => measured)),
       history: mergeHistories(all.flatMap(({ history }) => history ?? [])),
@@ -138,25 +137,25 @@ export class ShardedCluster implements Cluster {
     const usable = new Set(
       engines.flatMap((engine) => (avoided.has(engine) ? [] : [cellOf(engine, engines, this.#cells.length)])),
     )
-    const able = usable.size === 0 ? [...this.#cells.keys()] : [...usable]
-    return this.#chooser.order(admission, able, this.#parts.now())
+    const eligible = usable.size === 0 ? [...this.#cells.keys()] : [...usable]
+    return this.#chooser.order(admission, eligible, this.#parts.now())
   }
 
   #admitAt(at: number, admission: Admission, scope: Pick<RequestScope, 'background'> | undefined) {
-    this.#chooser.sent(at, this.#parts.now())
+    this.#chooser.recordSent(at, this.#parts.now())
     return this.#cells[at]!.admit(admission, scope)
   }
 
-  #cellOf(engine: string): Cluster {
+  #cellOf(engine: string): PoolPort {
     return this.#cells[cellOf(engine, this.#parts.engines(), this.#cells.length)]!
   }
 
-  #all<Answer>(call: (cluster: Cluster) => Promise<Answer>): Promise<Answer[]> {
-    return Promise.all(this.#cells.map((cluster) => call(cluster)))
+  #all<Answer>(call: (cell: PoolPort) => Promise<Answer>): Promise<Answer[]> {
+    return Promise.all(this.#cells.map((cell) => call(cell)))
   }
 }
 
-function joined(all: readonly ClusterDigest[]): ClusterDigest {
+function mergeDigests(all: readonly PoolDigest[]): PoolDigest {
   return {
     ...all[0]!,
     configVersion: Math.min(...all.map(({ configVersion }) => configVersion)),
@@ -164,22 +163,22 @@ function joined(all: readonly ClusterDigest[]): ClusterDigest {
     epoch: all.map(({ epoch }) => epoch).join('+'),
     at: Math.max(...all.map(({ at }) => at)),
     bookings: sum(all.map(({ bookings }) => bookings)),
-    ...joinedQueue(all.flatMap(({ queue }) => queue ?? [])),
+    ...mergeQueues(all.flatMap(({ queue }) => queue ?? [])),
     engines: all.flatMap(({ engines }) => engines),
     decisions: mergeDecisions(all.flatMap(({ decisions = [] }) => decisions)),
   }
 }
 
-function joinedQueue(queues: readonly NonNullable<ClusterDigest['queue']>[]): Pick<ClusterDigest, 'queue'> {
+function mergeQueues(queues: readonly NonNullable<PoolDigest['queue']>[]): Pick<PoolDigest, 'queue'> {
   if (queues.length === 0) return {}
   const oldestMs = Math.max(...queues.map((queue) => queue.oldestMs))
   return { queue: { requests: sum(queues.map(({ requests }) => requests)), oldestMs } }
 }
 
-function joinedRegion(all: readonly RegionDigest[]): RegionDigest {
-  const able = all.filter(({ soonest }) => soonest !== null)
+function mergeRegionDigests(all: readonly RegionDigest[]): RegionDigest {
+  const available = all.filter(({ soonest }) => soonest !== null)
   const engines = sum(all.map((one) => one.engines))
-  const byWait = (of: 'soonest' | 'usual') => able.map((one) => one[of]!).sort((a, b) => a.waitS - b.waitS)
+  const byWait = (of: 'soonest' | 'usual') => available.map((one) => one[of]!).sort((a, b) => a.waitS - b.waitS)
   const usual = byWait('usual')
   return {
     ...all[0]!,

@@ -1,10 +1,12 @@
 /** Token ids from an engine's `/tokenize`, for pools without a vocabulary: exact, at the cost of a round trip. */
 import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatPrompt } from '../core/tokens/chat.ts'
-import type { PromptProfile, PromptAnalyzer, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
+import type { PromptProfile, PromptAnalyzer } from '../core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../core/tokens/prompt-request.ts'
 import { readPrompt, type Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
-import type { EngineTarget, Origin } from '../ports.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { Origin } from '../ports/origin.ts'
 import { Breaker } from './breaker.ts'
 
 export interface TokenizeCall {
@@ -26,9 +28,9 @@ export interface EngineTokenizerOptions {
 const CACHE_BYTES = 8 * 1024 * 1024
 const ANSWER_BYTES = 16 * 1024 * 1024
 /** Most texts of one request, since each is a call. Requests with more are measured in bytes. */
-const MOST_TEXTS = 4
+const MAX_TEXTS = 4
 /** Pause, ms, of an engine without the endpoint. */
-const MISSING_MS = 600_000
+const MISSING_PAUSE_MS = 600_000
 /** Time, ms, after which other requests do not join a call. On Workers a call ends with the request that started it. */
 const LOST_AFTER_MS = 1_000
 
@@ -38,20 +40,20 @@ const LOST_AFTER_MS = 1_000
  */
 export class EngineTokenizer {
   readonly #options: EngineTokenizerOptions
-  readonly #known: SegmentCache
-  readonly #asked = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
+  readonly #cache: SegmentCache
+  readonly #pending = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
   readonly #breakers = new Map<string, Breaker>()
   /** Engine without the endpoint → end of its pause. */
   readonly #missingUntil = new Map<string, number>()
 
   constructor(options: EngineTokenizerOptions) {
     this.#options = options
-    this.#known = new SegmentCache(options.cacheBytes ?? CACHE_BYTES)
+    this.#cache = new SegmentCache(options.cacheBytes ?? CACHE_BYTES)
   }
 
   /** Ids of each prompt. null: not available within the deadline. Never rejects. */
   async ids(prompt: Prompt, call: TokenizeCall): Promise<readonly Uint32Array[] | null> {
-    const bodies = questions(prompt, call.model)
+    const bodies = tokenizeBodies(prompt, call.model)
     if (bodies === null) return null
     const lists = await Promise.all(bodies.map((body) => this.#one(body, call)))
     return lists.includes(null) ? null : (lists as Uint32Array[])
@@ -65,21 +67,21 @@ export class EngineTokenizer {
 
   async #one(body: string, call: TokenizeCall): Promise<Uint32Array | null> {
     const key = keyOf(body)
-    const known = this.#known.get(key)
+    const known = this.#cache.get(key)
     if (known !== undefined) return known
     if (!this.mayAsk(call.target)) return null
-    const asked = this.#asked.get(key)
-    const isLost = asked === undefined || this.#options.now() - asked.since > LOST_AFTER_MS
-    return await (isLost ? this.#ask(body, key, call) : asked.answer)
+    const pending = this.#pending.get(key)
+    const isLost = pending === undefined || this.#options.now() - pending.since > LOST_AFTER_MS
+    return await (isLost ? this.#ask(body, key, call) : pending.answer)
   }
 
   #ask(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
     const answer = this.#fetch(body, call).then((ids) => {
-      this.#asked.delete(key)
-      if (ids !== null) this.#known.set(key, ids)
+      this.#pending.delete(key)
+      if (ids !== null) this.#cache.set(key, ids)
       return ids
     })
-    this.#asked.set(key, { answer, since: this.#options.now() })
+    this.#pending.set(key, { answer, since: this.#options.now() })
     return answer
   }
 
@@ -97,7 +99,7 @@ export class EngineTokenizer {
       })
       if (answer.status !== 200) {
         answer.discard()
-        this.#refused(target, answer.status)
+        this.#recordRejection(target, answer.status)
         return null
       }
       const ids = idsOf(await answer.read(ANSWER_BYTES))
@@ -109,9 +111,9 @@ export class EngineTokenizer {
     }
   }
 
-  #refused(target: EngineTarget, status: number): void {
+  #recordRejection(target: EngineTarget, status: number): void {
     const now = this.#options.now()
-    if ([404, 405, 501].includes(status)) this.#missingUntil.set(target.id, now + MISSING_MS)
+    if ([404, 405, 501].includes(status)) this.#missingUntil.set(target.id, now + MISSING_PAUSE_MS)
     // 400: the engine rejects this prompt; others may succeed.
     else if (status !== 400) this.#breaker(target).failed(now)
   }
@@ -123,8 +125,8 @@ export class EngineTokenizer {
   }
 }
 
-export interface Measured {
-  readonly meter: PromptAnalyzer
+export interface EngineMeasurement {
+  readonly analyzer: PromptAnalyzer
   readonly request: PromptRequest
   /** The gateway's own measure. */
   readonly own: PromptProfile
@@ -135,21 +137,21 @@ export interface Measured {
  * rejects.
  */
 export async function measureByEngine(
-  { meter, request, own }: Measured,
+  { analyzer, request, own }: EngineMeasurement,
   tokenizer: EngineTokenizer,
   call: TokenizeCall,
 ): Promise<PromptProfile> {
   if (own.tokenSource !== 'bytes' || own.items > 0) return own
   const lists = await tokenizer.ids(readPrompt(request.endpoint, request.body), call)
-  return lists === null ? own : { ...meter.measureIds(request, lists, 'engine'), stages: own.stages }
+  return lists === null ? own : { ...analyzer.measureIds(request, lists, 'engine'), stages: own.stages }
 }
 
 /** Bodies of the calls, one per prompt. null: `/tokenize` cannot express the prompt. */
-function questions(prompt: Prompt, model: string): readonly string[] | null {
+function tokenizeBodies(prompt: Prompt, model: string): readonly string[] | null {
   try {
     if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate)
       return [JSON.stringify({ model, ...chatBody(prompt) })]
-    if (prompt.form !== 'texts' || prompt.texts.length > MOST_TEXTS) return null
+    if (prompt.form !== 'texts' || prompt.texts.length > MAX_TEXTS) return null
     return prompt.texts.map((text) => JSON.stringify({ model, prompt: text, add_special_tokens: prompt.addSpecial }))
   } catch {
     return null
@@ -160,7 +162,7 @@ function chatBody({ messages, tools, variables, addSpecial }: ChatPrompt): Recor
   const { add_generation_prompt: opened, continue_final_message: continued, documents: _, ...kwargs } = variables
   return {
     messages: messages.map(({ role, parts, extra }) => ({
-      ...onWire(extra),
+      ...withTextToolCalls(extra),
       role,
       content: parts.length === 1 ? parts[0] : parts.map((text) => ({ type: 'text', text })),
     })),
@@ -173,7 +175,7 @@ function chatBody({ messages, tools, variables, addSpecial }: ChatPrompt): Recor
 }
 
 /** Arguments of tool calls are JSON text on the wire. */
-function onWire(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function withTextToolCalls(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const calls = extra['tool_calls']
   if (!Array.isArray(calls)) return { ...extra }
   return { ...extra, tool_calls: calls.map((call: unknown) => withTextArguments(call)) }

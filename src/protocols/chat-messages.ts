@@ -5,7 +5,7 @@
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatMessage, ChatPrompt } from '../core/tokens/chat.ts'
-import { isText, type Text } from '../core/tokens/utf8.ts'
+import { isText, type Text } from '../core/tokens/utf8-text.ts'
 
 /** Reads a chat in OpenAI's form. null: `messages` is no list of messages. */
 export function readChat(body: JsonObject): ChatPrompt | null {

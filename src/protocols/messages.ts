@@ -1,7 +1,7 @@
 /** Anthropic's Messages. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 import type { ChatPrompt } from '../core/tokens/chat.ts'
-import { isText, type Text } from '../core/tokens/utf8.ts'
+import { isText, type Text } from '../core/tokens/utf8-text.ts'
 import { functionTools, readContent, reasoningFields, toolCall, Transcript } from './chat-messages.ts'
 import { notContinuable } from './continuation.ts'
 import { anthropicErrors } from './error-shape.ts'

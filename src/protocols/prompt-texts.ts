@@ -1,7 +1,7 @@
 /** Prompts that are texts or token ids. */
 import { isJsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
-import { isText } from '../core/tokens/utf8.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 
 export const UNREADABLE: Prompt = { form: 'unreadable' }
 

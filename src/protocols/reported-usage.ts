@@ -1,5 +1,5 @@
 /** Token counts that an engine reports, in the gateway's own terms. A count that is absent is unknown, never zero. */
-import type { Usage } from '../core/contract/contract.ts'
+import type { Usage } from '../core/contract/outcome.ts'
 import { isJsonObject, type JsonObject } from '../core/json.ts'
 
 /** Counts of one `usage` object, or of all usage objects of a stream. null: not reported. */

@@ -1,6 +1,6 @@
 /** OpenAI's Responses. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { isText } from '../core/tokens/utf8.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 import { functionTools, readContent, reasoningFields, toolCall, Transcript } from './chat-messages.ts'
 import { notContinuable } from './continuation.ts'
 import { responsesErrors } from './error-shape.ts'

@@ -1,6 +1,6 @@
 /** The client's session, and the agent within it, from headers and body fields that real clients send. */
 import { isJsonObject, type JsonObject } from '../core/json.ts'
-import { isText } from '../core/tokens/utf8.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
 
 /** One place where a session id may be. `path`: members from the body down. */
 export type SessionSource =

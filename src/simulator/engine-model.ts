@@ -1,56 +1,22 @@
 import { BlockPool } from './block-pool.ts'
-import { newCounters, type EngineCounters } from './engine-counters.ts'
-import { KvCache, type CacheChange, CacheJournal } from './kv-cache.ts'
+import { type CacheChange, CacheJournal } from './cache-journal.ts'
+import { DueList } from './due-list.ts'
+import { type EngineCounters, newCounters } from './engine-counters.ts'
+import { KvCache } from './kv-cache.ts'
 import type { EngineLimits } from './profiles.ts'
 import { Scheduler } from './scheduler.ts'
 import { Sequence, type SequenceSpec } from './sequence.ts'
-import { batchMs, type StepLaw } from './step-cost.ts'
-
-/** Sequences with an event at their `dueAt`. The list is short, so it is unsorted. */
-export class DueList {
-  #items: Sequence[] = []
-
-  get length(): number {
-    return this.#items.length
-  }
-
-  /** Earliest `dueAt`; Infinity when empty. */
-  nextAt(): number {
-    let at = Infinity
-    for (const sequence of this.#items) if (sequence.dueAt < at) at = sequence.dueAt
-    return at
-  }
-
-  add(sequence: Sequence): void {
-    this.#items.push(sequence)
-  }
-
-  remove(sequence: Sequence): void {
-    this.#items = this.#items.filter((other) => other !== sequence)
-  }
-
-  /** Removes and returns all due sequences, earliest first. */
-  take(now: number): Sequence[] {
-    if (this.nextAt() > now) return []
-    const due = this.#items.filter((sequence) => sequence.dueAt <= now)
-    this.#items = this.#items.filter((sequence) => sequence.dueAt > now)
-    return due.sort((a, b) => a.dueAt - b.dueAt)
-  }
-
-  [Symbol.iterator](): Iterator<Sequence> {
-    return this.#items[Symbol.iterator]()
-  }
-}
+import { batchMs, type StepCostModel } from './step-cost.ts'
 
 /** Source of the leading tokens of a prompt, and the transfer time in ms. */
-export interface FetchedFrom {
+export interface FetchSource {
   readonly tokens: number
   readonly ms: number
 }
 
 export interface EngineModelOptions {
   readonly limits: EngineLimits
-  readonly costModel: StepLaw
+  readonly costModel: StepCostModel
   /** false: the prefix cache is off. */
   readonly prefixCaching?: boolean
   /** How long blocks are held for another engine to read. vLLM's `kv_lease_duration`, 30 s. */
@@ -59,7 +25,7 @@ export interface EngineModelOptions {
    * Called when a sequence is scheduled. Returns what an external cache has beyond the tokens cached here; null:
    * nothing.
    */
-  readonly outside?: (spec: SequenceSpec, cachedTokens: number) => FetchedFrom | null
+  readonly fetchSource?: (spec: SequenceSpec, cachedTokens: number) => FetchSource | null
 }
 
 /** Callbacks at the model's time. They may call back into the model. */
@@ -82,7 +48,7 @@ export interface EngineListener {
  */
 export class EngineModel {
   readonly limits: EngineLimits
-  readonly costModel: StepLaw
+  readonly costModel: StepCostModel
   readonly pool: BlockPool
   readonly counters: EngineCounters = newCounters()
   /** Factor on the time of every step and transfer that starts from now on. */
@@ -93,7 +59,7 @@ export class EngineModel {
   readonly #journal: CacheJournal | null
   readonly #cache: KvCache
   readonly #scheduler: Scheduler
-  readonly #outside: EngineModelOptions['outside']
+  readonly #fetchSource: EngineModelOptions['fetchSource']
   readonly #transfers = new DueList()
   readonly #held = new DueList()
   #now = 0
@@ -110,7 +76,7 @@ export class EngineModel {
     this.pool = new BlockPool(options.limits.cacheBlocks, this.#journal)
     this.#holdLeaseMs = options.holdLeaseMs ?? 30_000
     this.#listener = listener
-    this.#outside = options.outside
+    this.#fetchSource = options.fetchSource
     this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true, this.#journal)
     this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) =>
       this.#fetch(sequence, now),
@@ -287,7 +253,7 @@ export class EngineModel {
 
   #fetch(sequence: Sequence, now: number): boolean {
     const source =
-      sequence.spec.remote === true ? this.#peer(sequence) : (this.#outside?.(sequence.spec, sequence.computed) ?? null)
+      sequence.spec.remote === true ? this.#peer(sequence) : (this.#fetchSource?.(sequence.spec, sequence.computed) ?? null)
     if (source === null || source.tokens <= sequence.computed) return false
     this.#cache.grow(sequence, source.tokens)
     sequence.transferred = true
@@ -302,7 +268,7 @@ export class EngineModel {
   }
 
   /** The engine that computed the prompt has all of its blocks. */
-  #peer({ spec: { promptTokens }, computed }: Sequence): FetchedFrom {
+  #peer({ spec: { promptTokens }, computed }: Sequence): FetchSource {
     return {
       tokens: promptTokens,
       ms: this.costModel.transferMs + this.costModel.transferTokenMs * (promptTokens - computed),

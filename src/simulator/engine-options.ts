@@ -1,6 +1,6 @@
-import type { Receiver } from './kv-connector.ts'
+import type { Receiver } from './kv-lmcache.ts'
 import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
-import type { StepLaw } from './step-cost.ts'
+import type { StepCostModel } from './step-cost.ts'
 import { vocabularySize } from './tokenizer.ts'
 
 /** Options of one simulated engine, all with defaults. Names follow vLLM's flags. */
@@ -11,7 +11,7 @@ export interface EngineOptions {
   /** Name of a profile, or a profile. */
   readonly profile?: string | Profile
   readonly limits?: Partial<EngineLimits>
-  readonly costModel?: Partial<StepLaw>
+  readonly costModel?: Partial<StepCostModel>
   readonly model?: string
   /** `--model`, if `model` is the `--served-model-name`; shown as `root`. */
   readonly modelPath?: string
@@ -50,7 +50,7 @@ export interface EngineSettings {
   readonly role: 'any' | 'prefill' | 'decode' | 'encode'
   readonly profile: string
   readonly limits: EngineLimits
-  readonly costModel: StepLaw
+  readonly costModel: StepCostModel
   readonly model: string
   readonly modelPath: string
   readonly adapters: readonly string[]
@@ -75,7 +75,7 @@ export interface EngineSettings {
 }
 
 /** Fills in the defaults. Throws a RangeError for an unknown profile. */
-export function settle(options: EngineOptions, index: number): EngineSettings {
+export function settingsOf(options: EngineOptions, index: number): EngineSettings {
   const profile = typeof options.profile === 'object' ? options.profile : profileNamed(options.profile ?? 'demo')
   const limits = { ...profile.limits, ...options.limits }
   const { role = 'any', model = 'sim', adapters = [] } = options

@@ -1,85 +1,13 @@
-import type { Answer, BrokenConnection, Incoming, BodyStream } from './answer.ts'
+import type { Answer, BrokenConnection, Incoming } from './answer.ts'
 import type { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
 import { EngineProcess, type FleetServices } from './engine-process.ts'
-import { FaultSwitch, type FaultRule } from './faults.ts'
+import { type FaultRule, FaultSwitch } from './faults.ts'
+import { isInference } from './http-api/routes.ts'
 import type { KvConnector } from './kv-connector.ts'
 import type { KvEventSink } from './kv-events.ts'
-import { RequestLog } from './engine-counters.ts'
-import { isInference } from './http-api/routes.ts'
-
-/**
- * Counts one inference request from start to end, however it ends, and allows the engine to interrupt it. `breakers`
- * has one interrupt function per running request.
- */
-export async function supervise(
-  log: RequestLog,
-  breakers: Set<() => void>,
-  incoming: Incoming,
-  serve: () => Promise<Answer | BrokenConnection>,
-): Promise<Answer | BrokenConnection> {
-  let settled = false
-  let onBreak: (() => void) | null = null
-  const breakOff = (): void => onBreak?.()
-  const settle = (clientGone: boolean): void => {
-    if (settled) return
-    settled = true
-    log.running -= 1
-    breakers.delete(breakOff)
-    if (clientGone) log.clientLeft()
-  }
-  log.inference += 1
-  log.running += 1
-  breakers.add(breakOff)
-  const broken = new Promise<BrokenConnection>((resolve) => {
-    onBreak = () => {
-      settle(false)
-      resolve({ broken: 'reset' })
-    }
-  })
-  incoming.signal.addEventListener('abort', () => settle(true), { once: true })
-  let answer: Answer | BrokenConnection
-  try {
-    answer = await Promise.race([serve(), broken])
-  } catch (error) {
-    settle(false)
-    throw error
-  }
-  if ('broken' in answer || typeof answer.body === 'string') {
-    settle(false)
-    return answer
-  }
-  return { ...answer, body: watch(answer.body, settle, (breakStream) => (onBreak = breakStream)) }
-}
-
-/** Reports to `settle` how the stream ended, and stops its source if a fault ended it early. */
-function watch(
-  body: BodyStream,
-  settle: (clientGone: boolean) => void,
-  onBreak: (run: () => void) => void,
-): BodyStream {
-  return (sink) => {
-    let stop: (() => void) | null = null
-    let over = false
-    const finish = (how: () => void): void => {
-      over = true
-      settle(false)
-      how()
-      stop?.()
-    }
-    stop = body({
-      write: (text) => sink.write(text),
-      end: () => finish(() => sink.end()),
-      fail: () => finish(() => sink.fail()),
-    })
-    if (over) stop()
-    onBreak(() => finish(() => sink.fail()))
-    return () => {
-      settle(true)
-      stop?.()
-    }
-  }
-}
+import { RequestLog } from './request-log.ts'
+import { supervise } from './supervise.ts'
 
 /**
  * A vLLM server without a model: the engine model behind vLLM's HTTP API. It can be killed, restarted and made to
@@ -139,7 +67,7 @@ export class SimulatedEngine {
     this.#faults.set(rule)
     this.#slow()
     if (rule?.kind === 'refuse') this.#breakAll()
-    this.#tell()
+    this.#notifyObservers()
   }
 
   /** Ends the process: connections are reset, and the cache and held blocks are lost. */
@@ -147,7 +75,7 @@ export class SimulatedEngine {
     this.#down = true
     this.#breakAll()
     this.#process.stop()
-    this.#tell()
+    this.#notifyObservers()
   }
 
   /** Starts a new process, after `kill` or instead of the running one. A fault remains. */
@@ -157,7 +85,7 @@ export class SimulatedEngine {
     this.events?.restarted()
     this.#process = this.#boot()
     this.#slow()
-    this.#tell()
+    this.#notifyObservers()
   }
 
   /** Answers one request, or resets its connection. */
@@ -165,7 +93,7 @@ export class SimulatedEngine {
     if (!this.listening) return { broken: 'reset' }
     this.log.record(incoming)
     const work = isInference(incoming)
-    const rule = this.#faults.meet(work)
+    const rule = this.#faults.ruleFor(work)
     const serve = (): Promise<Answer | BrokenConnection> =>
       rule === null
         ? this.#process.answer(incoming)
@@ -177,7 +105,7 @@ export class SimulatedEngine {
   }
 
   #boot(): EngineProcess {
-    const born: EngineProcess = new EngineProcess({
+    const started: EngineProcess = new EngineProcess({
       settings: this.settings,
       index: this.#index,
       services: this.#services,
@@ -187,10 +115,10 @@ export class SimulatedEngine {
         ? { cached: (changes) => this.events?.publish(changes, this.#services.clock.now()) }
         : {}),
       died: () => {
-        if (this.#process === born) this.kill()
+        if (this.#process === started) this.kill()
       },
     })
-    return born
+    return started
   }
 
   #slow(): void {
@@ -203,7 +131,7 @@ export class SimulatedEngine {
     this.#breakers.clear()
   }
 
-  #tell(): void {
+  #notifyObservers(): void {
     for (const observer of this.#observers) observer()
   }
 }

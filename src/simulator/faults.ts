@@ -1,6 +1,5 @@
 import type { Answer, BodyStream, BrokenConnection, Sink } from './answer.ts'
-import type { Clock } from './driver.ts'
-import { didYouMean } from '../config/problem.ts'
+import type { Clock } from './clock.ts'
 
 /**
  * Faults of an engine. `after` is the number of records (writes) of a streamed answer that still pass.
@@ -59,7 +58,7 @@ export class FaultSwitch {
   }
 
   /** Returns the fault for this request, or null, and counts it. */
-  meet(inference: boolean): FaultRule | null {
+  ruleFor(inference: boolean): FaultRule | null {
     const rule = this.#rule
     if (rule === null || rule.kind === 'refuse' || this.#left <= 0) return null
     if (rule.scope !== 'all' && !inference) return null
@@ -77,12 +76,12 @@ export class FaultSwitch {
     switch (rule.kind) {
       case 'hang':
         if (rule.where === 'head') return this.#hang(signal)
-        return spoil(await serve(), rule.where === 'body' ? 0 : (rule.after ?? 3), () => undefined)
+        return interrupt(await serve(), rule.where === 'body' ? 0 : (rule.after ?? 3), () => undefined)
       case 'reset':
         if ((rule.after ?? 3) === 0) return { broken: 'reset' }
-        return spoil(await serve(), rule.after ?? 3, (sink) => sink.fail())
+        return interrupt(await serve(), rule.after ?? 3, (sink) => sink.fail())
       case 'cut':
-        return spoil(await serve(), rule.after ?? 3, (sink) => sink.end())
+        return interrupt(await serve(), rule.after ?? 3, (sink) => sink.end())
       case 'status':
         return {
           status: rule.status,
@@ -114,7 +113,7 @@ export class FaultSwitch {
 }
 
 /** Passes `after` writes of the body, then replaces the rest by `then`. */
-function spoil(
+function interrupt(
   answer: Answer | BrokenConnection,
   after: number,
   then: (sink: Sink) => void,
@@ -174,74 +173,4 @@ function malformed(where: 'head' | 'body' | 'record', answer: Answer | BrokenCon
       })
     },
   }
-}
-
-/* A fault as JSON, with snake_case names. Unknown fields are rejected. */
-
-interface Field {
-  readonly must: string
-  holds(value: unknown): boolean
-}
-
-const number = (min: number, max: number): Field => ({
-  must: `a number from ${min}${max === Infinity ? '' : ` to ${max}`}`,
-  holds: (value) => typeof value === 'number' && value >= min && value <= max,
-})
-const whole = (min: number, max = Infinity): Field => {
-  const { must, holds } = number(min, max)
-  return { must: must.replace('a number', 'a whole number'), holds: (value) => Number.isInteger(value) && holds(value) }
-}
-const oneOf = (...names: readonly string[]): Field => ({
-  must: `one of ${names.join(', ')}`,
-  holds: (value) => names.includes(value as string),
-})
-
-const after = whole(0)
-const needed: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
-  hang: { where: oneOf('head', 'body', 'middle') },
-  status: { status: whole(200, 599) },
-  malformed: { where: oneOf('head', 'body', 'record') },
-}
-const optional: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
-  hang: { after },
-  reset: { after },
-  cut: { after },
-  status: { body: { must: 'JSON', holds: () => true } },
-  slow: { factor: number(0, Infinity), delay_ms: number(0, Infinity) },
-}
-const ofAll: Readonly<Record<string, Field>> = {
-  share: number(0, 1),
-  count: whole(1),
-  scope: oneOf('inference', 'all'),
-}
-
-/** Parses a fault. Throws an Error that describes an invalid field. */
-export function readFault(text: string): FaultRule {
-  const { kind, ...given } = objectOf(text)
-  if (!faultKinds.includes(kind as FaultRule['kind']))
-    throw new Error(`unknown fault ${JSON.stringify(kind)}: must be one of ${faultKinds.join(', ')}`)
-  const name = kind as FaultRule['kind']
-  for (const [field, { must }] of Object.entries(needed[name] ?? {}))
-    if (!(field in given)) throw new Error(`${name} needs ${field}: ${must}`)
-  const known = { ...needed[name], ...optional[name], ...ofAll }
-  for (const [field, value] of Object.entries(given)) {
-    const names = Object.keys(known)
-    const found = known[field]
-    if (found === undefined)
-      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || '.'} Fields: ${names.join(', ')}`)
-    if (!found.holds(value)) throw new Error(`${field} of ${name} must be ${found.must}, got ${JSON.stringify(value)}`)
-  }
-  const { delay_ms: delayMs, ...rest } = given
-  return { kind: name, ...rest, ...(delayMs === undefined ? {} : { delayMs }) } as FaultRule
-}
-
-function objectOf(text: string): Record<string, unknown> {
-  const wrong = new Error('the body must be a fault as JSON, such as {"kind":"refuse"}')
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch (error) {
-    wrong.cause = error
-  }
-  throw wrong
 }

@@ -1,81 +1,10 @@
-import { realClock, type Clock } from './driver.ts'
-import { SimulatedEngine } from './engine.ts'
-import { settle, type EngineOptions } from './engine-options.ts'
+import { type Clock, realClock } from './clock.ts'
+import { handleRequest } from './engine-fetch.ts'
+import { type EngineOptions, settingsOf } from './engine-options.ts'
 import type { FleetServices } from './engine-process.ts'
-import { KvNetwork } from './kv-peer.ts'
+import { SimulatedEngine } from './engine.ts'
+import { KvNetwork } from './kv-network.ts'
 import type { ReportSink } from './ttft-reporter.ts'
-import { type Answer, type BrokenConnection, type Incoming, type Sink, json } from './answer.ts'
-import { type FaultRule, readFault } from './faults.ts'
-
-/**
- * Serves the engine as a `fetch` function, for tests in workerd and for a gateway in the same process. Where a socket
- * would be reset, the call rejects with a TypeError or the body errors.
- */
-export async function handleRequest(engine: SimulatedEngine, request: Request): Promise<Response> {
-  const aborted = new AbortController()
-  if (request.signal.aborted) aborted.abort(request.signal.reason)
-  request.signal.addEventListener('abort', () => aborted.abort(request.signal.reason), { once: true })
-  const url = new URL(request.url)
-  const incoming: Incoming = {
-    method: request.method,
-    path: url.pathname,
-    query: url.searchParams,
-    headers: new Map(request.headers),
-    body: await request.text(),
-    signal: aborted.signal,
-  }
-  const answer = await orAborted(engine.handle(incoming), request.signal)
-  if ('broken' in answer)
-    throw new TypeError(`fetch failed: the simulated engine reset the connection (${answer.broken})`)
-  const body = typeof answer.body === 'string' ? answer.body : readable(answer, aborted.signal)
-  return new Response(body, { status: answer.status, headers: answer.headers })
-}
-
-/** `fetch` rejects with the signal's reason immediately when it aborts. */
-function orAborted(
-  answer: Promise<Answer | BrokenConnection>,
-  signal: AbortSignal,
-): Promise<Answer | BrokenConnection> {
-  return new Promise((resolve, reject) => {
-    const leave = (): void => reject(signal.reason)
-    if (signal.aborted) leave()
-    signal.addEventListener('abort', leave, { once: true })
-    answer.then(resolve, reject)
-  })
-}
-
-function readable(answer: Answer, signal: AbortSignal): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
-  let stop: (() => void) | null = null
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      let open = true
-      const close = (how: () => void): void => {
-        if (!open) return
-        open = false
-        how()
-      }
-      const sink: Sink = {
-        write: (text) => {
-          if (open) controller.enqueue(encoder.encode(text))
-        },
-        end: () => close(() => controller.close()),
-        fail: () =>
-          close(() => controller.error(new TypeError('terminated: the simulated engine reset the connection'))),
-      }
-      stop = (answer.body as (sink: Sink) => () => void)(sink)
-      const leave = (): void => {
-        close(() => controller.error(signal.reason))
-        stop?.()
-      }
-      if (signal.aborted) leave()
-      signal.addEventListener('abort', leave, { once: true })
-    },
-    cancel() {
-      stop?.()
-    },
-  })
-}
 
 /** A fleet: the number of engines or a list; the other options are defaults of every engine. */
 export interface FleetOptions extends Omit<EngineOptions, 'id'> {
@@ -114,7 +43,7 @@ export function createFleet(options: FleetOptions = {}): Fleet {
   const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set(), report }
   const each: readonly EngineOptions[] =
     typeof engineList === 'number' ? Array.from({ length: engineList }, () => ({})) : engineList
-  const engines = each.map((own, index) => new SimulatedEngine(settle({ ...shared, ...own }, index), index, services))
+  const engines = each.map((own, index) => new SimulatedEngine(settingsOf({ ...shared, ...own }, index), index, services))
   const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))
   if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')
   const engine = (id: string): SimulatedEngine => {
@@ -140,88 +69,3 @@ export function createFleet(options: FleetOptions = {}): Fleet {
 }
 
 const hexId = (): string => crypto.randomUUID().replaceAll('-', '')
-
-/* The control API. */
-
-const bad = (message: string): Answer => json(400, { error: message })
-
-/**
- * The control API of a simulated fleet; real engines have no such API.
- *
- * - `GET /_sim/engines`: all engines with their counters; `GET /_sim/engines/ID` adds the newest requests.
- * - `PUT /_sim/engines/ID/fault` with a fault as JSON, `DELETE` to clear it; ID `all` means every engine.
- * - `POST /_sim/engines/ID/kill`, `/restart`.
- */
-export async function control(fleet: Fleet, incoming: Incoming): Promise<Answer> {
-  const [, , collection, id, action] = incoming.path.split('/')
-  if (collection !== 'engines') return json(404, { error: 'only /_sim/engines[/ID[/fault|kill|restart]]' })
-  if (id === undefined || id === '') return json(200, { engines: fleet.engines.map(summary) })
-  const engines = id === 'all' ? fleet.engines : fleet.engines.filter(({ settings }) => settings.id === id)
-  if (engines.length === 0) return json(404, { error: `unknown engine "${id}"` })
-  if (action === undefined) return json(200, engines.map(detail))
-  if (action === 'fault') return setFaults(engines, incoming)
-  if (incoming.method !== 'POST') return json(405, { error: 'use POST' })
-  if (action === 'kill') for (const engine of engines) engine.kill()
-  else if (action === 'restart') for (const engine of engines) engine.restart()
-  else return json(404, { error: `no action "${action}": fault, kill or restart` })
-  return json(200, engines.map(summary))
-}
-
-function setFaults(engines: readonly SimulatedEngine[], incoming: Incoming): Answer {
-  let rule: FaultRule | null = null
-  if (incoming.method !== 'DELETE') {
-    try {
-      rule = readFault(incoming.body)
-    } catch (error) {
-      return bad((error as Error).message)
-    }
-  }
-  for (const engine of engines) engine.setFault(rule)
-  return json(200, engines.map(summary))
-}
-
-/** Summarises an engine for tests and people. */
-function summary(engine: SimulatedEngine): object {
-  const { log, settings, kv } = engine
-  const { model } = engine.driver
-  return {
-    id: settings.id,
-    url: engine.url,
-    role: settings.role,
-    model: settings.model,
-    profile: settings.profile,
-    listening: engine.listening,
-    fault: engine.fault === null ? null : snakeKeys(engine.fault),
-    requests: log.requests,
-    inference: log.inference,
-    open: log.running,
-    aborted: log.aborted,
-    running: model.running,
-    waiting: model.waiting,
-    kv_usage: model.usage,
-    counters: snakeKeys(model.counters),
-    kv:
-      kv === null
-        ? null
-        : {
-            prefill_legs: kv.prefillLegs,
-            decode_legs: kv.decodeLegs,
-            late_reads: kv.lateReads,
-            violations: snakeKeys(kv.violations),
-          },
-  }
-}
-
-const detail = (engine: SimulatedEngine): object => ({
-  ...summary(engine),
-  by_path: Object.fromEntries(engine.log.byPath),
-  recent: engine.log.recent,
-})
-
-const snakeKeys = (record: object): object =>
-  Object.fromEntries(
-    Object.entries(record).map(([key, value]) => [
-      key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      value,
-    ]),
-  )

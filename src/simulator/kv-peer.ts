@@ -1,16 +1,9 @@
-import type { Driver, Clock } from './driver.ts'
-import {
-  noViolations,
-  NO_TRANSFER,
-  type Fields,
-  type KvConnector,
-  type KvLeg,
-  type Prefilled,
-  type ResponsePrefill,
-  type LmcachePeer,
-} from './kv-connector.ts'
-import type { Sequence } from './sequence.ts'
+import type { Clock } from './clock.ts'
+import type { Driver } from './driver.ts'
 import { badRequest } from './http-api/wire-error.ts'
+import { type Fields, type FinishedPrefill, type KvConnector, type KvLeg, NO_TRANSFER, noViolations } from './kv-connector.ts'
+import type { KvNetwork } from './kv-network.ts'
+import type { Sequence } from './sequence.ts'
 
 interface Handoff {
   readonly sequence: Sequence
@@ -18,30 +11,9 @@ interface Handoff {
 }
 
 /** Number of remembered prefills. Their blocks are released long before they are forgotten. */
-const MOST_HANDOFFS = 10_000
+const MAX_HANDOFFS = 10_000
 
 const REMOTE_KEYS = ['remote_engine_id', 'remote_block_ids', 'remote_host', 'remote_port'] as const
-
-/** Engines that can transfer KV blocks to each other, by engine id, and the shared state of other connectors. */
-export class KvNetwork {
-  readonly #peers = new Map<string, KvPeer>()
-  /** Connector `lmcache`: by `host:init port`. */
-  readonly receivers = new Map<string, LmcachePeer>()
-  /** Connector `response`: finished prefills by the id of their answer. */
-  readonly responses = new Map<string, ResponsePrefill>()
-
-  join(peer: KvPeer): void {
-    this.#peers.set(peer.engineId, peer)
-  }
-
-  leave(peer: KvPeer): void {
-    this.#peers.delete(peer.engineId)
-  }
-
-  find(engineId: unknown): KvPeer | undefined {
-    return typeof engineId === 'string' ? this.#peers.get(engineId) : undefined
-  }
-}
 
 /** One engine's side of vLLM's NixlConnector in pull mode. */
 export class KvPeer implements KvConnector {
@@ -87,11 +59,11 @@ export class KvPeer implements KvConnector {
   }
 
   /** Holds the blocks of a finished prefill and returns their location. */
-  publish({ requestId, sequence }: Prefilled): Fields {
+  publish({ requestId, sequence }: FinishedPrefill): Fields {
     this.#published += 1
     const remoteId = `${requestId}-${this.#published.toString(16).padStart(8, '0')}`
     this.#handoffs.set(remoteId, { sequence, read: false })
-    if (this.#handoffs.size > MOST_HANDOFFS) this.#handoffs.delete(this.#handoffs.keys().next().value!)
+    if (this.#handoffs.size > MAX_HANDOFFS) this.#handoffs.delete(this.#handoffs.keys().next().value!)
     const blocks = sequence.table.subarray(
       0,
       Math.ceil(sequence.spec.promptTokens / this.#driver.model.limits.blockTokens),

@@ -3,6 +3,7 @@
  * HTTP API recorded from 0.5.6. Tests and benches define what is stored where.
  */
 import { chunkHashes, hashHex } from '../core/lmcache/chunks.ts'
+import { FakeService } from './lmcache/service.ts'
 
 export interface StoredAt {
   readonly instance: string
@@ -35,25 +36,8 @@ interface Instance {
 }
 
 const NO_INSTANCE = { registration_time: 0, metadata: {}, p2p_advertised_url: '', mq_port: 0 }
+
 const BYTES = 262_144
-
-/** Common part of the fakes: counts requests by path, and can replace answers. */
-class FakeService {
-  /** Number of requests by path. */
-  readonly asked = new Map<string, number>()
-  /** Replaces answers; null: the normal answer. */
-  instead: ((request: Request) => Promise<Response | null> | Response | null) | null = null
-
-  protected async meet(request: Request): Promise<Response | null> {
-    const { pathname } = new URL(request.url)
-    this.asked.set(pathname, (this.asked.get(pathname) ?? 0) + 1)
-    return this.instead === null ? null : this.instead(request)
-  }
-
-  count(path: string): number {
-    return this.asked.get(path) ?? 0
-  }
-}
 
 /** `lmcache coordinator`: GET /healthz, /instances, /directory/keys; POST /directory/lookup. */
 export class FakeCoordinator extends FakeService {
@@ -113,7 +97,7 @@ export class FakeCoordinator extends FakeService {
   }
 
   async fetch(request: Request): Promise<Response> {
-    const instead = await this.meet(request)
+    const instead = await this.overrideOf(request)
     if (instead !== null) return instead
     const { pathname } = new URL(request.url)
     const route = `${request.method} ${pathname}`
@@ -186,38 +170,4 @@ const keyText = (key: ObjectKey): string => JSON.stringify(key)
 /** All ranks on one node: `world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank`. */
 export function rankOf(worldSize: number, rank: number): number {
   return ((worldSize << 24) | (rank << 16) | (worldSize << 8) | rank) >>> 0
-}
-
-/** `lmcache_controller`: POST /lookup and /query_instance. */
-export class FakeController extends FakeService {
-  /** By instance: what it holds of every prompt that begins with these ids. */
-  readonly holds = new Map<string, { readonly tokens: readonly number[]; readonly location: string }>()
-  /** IP → instance. */
-  readonly hosts = new Map<string, string>()
-
-  async fetch(request: Request): Promise<Response> {
-    const instead = await this.meet(request)
-    if (instead !== null) return instead
-    const { pathname } = new URL(request.url)
-    if (request.method !== 'POST') return Response.json({ detail: 'Method Not Allowed' }, { status: 405 })
-    const body = (await request.json()) as { tokens?: readonly number[]; ip?: string; event_id?: string }
-    if (pathname === '/lookup')
-      return Response.json({ event_id: 'Lookup1', layout_info: this.#layout(body.tokens ?? []) })
-    if (pathname !== '/query_instance') return Response.json({ detail: 'Not Found' }, { status: 404 })
-    const instance = this.hosts.get(body.ip ?? '')
-    // Its answer model has no null, so an unknown host is a server error.
-    if (instance === undefined)
-      return Response.json({ detail: '1 validation error for QueryInstResponse' }, { status: 500 })
-    return Response.json({ event_id: body.event_id ?? '', res: instance })
-  }
-
-  #layout(tokens: readonly number[]): Record<string, readonly [string, number]> {
-    const layout: Record<string, readonly [string, number]> = {}
-    for (const [instance, { tokens: held, location }] of this.holds) {
-      let same = 0
-      while (same < held.length && same < tokens.length && held[same] === tokens[same]) same += 1
-      if (same > 0) layout[instance] = [location, same]
-    }
-    return layout
-  }
 }

@@ -1,4 +1,4 @@
-import type { StepLaw } from './step-cost.ts'
+import type { StepCostModel } from './step-cost.ts'
 
 /** Limits of an engine, with the names of vLLM's flags. */
 export interface EngineLimits {
@@ -14,12 +14,12 @@ export interface EngineLimits {
 export interface Profile {
   readonly name: string
   readonly description: string
-  readonly costModel: StepLaw
+  readonly costModel: StepCostModel
   readonly limits: EngineLimits
 }
 
 const transfer = { transferMs: 5, transferTokenMs: 0.002, encodeItemMs: 60 }
-const nothing: StepLaw = {
+const nothing: StepCostModel = {
   stepMs: 0,
   prefillStepMs: 0,
   prefillTokenMs: 0,

@@ -4,7 +4,7 @@ import type { Sequence } from './sequence.ts'
  * Duration of one engine step in milliseconds. The prefill terms follow the law measured on real vLLM servers, `fixed
  * + a*new + b*(total² − cached²)/2`; the decode terms are linear in the batch and its context.
  */
-export interface StepLaw {
+export interface StepCostModel {
   /** Per step. */
   readonly stepMs: number
   /** Added to a step with any prefill. */
@@ -56,7 +56,7 @@ export function pairsOf(total: number, cached: number): number {
  * @param budgetTokens token budget of one step
  */
 export function idleTtftMs(
-  costModel: StepLaw,
+  costModel: StepCostModel,
   promptTokens: number,
   cachedTokens: number,
   budgetTokens: number,
@@ -75,7 +75,7 @@ export function idleTtftMs(
  * @param stepMs time of a step without this work
  */
 export function prefillMs(
-  costModel: StepLaw,
+  costModel: StepCostModel,
   { tokens, pairs, promptTokens }: PrefillWork,
   budgetTokens: number,
   stepMs: number,
@@ -96,7 +96,7 @@ export function prefillMs(
 }
 
 /** Time of one step that computes `chunk` tokens of each of these sequences, ms. */
-export function batchMs(costModel: StepLaw, scheduled: readonly Sequence[]): number {
+export function batchMs(costModel: StepCostModel, scheduled: readonly Sequence[]): number {
   let ms = costModel.stepMs
   let prefills = false
   let tokens = 0
@@ -121,6 +121,6 @@ export function batchMs(costModel: StepLaw, scheduled: readonly Sequence[]): num
 }
 
 /** A small batch leaves most experts unread, so a mixture of experts is faster there than a linear cost. */
-function expertsReadMs({ expertsMs = 0, expertShare = 0 }: StepLaw, tokens: number): number {
+function expertsReadMs({ expertsMs = 0, expertShare = 0 }: StepCostModel, tokens: number): number {
   return expertsMs === 0 ? 0 : expertsMs * (1 - (1 - expertShare) ** tokens)
 }

@@ -3,137 +3,15 @@
  * OpenTelemetry GenAI conventions, else vLLM's. Labels are configured names or closed lists: never an address, a key
  * or client input.
  */
-import type { KeyCounts, UsageByKey } from '../core/limits/key-usage.ts'
-import type { ClusterDigest, EngineDigest, ReplicaDigest } from '../core/contract/contract.ts'
-import type { DecisionCount } from '../core/pool/decisions.ts'
-import type { RegionStatus } from '../origin/regions/client.ts'
-
-interface Common {
-  readonly name: string
-  /** Help text. */
-  readonly help: string
-  /** Dashboard row; absent: not shown. */
-  readonly panel?: string
-}
-
-/** One value per engine, from the digest; null: unknown, no sample. */
-export interface EngineMetric extends Common {
-  readonly from: 'engine'
-  readonly type: 'gauge' | 'counter'
-  readonly value: (engine: EngineDigest) => number | null | undefined
-}
-
-/** State of an engine: one sample per state, 1 or 0. */
-export interface StateMetric extends Common {
-  readonly from: 'state'
-  readonly type: 'gauge'
-  readonly label: string
-  readonly states: readonly string[]
-  readonly value: (engine: EngineDigest) => string
-}
-
-/** Decisions, from the digest. */
-export interface DecisionMetric extends Common {
-  readonly from: 'decision'
-  readonly type: 'gauge' | 'counter'
-  readonly labels: readonly (keyof DecisionCount)[]
-  readonly counts: (count: DecisionCount) => boolean
-  /** Value to sum; absent: the number of decisions. */
-  readonly sum?: (count: DecisionCount) => number
-}
-
-/** One value per pool, from the digest; undefined: no sample. */
-export interface PoolMetric extends Common {
-  readonly from: 'pool'
-  readonly type: 'gauge'
-  readonly value: (digest: ClusterDigest) => number | undefined
-}
-
-/** Counts of completed requests, from the rollups. `label`: the part after the count's name. */
-export interface CountMetric extends Common {
-  readonly from: 'count'
-  readonly type: 'counter'
-  readonly count: string
-  readonly label?: string
-}
-
-/** Durations of completed requests, from the rollups. `label: 'stage'`: all stages without a metric of their own. */
-export interface DurationMetric extends Common {
-  readonly from: 'duration'
-  readonly type: 'histogram'
-  readonly stage: string | null
-}
-
-/** One value of the gateway. */
-export interface GatewayMetric extends Common {
-  readonly from: 'gateway'
-  readonly type: 'gauge' | 'counter'
-  readonly value: (gateway: GatewayFacts) => number | undefined
-}
-
-/** Counts of the gateway, one for each name of a closed list that has any. */
-export interface GatewayCountsMetric extends Common {
-  readonly from: 'gateway_counts'
-  readonly type: 'counter'
-  readonly label: string
-  readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
-}
-
-/** One value a pool behind another gateway, from what that one told; null: no sample. */
-export interface RegionMetric extends Common {
-  readonly from: 'region'
-  readonly type: 'gauge'
-  readonly value: (region: RegionStatus) => number | null
-}
-
-export interface GatewayFacts {
-  readonly draining: boolean
-  readonly silentEngines: number
-  readonly unreachablePools: number
-  /** null: no one gateway's counts say anything. */
-  readonly own: OwnCounts | null
-}
-
-/** What a gateway counts itself. */
-export interface OwnCounts {
-  readonly droppedRecords: number
-  readonly droppedSpans: number
-  /** Request bodies held now: of the process, or of the isolate. */
-  readonly bufferedBytes: number
-  /** Why requests were refused before any engine was chosen. */
-  readonly refusals: Readonly<Record<string, number>>
-  readonly usage: UsageByKey
-  /** How lookups of what LMCache holds ended, over all pools. */
-  readonly lookups: {
-    readonly made: number
-    readonly late: number
-    readonly failed: number
-    /** Not made, by reason. */
-    readonly skipped: Readonly<Record<string, number>>
-  }
-  /** Absent: there are none. */
-  readonly replicas?: readonly ReplicaDigest[] | undefined
-  /** Absent: none are configured. */
-  readonly replicasUp?: boolean | undefined
-}
-
-export type Metric =
-  | EngineMetric
-  | StateMetric
-  | DecisionMetric
-  | PoolMetric
-  | CountMetric
-  | DurationMetric
-  | GatewayMetric
-  | GatewayCountsMetric
-  | RegionMetric
+import { GATEWAY_METRICS } from './gateway-metrics.ts'
+import { type EngineMetric, flag, type Metric } from './metric.ts'
+import { REGION_METRICS } from './region-metrics.ts'
 
 /** Seconds; those of vLLM's `time_to_first_token_seconds`. */
 export const BUCKETS_S = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
 ] as const
 
-const flag = (value: boolean): number => (value ? 1 : 0)
 const gauge = (name: string, help: string, value: EngineMetric['value'], panel?: string): EngineMetric => ({
   from: 'engine',
   type: 'gauge',
@@ -142,177 +20,11 @@ const gauge = (name: string, help: string, value: EngineMetric['value'], panel?:
   value,
   ...(panel === undefined ? {} : { panel }),
 })
-const total = (name: string, help: string, value: EngineMetric['value'], panel?: string): EngineMetric => ({
+
+const counter = (name: string, help: string, value: EngineMetric['value'], panel?: string): EngineMetric => ({
   ...gauge(name, help, value, panel),
   type: 'counter',
 })
-
-const perKey = (name: string, help: string, value: (counts: KeyCounts) => number): Metric => ({
-  from: 'gateway_counts',
-  type: 'counter',
-  name: `firstlight_key_${name}_total`,
-  help,
-  label: 'key',
-  counts: (g) =>
-    g.own === null ? undefined : Object.fromEntries(Object.entries(g.own.usage).map(([key, of]) => [key, value(of)])),
-  panel: 'Requests',
-})
-
-/** Counters of this gateway (`GatewayFacts.own`). On Workers each isolate counts its own requests. */
-export const OWN_COUNTS: readonly Metric[] = [
-  {
-    from: 'gateway_counts',
-    type: 'counter',
-    name: 'firstlight_rejected_requests_total',
-    help:
-      'Requests rejected before routing, by reason: wrong keys, unknown models, invalid bodies, repetitions at ' +
-      'once after 429 (`overloaded`); on Node also malformed HTTP (`bad_http`, `request_timeout`, ' +
-      '`expectation_unmet`, `head_too_large`, `transfer_encoding`), connections beyond `limits.connections` ' +
-      '(`connections_full`) and clients that stopped reading their response (`write_timeout`).',
-    label: 'reason',
-    counts: (g) => g.own?.refusals,
-    panel: 'Requests',
-  },
-  perKey('requests', 'Requests, by key.', ({ requests }) => requests),
-  perKey('refused', 'Requests that were refused or that no engine served, by key.', ({ refused }) => refused),
-  perKey('prompt_tokens', 'Prompt tokens by the engines’ count, by key.', ({ promptTokens }) => promptTokens),
-  perKey(
-    'cached_tokens',
-    'Prompt tokens that engines found in their caches, by key.',
-    ({ cachedTokens }) => cachedTokens,
-  ),
-  perKey('output_tokens', 'Output tokens, by key.', ({ outputTokens }) => outputTokens),
-  {
-    from: 'gateway',
-    type: 'gauge',
-    name: 'firstlight_buffered_bytes',
-    help:
-      'Bytes of request bodies buffered until their engines answer. Beyond `limits.buffered_bytes` requests are ' +
-      'rejected: `firstlight_rejected_requests_total{reason="buffers_full"}`.',
-    value: (g) => g.own?.bufferedBytes,
-    panel: 'Health',
-  },
-  {
-    from: 'gateway',
-    type: 'counter',
-    name: 'firstlight_lmcache_lookups_total',
-    help: 'LMCache lookups, with any result.',
-    value: (g) => g.own?.lookups.made,
-  },
-  {
-    from: 'gateway',
-    type: 'counter',
-    name: 'firstlight_lmcache_lookups_late_total',
-    help: 'LMCache lookups that exceeded their time budget.',
-    value: (g) => g.own?.lookups.late,
-  },
-  {
-    from: 'gateway',
-    type: 'counter',
-    name: 'firstlight_lmcache_lookups_failed_total',
-    help: 'LMCache lookups that failed.',
-    value: (g) => g.own?.lookups.failed,
-  },
-  {
-    from: 'gateway_counts',
-    type: 'counter',
-    name: 'firstlight_lmcache_lookups_skipped_total',
-    help:
-      'LMCache lookups of the policy that were skipped, by reason: `circuit_open` (LMCache failed or was late ' +
-      'five times in a row), `tokenize_paused` (no engine may be asked for token ids: `/tokenize` failed or was ' +
-      'late five times in a row, or does not exist), `tokenize_late` (the budget ran out during `/tokenize`), ' +
-      '`tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, pictures or ' +
-      'sound, several prompts in one request).',
-    label: 'reason',
-    counts: (g) => g.own?.lookups.skipped,
-  },
-  {
-    from: 'gateway',
-    type: 'gauge',
-    name: 'firstlight_replicas_server_up',
-    help: '1 if the Valkey or Redis server of `replicas` is connected, else 0. No sample: none is configured.',
-    value: (g) => (g.own?.replicasUp === undefined ? undefined : Number(g.own.replicasUp)),
-    panel: 'Health',
-  },
-  {
-    from: 'gateway',
-    type: 'gauge',
-    name: 'firstlight_replicas_following',
-    help: 'Replicas whose bookings are received. No sample: none are configured.',
-    value: (g) => g.own?.replicas?.filter(({ state }) => state === 'following').length,
-    panel: 'Health',
-  },
-  {
-    from: 'gateway',
-    type: 'gauge',
-    name: 'firstlight_replicas_away',
-    help: 'Replicas whose bookings are not received: they and this gateway route without each other’s load.',
-    value: (g) => g.own?.replicas?.filter(({ state }) => state === 'away').length,
-    panel: 'Health',
-  },
-  {
-    from: 'gateway',
-    type: 'gauge',
-    name: 'firstlight_replicas_bookings',
-    help: 'Live bookings of replicas, included in `firstlight_engine_num_requests`.',
-    value: (g) => g.own?.replicas?.reduce((sum, { bookings }) => sum + bookings, 0),
-  },
-  {
-    from: 'gateway',
-    type: 'counter',
-    name: 'firstlight_dropped_records_total',
-    help: 'Request records dropped, because they could not be stored in time.',
-    value: (g) => g.own?.droppedRecords,
-  },
-  {
-    from: 'gateway',
-    type: 'counter',
-    name: 'firstlight_dropped_spans_total',
-    help: 'Requests whose spans the collector did not accept.',
-    value: (g) => g.own?.droppedSpans,
-  },
-]
-
-const region = (name: string, help: string, value: RegionMetric['value'], panel?: string): RegionMetric => ({
-  from: 'region',
-  type: 'gauge',
-  name: `firstlight_region_${name}`,
-  help,
-  value,
-  ...(panel === undefined ? {} : { panel }),
-})
-
-/** Gauges of clusters behind another gateway. */
-const REGION_METRICS: readonly RegionMetric[] = [
-  region(
-    'engines',
-    'Available engines behind the gateway of a cluster. No sample of the region metrics: no digest yet, or the ' +
-      'engines are this gateway’s own.',
-    (r) => r.engines,
-    'Regions',
-  ),
-  region('requests', 'Requests booked in the region, from all gateways.', (r) => r.requests, 'Regions'),
-  region('queued_prompts', 'Requests booked in the region that have no first token yet.', (r) => r.queued, 'Regions'),
-  region(
-    'expected_time_to_first_token_seconds',
-    'Expected TTFT of an uncached prompt of 1,024 tokens, including the network. No sample: no engine is available.',
-    (r) => (r.expectedTtftMs === null ? null : r.expectedTtftMs / 1000),
-    'Regions',
-  ),
-  region(
-    'rtt_seconds',
-    'Network round trip: as configured, or the minimum of the last eight measured.',
-    (r) => r.rttMs / 1000,
-    'Regions',
-  ),
-  region('digest_age_seconds', 'Age of the last digest of the region.', (r) => r.ageMs / 1000, 'Regions'),
-  region('reachable', '1 if the region answered the last query, else 0.', (r) => flag(r.reachable)),
-  region(
-    'blocking_match',
-    '1 if tokenizer and block size equal those of the region. 0: cached prefixes of its engines are unknown.',
-    (r) => flag(r.blockingMatch),
-  ),
-]
 
 /** Stages with a metric of their own; all others are in `firstlight_stage_seconds`. */
 export const METRICS: readonly Metric[] = [
@@ -367,13 +79,13 @@ export const METRICS: readonly Metric[] = [
     (e) => (e.kvFeed === undefined ? null : flag(e.kvFeed.state === 'exact')),
     'Cache',
   ),
-  total(
+  counter(
     'kv_events_blocks_total',
     'Blocks stored and removed, from the KV events of the engine.',
     (e) => e.kvFeed?.changes,
     'Cache',
   ),
-  total(
+  counter(
     'kv_events_resyncs_total',
     'Times that the tracked content of the cache was cleared and read again.',
     (e) => e.kvFeed?.resyncs,
@@ -429,7 +141,7 @@ export const METRICS: readonly Metric[] = [
     (e) => (e.learned === undefined ? null : flag(e.learned.silentMiss !== null)),
     'Health',
   ),
-  total('cache_lost_total', 'Times that the cache of the engine was found empty.', (e) => e.learned?.restarts),
+  counter('cache_lost_total', 'Times that the cache of the engine was found empty.', (e) => e.learned?.restarts),
   gauge(
     'warmth_ratio',
     '0: the engine has just joined or restarted; 1: it has run for a while.',
@@ -455,18 +167,18 @@ export const METRICS: readonly Metric[] = [
     'Used share of the KV cache, from the engine’s own metrics.',
     (e) => e.stats?.kvUsage,
   ),
-  total(
+  counter(
     'bookings_total',
     'Total of requests booked on the engine.',
     (e) => e.requestsTotal - (e.countedBefore?.requests ?? 0),
   ),
-  total(
+  counter(
     'failures_total',
     'Failed attempts on the engine, including those of requests that fail on every engine.',
     (e) => e.failuresTotal - (e.countedBefore?.failures ?? 0),
     'Health',
   ),
-  total(
+  counter(
     'ejections_withheld_total',
     'Failures that did not open the circuit because of a limit of ejection: `circuit.max_ejected_share`, or ' +
       'the last available engine and failures of one client only.',
@@ -717,7 +429,7 @@ export const METRICS: readonly Metric[] = [
     value: (g) => g.silentEngines,
   },
   ...REGION_METRICS,
-  ...OWN_COUNTS,
+  ...GATEWAY_METRICS,
 ]
 
 /** Stages that are shown by metrics of their own. */

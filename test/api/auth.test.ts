@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Authenticator, keyOrAdmin, KeyStore } from '../../src/api/auth.ts'
+import { Authenticator, keyOrAdmin } from '../../src/api/auth.ts'
+import { KeyStore } from '../../src/api/auth/key-store.ts'
 import type { Failure } from '../../src/failure.ts'
 import { configOf } from './fleet.ts'
 

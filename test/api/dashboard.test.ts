@@ -1,4 +1,4 @@
-import { RequestHistory } from '../../src/api/request-log.ts'
+import { RequestHistory } from '../../src/api/request-history.ts'
 import { FleetHistory } from '../../src/core/reports/fleet-history.ts'
 import { KeyUsage } from '../../src/core/limits/key-usage.ts'
 import { CacheLookups } from '../../src/origin/lmcache/lookups.ts'
@@ -7,10 +7,11 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
 import { RequestContext } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard.ts'
-import type { Decision, EngineDigest } from '../../src/core/contract/contract.ts'
+import type { Decision } from '../../src/core/contract/decision.ts'
+import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { AssetFiles } from '../../src/ports.ts'
+import type { AssetFiles } from '../../src/ports/assets.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
 
 const files: AssetFiles = async (name) =>
@@ -89,7 +90,7 @@ function watch(options: LiveOptions = {}) {
   const context = {
     ports: { ...world.ports, now: () => performance.now() },
     config: twoPools,
-    catalog: new ModelRegistry(twoPools),
+    models: new ModelRegistry(twoPools),
     digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
     startedAt: 1,
     configRefusedAt: null,
@@ -103,9 +104,9 @@ function watch(options: LiveOptions = {}) {
     telemetry: new Telemetry(world.ports, twoPools.traces, 't'),
   }
   const asked: string[] = []
-  const { cluster } = world.ports
+  const { pool: cluster } = world.ports
   let dark = ''
-  context.ports.cluster = (id, pool) => ({
+  context.ports.pool = (id, pool) => ({
     ...cluster(id, pool),
     digest: async () => {
       asked.push(id)
@@ -175,9 +176,9 @@ describe('/v1/firstlight/live', () => {
   it('sends five digits of a number, and whole ones as they are', async () => {
     const { open, context } = watch()
     context.startedAt = 1_795_271_106_911
-    const { cluster } = context.ports
+    const { pool: cluster } = context.ports
     const measured = { id: 'a', ttftMs: 1000 / 3, activeBlocks: 1_234_567 } as EngineDigest
-    context.ports.cluster = (...name) => ({
+    context.ports.pool = (...name) => ({
       ...cluster(...name),
       digest: async () => ({ ...(await cluster(...name).digest()), engines: [measured] }),
     })
@@ -188,14 +189,14 @@ describe('/v1/firstlight/live', () => {
 
   it('sends the latest first tokens too, each decision once, when newer requests fill the list', async () => {
     const { open, context } = watch()
-    const { cluster } = context.ports
+    const { pool: cluster } = context.ports
     const decision = (id: string, at: number) =>
       ({ id, attempt: 0, at, excluded: [], actual: null }) as unknown as Decision
     const firstToken = { ttftMs: 40, stages: { ttft: 40 } }
     const streams = { ...decision('streams', 1), firstToken }
     const both = { ...decision('both', 60), firstToken }
     const waiting = Array.from({ length: 59 }, (_, index) => decision(`waits-${index}`, index + 1))
-    context.ports.cluster = (id, pool) => ({
+    context.ports.pool = (id, pool) => ({
       ...cluster(id, pool),
       summary: async () => ({
         digest: await cluster(id, pool).digest(),

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { ANYONE, type Caller } from '../../src/api/auth.ts'
-import { EdgePrompts, MEASURED_PROMPT_HEADER as NAME } from '../../src/api/edge-prompts.ts'
-import type { InferenceRequest } from '../../src/api/inference-exchange.ts'
-import type { PromptMeasurers } from '../../src/api/prompt-measurers.ts'
-import type { PromptProfile, PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
+import { ANYONE, type Caller } from '../../src/api/auth/caller.ts'
+import { EdgePrompts } from '../../src/api/edge-prompts.ts'
+import { MEASURED_PROMPT_HEADER as NAME } from '../../src/api/measured-prompt.ts'
+import type { InferenceRequest } from '../../src/api/inference-request.ts'
+import type { PromptAnalyzers } from '../../src/api/prompt-measurers.ts'
+import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
 const CUT = 7
@@ -24,8 +26,8 @@ const target = { binding: null, headers: [] }
 const edge: Caller = { ...ANYONE, tenant: 'edge' }
 
 function open({ hasKeys = true, cut = CUT, scope = 5 } = {}): EdgePrompts {
-  const measurers = { scopeOf: () => ({ lo: scope, hi: scope }) } as unknown as PromptMeasurers
-  return new EdgePrompts({ measurers, fingerprintOf: () => cut, hasKeys, ports: { measuredPromptBytes: BYTES } })
+  const analyzers = { scopeOf: () => ({ lo: scope, hi: scope }) } as unknown as PromptAnalyzers
+  return new EdgePrompts({ analyzers, fingerprintOf: () => cut, hasKeys, ports: { measuredPromptBytes: BYTES } })
 }
 
 /** What an edge sends to a region that answered with `offer`. */
@@ -34,7 +36,7 @@ function sent(
   { of = {}, others = [] }: { readonly of?: Partial<PromptProfile>; readonly others?: readonly string[] } = {},
   end = open(),
 ): readonly string[] {
-  end.answered(route, offer)
+  end.recordOffer(route, offer)
   return end.headersFor(route, { request, prompt: { ...profile, ...of } }, target, others)
 }
 
@@ -43,7 +45,7 @@ function received(header: string, caller: Caller, end = open(), of: Partial<Prom
   const logFields: Record<string, unknown> = {}
   const incoming = { request: { headers: new Headers({ [NAME]: header }) }, logFields }
   const parsed = { caller, incoming } as unknown as InferenceRequest
-  return { prompt: end.received(parsed, route, { ...request, ...of }), field: logFields['edge_prompt'] }
+  return { prompt: end.measuredByEdge(parsed, route, { ...request, ...of }), field: logFields['edge_prompt'] }
 }
 
 describe('a prompt that an edge has measured', () => {
@@ -78,7 +80,7 @@ describe('a prompt that an edge has measured', () => {
 
   it('counts all headers against the offer through a binding too, which may lead to a server on Node', () => {
     const end = open()
-    end.answered(route, offer)
+    end.recordOffer(route, offer)
     const through = (others: readonly string[]) =>
       end.headersFor(route, { request, prompt: profile }, { binding: 'VPC', headers: [] }, others)
     expect(through(['x', 'y'.repeat(7_000)])).toHaveLength(2)

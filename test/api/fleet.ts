@@ -1,24 +1,19 @@
 /** A configuration, and ports that record their calls: enough to check what the gateway forwards. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type {
-  Admission,
-  ClusterDigest,
-  Decision,
-  EngineSignal,
-  Refusal,
-  Usage,
-} from '../../src/core/contract/contract.ts'
-import type {
-  Cluster,
-  Lease,
-  Log,
-  OriginAnswer,
-  OriginRequest,
-  Ports,
-  RelayOptions,
-  RequestScope,
-} from '../../src/ports.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import type { Decision } from '../../src/core/contract/decision.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
+import type { Usage } from '../../src/core/contract/outcome.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
+import type { Log } from '../../src/ports/log.ts'
+import type { OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
+import type { Ports } from '../../src/ports.ts'
+import type { RelayOptions } from '../../src/ports/relay.ts'
+import type { RequestScope } from '../../src/ports/request-scope.ts'
 
 const decoder = new TextDecoder()
 
@@ -92,7 +87,7 @@ export function openWorld(): World {
     chance: 0.5,
     scope: { background: (work) => void work.catch(() => undefined), client: null, remoteAddress: '192.0.2.1' },
     ports: {
-      cluster: () => cluster,
+      pool: () => cluster,
       origin: { send: async (request) => answerOf(world, request) },
       now: () => 1_000_000,
       random: () => world.chance,
@@ -100,7 +95,7 @@ export function openWorld(): World {
       log: logOf(logged),
     },
   }
-  const cluster: Cluster = {
+  const cluster: PoolPort = {
     configure: async () => undefined,
     admit: async (admission) => {
       if (world.refusal !== null) return { refusal: world.refusal }
@@ -149,7 +144,7 @@ const lease: Lease = {
   release: async () => undefined,
 }
 
-const digest: ClusterDigest = {
+const digest: PoolDigest = {
   version: 1,
   cluster: 'paris',
   pool: 'Qwen/Qwen3-8B',

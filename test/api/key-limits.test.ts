@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
-import { reserve, UNLIMITED } from '../../src/api/key-limits.ts'
+import { reserve } from '../../src/api/key-limits.ts'
+import { UNLIMITED } from '../../src/core/limits/key-limiter.ts'
 import type { GatewayContext } from '../../src/api/context.ts'
-import type { KeyLimits } from '../../src/core/limits/key-limiter.ts'
-import type { Limiter } from '../../src/ports.ts'
+import type { KeyLimits } from '../../src/core/limits/key-limits.ts'
+import type { Limiter } from '../../src/ports/limiter.ts'
 
 /** A limiter with renewals, and timers that a test rings. */
 function setUp() {

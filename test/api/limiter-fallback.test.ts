@@ -1,14 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FallbackLimiter } from '../../src/api/limiter-fallback.ts'
-import {
-  KeyLimiter,
-  type KeyLimits,
-  type LimitAnswer,
-  type Reservation,
-  type Settlement,
-  shareOf,
-} from '../../src/core/limits/key-limiter.ts'
+import { KeyLimiter } from '../../src/core/limits/key-limiter.ts'
+import type { KeyLimits, LimitAnswer, Reservation, Settlement } from '../../src/core/limits/key-limits.ts'
+import { shareOf } from '../../src/core/limits/limit-share.ts'
 
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
 const NOON = 20_000 * 86_400_000 + 43_200_000

@@ -2,11 +2,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { mapYielding } from '../../src/api/map-yielding.ts'
-import type { EngineDigest } from '../../src/core/contract/contract.ts'
+import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { countedUpTo } from '../../src/core/reports/rollups.ts'
 import { createGateway } from '../../src/gateway.ts'
-import type { Cluster, Ttft } from '../../src/ports.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Ttft } from '../../src/ports/ttft.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
@@ -79,8 +80,8 @@ function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
     counted: async (limitsMs) => state.rollups().map((group) => countedUpTo(group, limitsMs)),
     forget: async () => undefined,
   }
-  const own = ports.cluster('paris', onePool.pools[0]!.model)
-  const cluster: Cluster = { ...own, digest: async () => ({ ...(await own.digest()), engines: names.map(engineOf) }) }
+  const own = ports.pool('paris', onePool.pools[0]!.model)
+  const cluster: PoolPort = { ...own, digest: async () => ({ ...(await own.digest()), engines: names.map(engineOf) }) }
   let turns = 0
   const turn = async () => {
     turns += 1
@@ -88,7 +89,7 @@ function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
   }
   const gateway = createGateway(configOf(), {
     ...ports,
-    cluster: () => cluster,
+    pool: () => cluster,
     ttft,
     ...(onTurn === null ? {} : { yieldToEventLoop: turn }),
   })

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { RequestRecord } from '../../src/core/reports/combine.ts'
+import type { RequestRecord } from '../../src/core/reports/request-record.ts'
 import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
-import type { Ttft } from '../../src/ports.ts'
+import type { Ttft } from '../../src/ports/ttft.ts'
 import { record } from '../contracts/ttft.ts'
 import { configOf, openWorld } from './fleet.ts'
 

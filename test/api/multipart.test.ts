@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { partsOf, readForm, renamed } from '../../src/api/forms.ts'
+import { partsOf, readForm, replaceFormModel } from '../../src/api/forms.ts'
 import { Failure } from '../../src/failure.ts'
 
 const latin = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (letter) => letter.charCodeAt(0))
@@ -81,8 +81,8 @@ describe('a form', () => {
   it('reaches an engine under its own name of the model, every other byte as it was', async () => {
     const text = (model: string) => whole(sound, field('model', model), field('prompt', 'qwen'))
     const form = await read(text('qwen'))
-    expect(joined(renamed(form, 'Qwen/Qwen3-ASR'))).toBe(text('Qwen/Qwen3-ASR'))
-    expect(renamed(form, 'qwen')[0]).toBe(form.bytes)
+    expect(joined(replaceFormModel(form, 'Qwen/Qwen3-ASR'))).toBe(text('Qwen/Qwen3-ASR'))
+    expect(replaceFormModel(form, 'qwen')[0]).toBe(form.bytes)
   })
 
   it('is refused above the limit of all bodies', async () => {

@@ -18,7 +18,7 @@ const OTHERS = /^\/v1\/firstlight\/(?:digest|kv-events)$/
 describe('the OpenAPI document', () => {
   it('has every route of the admin API, and no other', () => {
     // The routes are built without the dependencies of handlers.
-    const parts = { config: configOf(), ports: openWorld().ports, catalog: { routes: [] } }
+    const parts = { config: configOf(), ports: openWorld().ports, models: { routes: [] } }
     const app = createApp(parts as unknown as GatewayContext)
     const routes = app.routes
       .filter(({ method, path }) => method !== 'ALL' && OPERATION.test(path) && !OTHERS.test(path))

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { PromptMeasurers, type Vocabulary } from '../../src/api/prompt-measurers.ts'
+import { PromptAnalyzers, type Vocabulary } from '../../src/api/prompt-measurers.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
 /** Route of a configuration that was parsed again. */
@@ -24,34 +24,34 @@ const request: PromptRequest = {
   tenant: null,
 }
 const bytes = () => null
-const tokensBy = (measurers: PromptMeasurers, route: PoolRoute): number =>
-  measurers.measure(route, request).promptTokens
+const tokensBy = (analyzers: PromptAnalyzers, route: PoolRoute): number =>
+  analyzers.measure(route, request).promptTokens
 
 /** A measurer that has learned one token for every eight bytes. */
-function taught(route: PoolRoute): PromptMeasurers {
-  const measurers = new PromptMeasurers(() => 0, bytes)
+function taught(route: PoolRoute): PromptAnalyzers {
+  const analyzers = new PromptAnalyzers(() => 0, bytes)
   for (let at = 0; at < 50; at += 1)
-    measurers.learn(route, measurers.measure(route, request), Math.round(prompt.length / 8))
-  return measurers
+    analyzers.learn(route, analyzers.measure(route, request), Math.round(prompt.length / 8))
+  return analyzers
 }
 
 describe('the learned bytes per token of a pool', () => {
-  const fresh = tokensBy(new PromptMeasurers(() => 0, bytes), routeOf())
+  const fresh = tokensBy(new PromptAnalyzers(() => 0, bytes), routeOf())
   const learned = tokensBy(taught(routeOf()), routeOf())
 
   it('outlives the configuration it learned it under', () => {
     expect(learned).toBeLessThan(fresh * 0.7)
-    expect(tokensBy(new PromptMeasurers(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
+    expect(tokensBy(new PromptAnalyzers(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
   })
 
   it('belong to that pool, and are discarded if its blocks or token counts change', () => {
     const before = taught(routeOf())
-    expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
-    expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)
+    expect(tokensBy(new PromptAnalyzers(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
+    expect(tokensBy(new PromptAnalyzers(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)
     const vocabulary = { tokenizer: null, template: null } as unknown as Vocabulary
     expect(
       tokensBy(
-        new PromptMeasurers(
+        new PromptAnalyzers(
           () => 0,
           () => vocabulary,
           before,

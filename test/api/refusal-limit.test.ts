@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { RefusalLimit } from '../../src/api/request-context.ts'
+import { RefusalLimit } from '../../src/api/refusal-limit.ts'
 
 it('admits ten refusals of a reason in ten seconds, and returns the number of the others once', () => {
   const limit = new RefusalLimit()

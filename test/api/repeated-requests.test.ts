@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { RefusedRequests, requestName } from '../../src/api/repeated-requests.ts'
+import { RefusedRequests, requestName } from '../../src/core/overload/refused-requests.ts'
 
 const utf8 = new TextEncoder()
 const nameOf = (body: string): string => requestName(['key'], utf8.encode(body))

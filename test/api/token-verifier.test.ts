@@ -1,6 +1,6 @@
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { TokenVerifier, looksLikeToken } from '../../src/api/auth.ts'
+import { TokenVerifier, looksLikeToken } from '../../src/api/auth/token-verifier.ts'
 import { Failure } from '../../src/failure.ts'
 
 const NOW = Date.parse('2026-11-23T12:00:00Z')

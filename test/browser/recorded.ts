@@ -2,16 +2,17 @@
  * A gateway whose pools have a past: requests that were booked in virtual time. It shows rates and streams that HTTP
  * could not carry within the seconds of a test.
  */
-import { LocalCluster } from '../../src/origin/local-cluster.ts'
-import { configurePools } from '../../src/platform/node/reload.ts'
+import { LocalPool } from '../../src/origin/local-cluster.ts'
+import { configurePools } from '../../src/platform/node/configure-pools.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { nodePorts } from '../../src/platform/node/ports.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { openGateway, type OpenGateway } from '../../src/platform/node/start-gateway.ts'
 import { steadyNow } from '../../src/platform/node/steady-clock.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import type { EngineSignal, StageTimes } from '../../src/core/contract/contract.ts'
-import type { Lease } from '../../src/ports.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import type { StageTimes } from '../../src/core/contract/stages.ts'
+import type { Lease } from '../../src/ports/lease.ts'
 import { admission, outcome, probe, stats } from '../contracts/cluster-fixtures.ts'
 import { ownPorts } from '../own-ports.ts'
 import { type Cluster, configOf } from './world.ts'
@@ -51,7 +52,7 @@ export async function startRecordedWorld(clusters: readonly Cluster[], past: Pas
   const config = { ...configOf(clusters, fleet, {}), listen: { host: '127.0.0.1', port: ownPorts(1) } }
   const clock = new Clock(past.lastS)
   const pools = new Map(
-    clusters.map(({ id }) => [id, new LocalCluster(new ClusterState({ random: Math.random, epoch: id }), clock.now)]),
+    clusters.map(({ id }) => [id, new LocalPool(new PoolState({ random: Math.random, epoch: id }), clock.now)]),
   )
   const log = openLog('error')
   const ports = { ...nodePorts(config, log), cluster: (id: string) => pools.get(id)!, now: clock.now }
@@ -115,8 +116,8 @@ interface Played extends Past {
 
 /** Books the requests of one cluster, tick by tick, and reports the load of its engines. */
 class Player {
-  readonly #cluster: LocalCluster
-  readonly #observe: LocalCluster['observe']
+  readonly #cluster: LocalPool
+  readonly #observe: LocalPool['observe']
   readonly #past: Played
   readonly #running = new Map<string, number>()
   readonly #due: (() => void)[][] = []
@@ -126,7 +127,7 @@ class Player {
   #isProbed = false
   #wanted = 0
 
-  constructor(cluster: LocalCluster, past: Played) {
+  constructor(cluster: LocalPool, past: Played) {
     this.#cluster = cluster
     this.#past = past
     this.#observe = cluster.observe.bind(cluster)

@@ -1,15 +1,13 @@
 /** Simulated engines that publish KV events, a bridge, and a gateway. */
 import { parseConfig } from '../../src/config/parse.ts'
-import { startBridge, type RunningBridge, type EngineStatus } from '../../src/cli/bridge/bridge.ts'
-import { enginesIn, located } from '../../src/cli/commands/bridge.ts'
+import { startBridge, type RunningBridge } from '../../src/cli/bridge/bridge.ts'
+import type { EngineStatus } from '../../src/cli/bridge/status.ts'
+import { enginesIn } from '../../src/cli/bridge/engines.ts'
+import { locateEvents } from '../../src/cli/bridge/event-endpoints.ts'
 import { zmqSockets } from '../../src/cli/bridge/sockets.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import {
-  startFleet,
-  type RunningFleet,
-  KvPublisher,
-  type KvPublisherOptions,
-} from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { KvPublisher, type KvPublisherOptions } from '../../src/platform/node/kv-publisher.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'
@@ -90,7 +88,7 @@ export async function openBridgeWorld({
   )
   let gateway: RunningGateway = await startGateway(config, log)
   const { url } = gateway
-  const found = await Promise.all(enginesIn(config).map((engine) => located(engine, log, never)))
+  const found = await Promise.all(enginesIn(config).map((engine) => locateEvents(engine, log, never)))
   const bridge = startBridge({
     engines: [],
     open: await zmqSockets(2_000),

@@ -7,8 +7,12 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
-import { Members, endpointsOf, enginesIn } from '../../src/cli/commands/bridge.ts'
-import { startBridge, type BridgeStatus, listenForStatus, statusMetrics } from '../../src/cli/bridge/bridge.ts'
+import { Members } from '../../src/cli/bridge/members.ts'
+import { endpointsOf } from '../../src/cli/bridge/event-endpoints.ts'
+import { enginesIn } from '../../src/cli/bridge/engines.ts'
+import { startBridge } from '../../src/cli/bridge/bridge.ts'
+import { type BridgeStatus, statusMetrics } from '../../src/cli/bridge/status.ts'
+import { listenForStatus } from '../../src/cli/bridge/status-server.ts'
 import { Poster } from '../../src/cli/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/cli/bridge/sockets.ts'
 import { main } from '../../src/cli/cli.ts'
@@ -314,7 +318,7 @@ async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: nu
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const stream = new EventStream({
     pool: { model: 'm', blockTokens: 16 },
-    limits: { stepBlocks: 10, waitingBlocks: 10 },
+    limits: { stepBlocks: 10, pendingBlocks: 10 },
     replays: true,
   })
   const listener = {

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
-import { descend, lawFromTotals, type Totals, traceOf } from '../../src/simulator/calibrate/fit.ts'
+import { descend } from '../../src/simulator/calibrate/descend.ts'
+import { costModelFromTotals, type Totals } from '../../src/simulator/calibrate/from-metrics.ts'
+import { traceOf } from '../../src/simulator/calibrate/measured.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
@@ -185,7 +187,7 @@ describe('a law from totals', () => {
       [2, 4000, 10],
     ] as const)
       totals.push(stretch(totals.at(-1)!, prefills, tokens, running))
-    const costModel = lawFromTotals(totals)
+    const costModel = costModelFromTotals(totals)
     expect(costModel.prefillTokenMs).toBeCloseTo(0.1)
     expect(costModel.stepMs).toBeCloseTo(8)
     expect(costModel.decodeSequenceMs).toBeCloseTo(0.5)
@@ -193,7 +195,7 @@ describe('a law from totals', () => {
   })
 
   it('reports too little data', () => {
-    expect(() => lawFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }])).toThrow(
+    expect(() => costModelFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }])).toThrow(
       'only 0 intervals',
     )
   })

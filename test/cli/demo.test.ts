@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { main } from '../../src/cli/cli.ts'
-import { demoDocument, startDemoFleet } from '../../src/cli/commands/demo.ts'
+import { demoDocument, startDemoFleet } from '../../src/cli/commands/demo-fleet.ts'
 import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startRegions } from '../../scripts/dev-edge-regions.ts'
 import { startEdge, type Edge } from '../../scripts/edge.ts'

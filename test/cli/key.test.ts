@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { parseYaml } from '../../src/config/parse.ts'
+import { parseYaml } from '../../src/config/yaml.ts'
 import { firstlight } from './run-cli.ts'
 import { startSilent } from '../node/replicas/silent-gateway.ts'
 

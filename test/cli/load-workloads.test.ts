@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { readShareGpt } from '../../src/cli/commands/load.ts'
-import { multiRound, type RoundsWorkload } from '../../src/simulator/replay/presets.ts'
+import { readShareGpt } from '../../src/cli/load/sharegpt.ts'
+import { multiRound, type RoundsWorkload } from '../../src/simulator/replay/workloads.ts'
 
 const message = (from: string, tokens: number) => ({ from, value: 'x', num_tokens: tokens })
 const human = (tokens: number) => message('human', tokens)

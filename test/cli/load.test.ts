@@ -21,10 +21,12 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { main } from '../../src/cli/cli.ts'
-import { promptOf } from '../../src/cli/load/drive.ts'
+import { promptOf } from '../../src/cli/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { type Admission, PAYLOAD_VERSION } from '../../src/core/contract/contract.ts'
-import { Recording, traceFile } from '../../src/platform/node/recorder.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
+import { Recording } from '../../src/platform/node/recorder.ts'
+import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
 import { keysOf, readTrace } from '../../src/simulator/replay/trace.ts'
@@ -50,7 +52,7 @@ beforeAll(async () => {
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     log,
     '.',
-    { between: recording.between },
+    { middleware: recording.middleware },
   )
 })
 
@@ -570,8 +572,8 @@ describe('a trace file', () => {
   it('is unchanged if a change of it is reverted or changes nothing', () => {
     const record = { ...recordTo, file: at('goes-on.jsonl') }
     const one = new Recording(record, log)
-    const cluster = { configure: () => {} } as unknown as Parameters<typeof one.between>[0]
-    const isRecorded = () => one.between(cluster, { blockTokens: 16 } as Parameters<typeof one.between>[1]) !== cluster
+    const cluster = { configure: () => {} } as unknown as Parameters<typeof one.middleware>[0]
+    const isRecorded = () => one.middleware(cluster, { blockTokens: 16 } as Parameters<typeof one.middleware>[1]) !== cluster
     one.adopt(null).undo()
     expect(isRecorded()).toBe(true)
     one.adopt({ ...record }).keep()
@@ -587,9 +589,9 @@ describe('a trace file', () => {
       const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }
       const cluster = { configure: () => {}, admit: () => Promise.resolve({ lease }) } as unknown as Parameters<
-        typeof started.between
+        typeof started.middleware
       >[0]
-      const between = started.between(cluster, { blockTokens: 16 } as Parameters<typeof started.between>[1])
+      const between = started.middleware(cluster, { blockTokens: 16 } as Parameters<typeof started.middleware>[1])
       const admitted = (await between.admit({
         attempt: 0,
         promptTokens: 32,

@@ -9,11 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
-import { compileVocabulary, readTokenizerConfig } from '../../src/core/tokens/compile.ts'
-import { reloadable, stateOf } from '../../src/platform/node/reload.ts'
-import { Reloader } from '../../src/cli/commands/serve.ts'
+import { compileVocabulary } from '../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
+import { reloadable } from '../../src/platform/node/reloadable-config.ts'
+import { fileFingerprint } from '../../src/platform/node/file-fingerprint.ts'
+import { Reloader } from '../../src/cli/commands/reloader.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { startThreads, threadCount } from '../../src/platform/node/threads/start.ts'
+import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { threadCount } from '../../src/platform/node/threads/thread-count.ts'
 import { vocabulariesIn } from '../../src/platform/node/vocabulary.ts'
 import type { OpenVocabulary } from '../../src/vocabulary.ts'
 import { slowEngine, type SlowEngine } from '../node/slow-engine.ts'
@@ -223,7 +226,7 @@ describe('a process with a new configuration', () => {
       limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 },
       ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 },
     })
-    const { config, late } = reloadable(before, next)
+    const { config, needsRestart: late } = reloadable(before, next)
     expect(late).toEqual(['listen', 'workers', 'replicas', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
     expect(config).toMatchObject({
       listen: before.listen,
@@ -348,7 +351,7 @@ describe('a configuration file that is watched', () => {
   it('is reloaded even if it changed between the read at the start and the first poll', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'firstlight-')), 'c.json')
     writeFileSync(file, 'as it was read')
-    const asRead = stateOf(file)
+    const asRead = fileFingerprint(file)
     writeFileSync(file, 'another')
     const config = configOf([poolOf('m', 'a', one)])
     const next = configOf([poolOf('m', 'b', one)])

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { explainSystemError } from '../../src/platform/node/signals.ts'
+import { explainSystemError } from '../../src/platform/node/system-error.ts'
 import { slowEngine, type SlowEngine } from '../node/slow-engine.ts'
 import { turns, until } from '../wait.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { namesIn, withFound } from '../../src/config/discover.ts'
+import { namesIn, withDiscovered } from '../../src/config/discover.ts'
 import { ConfigError, parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
@@ -9,7 +9,7 @@ const poolOf = (engines: readonly object[], more: object = {}) => ({ model: 'm',
 const read = (pools: readonly object[], listens = true) =>
   parseConfig(document(pools), {}, { defaultVersion: 1, defaultObserveShare: 1, listens })
 const found = (pools: readonly object[], addresses: Readonly<Record<string, readonly string[]>>) =>
-  withFound(read(pools), (name) => addresses[name] ?? []).clusters[0]!.pools
+  withDiscovered(read(pools), (name) => addresses[name] ?? []).clusters[0]!.pools
 
 function faults(engine: object, { more = {}, listens = true }: { more?: object; listens?: boolean } = {}): string[] {
   try {
@@ -68,7 +68,7 @@ describe('discovered engines', () => {
       two: ['1::2', '1::3'],
       three: ['1::3', '1::4', '1::4'],
     }
-    const pools = withFound(
+    const pools = withDiscovered(
       config,
       (name) => addresses[name]!,
       (engine) => left.push(engine),
@@ -139,7 +139,7 @@ describe('discovered engines', () => {
 
   it('leave a configuration without them unchanged', () => {
     const config = read([poolOf([{ id: 'a', url: 'http://a' }])])
-    expect(withFound(config, () => ['10.0.0.1'])).toBe(config)
+    expect(withDiscovered(config, () => ['10.0.0.1'])).toBe(config)
   })
 
   it('are summarised as templates by `firstlight check`', () => {

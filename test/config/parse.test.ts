@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { makePolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
+import { createPolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
 import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
 
 const node: ParseOptions = { defaultVersion: 7, defaultObserveShare: 1, listens: true }
@@ -116,7 +116,7 @@ describe('a configuration', () => {
       const policyOf = (policy: unknown) => parseConfig(withPool({ policy }), {}, node).clusters[0]!.pools[0]!.policy
       expect(policyOf(name)).toEqual({ name, options: {} })
       expect(policyOf({ name, ...written })).toEqual({ name, options: given })
-      expect(makePolicy(policyOf({ name, ...written }))).toHaveProperty('policy')
+      expect(createPolicy(policyOf({ name, ...written }))).toHaveProperty('policy')
     }
   })
 

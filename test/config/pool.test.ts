@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig, toTargets } from '../../src/config/normalize.ts'
+import { toPoolConfig } from '../../src/config/pool-config.ts'
+import { toTargets } from '../../src/config/engine-targets.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const config = parseConfig(

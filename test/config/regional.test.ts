@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ownEngines } from '../../src/config/validate.ts'
+import { enginesAtOwnAddress } from '../../src/config/listen-conflicts.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
@@ -69,7 +69,7 @@ describe('the summary of a cluster behind another gateway', () => {
   })
 
   it('has one note if its address is this gateway’s own', () => {
-    expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
+    expect(enginesAtOwnAddress(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
     expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
       'paris has the listen address of this gateway: requests would loop.',
     ])

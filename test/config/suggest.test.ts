@@ -1,6 +1,6 @@
 import { assert, constantFrom, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { didYouMean, editDistance } from '../../src/config/problem.ts'
+import { didYouMean, editDistance } from '../../src/config/suggest.ts'
 
 /** The textbook recursion, for short words. */
 function naive(a: string, b: string): number {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { durationText, sizeText, versionText } from '../../src/config/problem.ts'
+import { durationText, sizeText, versionText } from '../../src/config/units.ts'
 
 describe('units of a configuration', () => {
   it.each([

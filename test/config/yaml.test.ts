@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseYaml, YamlError } from '../../src/config/parse.ts'
+import { parseYaml, YamlError } from '../../src/config/yaml.ts'
 
 const TEXT = `# a comment
 listen: 127.0.0.1:1

@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, EngineDigest, Outcome, PoolConfig } from '../../src/core/contract/contract.ts'
-import type { Cluster, Lease } from '../../src/ports.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
 import { admission, engines, failed, outcome, pool, probe } from './cluster-fixtures.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 
@@ -14,7 +18,7 @@ const tooLate: Outcome = { ...failed, failure: 'first_byte_timeout' }
 /** Circuit breakers of a pool: when they open, close and are ignored. */
 export function circuitContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
   let opened: OpenCluster
-  let cluster: Cluster
+  let cluster: PoolPort
 
   const start = async (changes: Partial<PoolConfig> = {}): Promise<void> => {
     const circuit = { failures: 3, openMs: OPEN_MS, maxEjectedShare: 1, panicShare: 0.1 }

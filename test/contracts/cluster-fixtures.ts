@@ -1,11 +1,7 @@
-import type {
-  Admission,
-  EngineSignal,
-  EngineSpec,
-  EngineStats,
-  Outcome,
-  PoolConfig,
-} from '../../src/core/contract/contract.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineSignal, EngineStats } from '../../src/core/contract/engine-signal.ts'
+import type { EngineSpec, PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
 import { readAdmission, readEngine, readOutcome, readPool } from '../../src/core/contract/decode.ts'
 
 export function engine(id: string, changes: Partial<EngineSpec> = {}): EngineSpec {

@@ -1,21 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  type Admission,
-  type ClusterDigest,
-  endedAs,
-  type PoolConfig,
-  type Refusal,
-  type Resume,
-} from '../../src/core/contract/contract.ts'
-import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import { endedAs } from '../../src/core/contract/outcome.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
+import type { Resume } from '../../src/core/contract/resume.ts'
+import type { AdmitResult, PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import { mergeSlices, mergeSteps } from '../../src/core/reports/history.ts'
+import { mergeSlices, mergeSteps } from '../../src/core/reports/merge-histories.ts'
 import { quantileOf } from '../../src/core/reports/sketch.ts'
 import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
 /** One cluster object on some runtime, with a clock that the test sets. */
 export interface OpenCluster {
-  readonly cluster: Cluster
+  readonly cluster: PoolPort
   now(): number
   /** Advances the clock and runs what is due. */
   advance(ms: number): Promise<void>
@@ -34,7 +33,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   let opened: OpenCluster
   let source: Source
 
-  async function start(changes: Partial<PoolConfig> = {}): Promise<Cluster> {
+  async function start(changes: Partial<PoolConfig> = {}): Promise<PoolPort> {
     source = { version: 1, pool: pool(changes) }
     opened = await open(source)
     return opened.cluster
@@ -982,19 +981,19 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 }
 
 function each<Value>(
-  digest: ClusterDigest,
-  read: (one: ClusterDigest['engines'][number]) => Value,
+  digest: PoolDigest,
+  read: (one: PoolDigest['engines'][number]) => Value,
 ): Record<string, Value> {
   return Object.fromEntries(digest.engines.map((one) => [one.id, read(one)]))
 }
 
-export function requestsOf(digest: ClusterDigest): Record<string, number> {
+export function requestsOf(digest: PoolDigest): Record<string, number> {
   return each(digest, (one) => one.requests)
 }
 
 /** The admitted whole placement, or an error with the refusal. */
 export async function admitted(
-  answer: Promise<Admitted>,
+  answer: Promise<AdmitResult>,
 ): Promise<{ readonly lease: Lease; readonly engine: string; readonly placement: Resume['placement'] }> {
   const given = await answer
   if ('refusal' in given) throw new Error(`refused: ${JSON.stringify(given.refusal)}`)
@@ -1002,7 +1001,7 @@ export async function admitted(
   return { lease: given.lease, engine: given.placement.engine, placement: given.placement }
 }
 
-function refused(answer: Admitted): Refusal {
+function refused(answer: AdmitResult): Refusal {
   if ('refusal' in answer) return answer.refusal
   throw new Error(`admitted: ${JSON.stringify(answer.placement)}`)
 }

@@ -1,7 +1,7 @@
 /** Effect of engines' KV events on every implementation of the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Outcome } from '../../src/core/contract/contract.ts'
-import type { KvEventDelta } from '../../src/core/kv-events/delta-log.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
+import type { KvEventDelta } from '../../src/core/kv-events/event-delta.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool, probe, stats } from './cluster-fixtures.ts'

@@ -1,13 +1,8 @@
 /** Contract of the carriers of limits per key: counts at a given time. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  KeyLimiter,
-  type KeyLimits,
-  type LimitAnswer,
-  type Reservation,
-  type Settlement,
-} from '../../src/core/limits/key-limiter.ts'
+import { KeyLimiter } from '../../src/core/limits/key-limiter.ts'
+import type { KeyLimits, LimitAnswer, Reservation, Settlement } from '../../src/core/limits/key-limits.ts'
 
 export interface TimedLimiter {
   reserve(reservation: Reservation, now: number): Promise<LimitAnswer> | LimitAnswer

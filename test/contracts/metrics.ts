@@ -1,7 +1,7 @@
 /** /metrics against requests with known outcomes, counted by the client that sent them, on any runtime. */
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { StageTimes } from '../../src/core/contract/contract.ts'
+import type { StageTimes } from '../../src/core/contract/stages.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 import { startFaultEngine, type FaultEngine, type Mode } from '../origin/fault-engine.ts'
 import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'

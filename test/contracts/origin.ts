@@ -1,14 +1,8 @@
 /** Contract of every Origin, with an engine that sends scripted bytes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  type Timers,
-  OriginError,
-  type Origin,
-  type OriginAnswer,
-  type OriginRequest,
-  type RelayResult,
-  type RelayOptions,
-} from '../../src/ports.ts'
+import type { Timers } from '../../src/ports/timers.ts'
+import { OriginError, type Origin, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
 import {
   chunk,
   DONE_EVENT,
@@ -88,7 +82,7 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
       return Infinity
     },
     onFirstByte: () => void events.push('first byte'),
-    cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
+    truncationEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
     settled: (end) => {
       settled++
       settle(end)
@@ -636,7 +630,7 @@ export function originContract(name: string, contract: OriginContract): void {
         const answer = await send()
         await answer.firstByte()
         const rings = new Set<() => void>()
-        const alarms: Timers = {
+        const timers: Timers = {
           set: (_ms, ring) => {
             rings.add(ring)
             return { cancel: () => void rings.delete(ring) }
@@ -646,7 +640,7 @@ export function originContract(name: string, contract: OriginContract): void {
         const passed = pass(answer, {
           observe: false,
           nativeMs: 60,
-          scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, alarms },
+          scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, timers },
         })
         await drain(passed.response)
         await Promise.all(background)

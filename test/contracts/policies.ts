@@ -1,6 +1,8 @@
 /** Costs and load that decide placements, for every implementation of the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, Decision, PoolConfig } from '../../src/core/contract/contract.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { Decision } from '../../src/core/contract/decision.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
 import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool } from './cluster-fixtures.ts'

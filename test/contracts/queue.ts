@@ -1,8 +1,11 @@
 /** Requests that wait for room in a pool, on any runtime. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, PoolConfig, Refusal } from '../../src/core/contract/contract.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import type { Admitted, Lease } from '../../src/ports.ts'
+import type { AdmitResult } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
 import { until } from '../wait.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engine, outcome, pool } from './cluster-fixtures.ts'
@@ -197,15 +200,15 @@ export function queueContract(name: string, open: (source: Source) => Promise<Op
   })
 }
 
-const refusalOf = (answer: Admitted): Refusal => {
+const refusalOf = (answer: AdmitResult): Refusal => {
   if ('refusal' in answer) return answer.refusal
   throw new Error('it was admitted')
 }
 
 class Wait {
   readonly asked: Admission
-  readonly #asking: Promise<Admitted>
-  answer: Admitted | null = null
+  readonly #asking: Promise<AdmitResult>
+  answer: AdmitResult | null = null
 
   constructor({ cluster }: OpenCluster, asked: Admission, waitedMs = 0) {
     this.asked = asked
@@ -217,7 +220,7 @@ class Wait {
     return this.answer.lease
   }
 
-  async admitted(): Promise<Exclude<Admitted, { readonly refusal: Refusal }>> {
+  async admitted(): Promise<Exclude<AdmitResult, { readonly refusal: Refusal }>> {
     const answer = await this.#asking
     if ('refusal' in answer) throw new Error(answer.refusal.detail)
     return answer

@@ -1,6 +1,6 @@
 /** Clients that repeat a refused request before its Retry-After, on any runtime. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Refusal } from '../../src/core/contract/contract.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
 import type { Ports } from '../../src/ports.ts'
 import { configOf, openWorld, type World } from '../api/fleet.ts'
@@ -20,11 +20,11 @@ export function repeatedRequestsContract(name: string): void {
     asked = 0
     world = openWorld()
     world.refusal = overloaded
-    const cluster: Ports['cluster'] = (...pool) => {
-      const known = world.ports.cluster(...pool)
+    const cluster: Ports['pool'] = (...pool) => {
+      const known = world.ports.pool(...pool)
       return { ...known, admit: (...call) => ((asked += 1), known.admit(...call)) }
     }
-    gateway = createGateway(configOf({ keys, admin: 'admin' }), { ...world.ports, now: () => now, cluster })
+    gateway = createGateway(configOf({ keys, admin: 'admin' }), { ...world.ports, now: () => now, pool: cluster })
   })
 
   const send = (

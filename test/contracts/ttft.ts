@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
-import type { RecordBatch, RequestRecord } from '../../src/core/reports/combine.ts'
+import type { RecordBatch, RequestRecord } from '../../src/core/reports/request-record.ts'
 import { countedUpTo, groupName, Rollups } from '../../src/core/reports/rollups.ts'
 import { countsUpTo } from '../../src/core/reports/sketch.ts'
-import type { Ttft } from '../../src/ports.ts'
+import type { Ttft } from '../../src/ports/ttft.ts'
 
 export interface OpenTtft {
   readonly ttft: Ttft

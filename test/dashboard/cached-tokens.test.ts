@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { cachedTokensOf } from '../../src/dashboard/sentence.ts'
+import { cachedTokensOf } from '../../src/dashboard/decision.ts'
 import type { Decision } from '../../src/dashboard/wire.ts'
 
 const seen = (placement: object, actual: object | null) =>

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { curlOf } from '../../src/dashboard/format.ts'
+import { curlOf } from '../../src/dashboard/request-examples.ts'
 
 describe('the curl command', () => {
   it.each(["it's", "'; exit 1 #", 'a "b" $HOME `id`'])('survives a shell when the model is called %s', (model) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { needsCards, objectiveOf } from '../../src/dashboard/engine-state.ts'
-import { type Mark, rejectionReasons, remarked } from '../../src/dashboard/trend.ts'
+import { type TrafficSample, rejectionReasons, addSample } from '../../src/dashboard/rejections.ts'
 import type { Pool, View } from '../../src/dashboard/wire.ts'
 
 const pool = (more: Partial<Pool> = {}): Pool => ({
@@ -20,9 +20,9 @@ const slo = (ttft: number | null, per1k: number | null = null) =>
 
 describe('the reasons of rejections', () => {
   it('are those of the last 10 s, most frequent first', () => {
-    let marks: readonly Mark[] = []
+    let marks: readonly TrafficSample[] = []
     for (let second = 0; second <= 20; second++)
-      marks = remarked(marks, {
+      marks = addSample(marks, {
         at: second * 1000,
         traffic: {
           output_tokens_total: 0,
@@ -34,7 +34,7 @@ describe('the reasons of rejections', () => {
   })
 
   it('are none for a gateway that does not send totals', () => {
-    expect(rejectionReasons(remarked([], { at: 1 } as View))).toEqual([])
+    expect(rejectionReasons(addSample([], { at: 1 } as View))).toEqual([])
   })
 })
 

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { type Concern, verdictOf } from '../../src/dashboard/concerns.ts'
-import type { Line } from '../../src/dashboard/engine-state.ts'
+import type { Concern } from '../../src/dashboard/concerns.ts'
+import { verdictOf } from '../../src/dashboard/verdict.ts'
+import type { EngineLine } from '../../src/dashboard/engine-state.ts'
 import type { Figures, View } from '../../src/dashboard/wire.ts'
 
-const up = [{ state: 'up' }] as unknown as Line[]
+const up = [{ state: 'up' }] as unknown as EngineLine[]
 const concern = (tone: Concern['tone']) => ({ tone }) as Concern
 const view = (now: Partial<Figures>, ttftMs: number | null = null) =>
   ({ now, pools: [{ slo: ttftMs === null ? null : { ttft_ms: ttftMs } }] }) as unknown as View
@@ -30,7 +31,7 @@ describe('the first line', () => {
     [view({}), up, [concern('warn')], 'warn', '1 warning'],
     [view({}), [], [], 'warn', 'No engine is configured'],
   ] as const)('names a finding (%#)', (seen, lines, concerns, tone, headline) => {
-    expect(verdictOf(seen, lines as unknown as Line[], concerns)).toMatchObject({ tone, headline })
+    expect(verdictOf(seen, lines as unknown as EngineLine[], concerns)).toMatchObject({ tone, headline })
   })
 
   it('begins with the most severe finding, and names the others', () => {

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { parseConfig, parseYaml } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import { parseYaml } from '../../src/config/yaml.ts'
 import type { Config } from '../../src/config.ts'
 
 // oxlint-disable-next-line typescript/no-explicit-any -- manifests of many kinds; the assertions check their fields

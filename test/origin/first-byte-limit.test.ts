@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FirstByteLimit } from '../../src/origin/hedge.ts'
+import { FirstByteLimit } from '../../src/core/latency/first-byte-limit.ts'
 
 /** Numbers in [0, 1) that look random and are the same in each run (mulberry32). */
 function randomOf(seed: number): () => number {

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
-import { OriginError } from '../../src/ports.ts'
+import { OriginError } from '../../src/ports/origin.ts'
 import { World, type Meeting } from './origin-fixture.ts'
 
 async function failureOf(work: Promise<unknown>): Promise<Failure> {
@@ -166,7 +166,7 @@ describe('a request that successive engines fail', () => {
     expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
       [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
     ])
-    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent!('reset')).includes(path)
+    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.truncationEvent!('reset')).includes(path)
     expect(event('engine_stream_cut')).toBe(true)
   })
 })
@@ -582,7 +582,7 @@ describe('clusters', () => {
     const world = new World({ 'c-a': [], 'c-b': [] })
     const late = Promise.withResolvers<void>()
     const rings: (() => void)[] = []
-    const alarms = {
+    const timers = {
       set(delayMs: number, ring: () => void) {
         if (delayMs === 70) rings.push(ring)
         return { cancel: () => {} }
@@ -590,9 +590,9 @@ describe('clusters', () => {
     }
     const ports = {
       ...world.ports,
-      alarms,
-      cluster: (...names: Parameters<typeof world.ports.cluster>) => {
-        const cluster = world.ports.cluster(...names)
+      alarms: timers,
+      cluster: (...names: Parameters<typeof world.ports.pool>) => {
+        const cluster = world.ports.pool(...names)
         const admit: typeof cluster.admit = async (...asked) => {
           await late.promise
           return cluster.admit(...asked)
@@ -619,7 +619,7 @@ describe('clusters', () => {
   it('that answer too late are skipped, and their bookings are released', async () => {
     const world = new World({ 'c-a': [] })
     const waits: { readonly delayMs: number; ring(): void }[] = []
-    const alarms = {
+    const timers = {
       set(delayMs: number, ring: () => void) {
         waits.push({ delayMs, ring })
         return { cancel: () => {} }
@@ -628,9 +628,9 @@ describe('clusters', () => {
     const late = Promise.withResolvers<void>()
     const ports = {
       ...world.ports,
-      alarms,
-      cluster: (...names: Parameters<typeof world.ports.cluster>) => {
-        const cluster = world.ports.cluster(...names)
+      alarms: timers,
+      cluster: (...names: Parameters<typeof world.ports.pool>) => {
+        const cluster = world.ports.pool(...names)
         const admit: typeof cluster.admit = async (...asked) => {
           await late.promise
           return cluster.admit(...asked)

@@ -1,13 +1,15 @@
 /** Two attempts of one request that run at once, in every order of their events. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Placement } from '../../src/core/contract/contract.ts'
+import type { Placement } from '../../src/core/contract/placement.ts'
 import { Failure } from '../../src/failure.ts'
-import type { AttemptContext } from '../../src/origin/classify.ts'
+import type { AttemptContext } from '../../src/origin/attempt-context.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { mayHedge } from '../../src/origin/hedge.ts'
-import { OriginError, type OriginAnswer, type OriginRequest, type Ports, type Timers } from '../../src/ports.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { Ports } from '../../src/ports.ts'
+import type { Timers } from '../../src/ports/timers.ts'
 import { World } from './origin-fixture.ts'
 
 const HEDGE_MS = 7
@@ -34,7 +36,7 @@ class Play {
     this.#scheduler = scheduler
   }
 
-  get #alarms(): Timers {
+  get #timers(): Timers {
     return {
       set: (delayMs, ring) => {
         let isOn = true
@@ -50,12 +52,12 @@ class Play {
 
   run(heartbeatMs: number): Promise<Response | Failure> {
     const { world } = this
-    const cluster = world.ports.cluster('c', 'm')
+    const cluster = world.ports.pool('c', 'm')
     const ports: Ports = {
       ...world.ports,
-      alarms: this.#alarms,
+      timers: this.#timers,
       origin: { send: (request) => this.#send(request) },
-      cluster: () => ({
+      pool: () => ({
         ...cluster,
         admit: async (admission) => {
           await this.#scheduler.schedule(Promise.resolve(), `admit ${admission.attempt}`)

@@ -1,15 +1,19 @@
 import { describe, expect, it } from 'vitest'
-import { type Admission, endedAs, type Outcome, type Resume } from '../../src/core/contract/contract.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import { endedAs, type Outcome } from '../../src/core/contract/outcome.ts'
+import type { Resume } from '../../src/core/contract/resume.ts'
 import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
-import type { Timers, Cluster, Lease } from '../../src/ports.ts'
-import { defaultTimers } from '../../src/origin/timers.ts'
+import type { Timers } from '../../src/ports/timers.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
+import { defaultTimers } from '../../src/timers.ts'
 import { turns } from '../wait.ts'
 
 const ending: Outcome = { ...endedAs('complete'), status: 200, outputEvents: 3 }
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
 
 /** Timers that fire when a test calls them out of `rings`. */
-const alarmsIn = (rings: (() => void)[]): Timers => ({
+const timersIn = (rings: (() => void)[]): Timers => ({
   set: (_ms, ring) => {
     rings.push(ring)
     return { cancel: () => void rings.splice(rings.indexOf(ring), 1) }
@@ -27,7 +31,7 @@ class Books {
 
   readonly lease: Lease = this.#lease()
 
-  booking(lease: Lease | null = this.lease, alarms: Timers = defaultTimers): LeaseKeeper {
+  booking(lease: Lease | null = this.lease, timers: Timers = defaultTimers): LeaseKeeper {
     const cluster = {
       resume: async (booking: Resume) => {
         if (!this.reachable) throw new Error('out of reach')
@@ -35,16 +39,16 @@ class Books {
         this.knows = true
         return this.#lease()
       },
-    } as Partial<Cluster> as Cluster
+    } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
     return new LeaseKeeper({
-      cluster,
+      pool: cluster,
       lease,
       admission: { id: 'x' } as Admission,
       placement,
       leaseMs: 60_000,
       log,
-      alarms,
+      timers,
     })
   }
 
@@ -92,16 +96,16 @@ describe('a booking in this process', () => {
         fails = 'nothing'
         return lease
       },
-    } as Partial<Cluster> as Cluster
+    } as Partial<PoolPort> as PoolPort
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
     return new LeaseKeeper({
-      cluster,
+      pool: cluster,
       lease,
       admission: { id: 'x' } as Admission,
       placement,
       leaseMs: 60_000,
       log,
-      alarms: alarmsIn(rings),
+      timers: timersIn(rings),
     })
   }
 
@@ -180,7 +184,7 @@ describe('a booking', () => {
   it('is renewed while it is open, and not after', async () => {
     const books = new Books()
     const rings: (() => void)[] = []
-    const booking = books.booking(books.lease, alarmsIn(rings))
+    const booking = books.booking(books.lease, timersIn(rings))
     for (const _ of [1, 2]) {
       const renewed = books.renewed()
       rings.splice(0)[0]!()
@@ -216,7 +220,7 @@ describe('a booking', () => {
   it('that was made without the object is sent to it when it is back', async () => {
     const books = new Books()
     const rings: (() => void)[] = []
-    const booking = books.booking(null, alarmsIn(rings))
+    const booking = books.booking(null, timersIn(rings))
     booking.firstToken({})
     const renewed = books.renewed()
     rings.splice(0)[0]!()

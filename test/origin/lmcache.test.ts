@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { InstanceMap } from '../../src/core/lmcache/registry.ts'
+import { InstanceMap } from '../../src/core/lmcache/instance-map.ts'
 import { Coordinator, Controller, PoolLookup, TimeoutRateMonitor } from '../../src/origin/lmcache/lookup-services.ts'
 import { openDeadline } from '../../src/origin/lmcache/lookups.ts'
 import { LmcacheMetadata } from '../../src/origin/lmcache/metadata.ts'
 import { Breaker } from '../../src/origin/breaker.ts'
 import { Skips } from '../../src/origin/lmcache/client.ts'
-import type { EngineTarget, Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
-import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
+import type { EngineTarget } from '../../src/ports/engine-target.ts'
+import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
+import { FakeController } from '../../src/simulator/lmcache/controller.ts'
+import { FakeCoordinator } from '../../src/simulator/lmcache.ts'
 
 type Fetch = (request: Request) => Promise<Response>
 

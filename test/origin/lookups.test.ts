@@ -4,8 +4,9 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { CacheLookups, type LookupInput } from '../../src/origin/lmcache/lookups.ts'
 import { measureByEngine } from '../../src/origin/tokenize.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
-import type { Origin, Ports } from '../../src/ports.ts'
-import { meterOf, requestOf } from '../core/tokens/support.ts'
+import type { Origin } from '../../src/ports/origin.ts'
+import type { Ports } from '../../src/ports.ts'
+import { analyzerOf, requestOf } from '../core/tokens/support.ts'
 
 const request = { ...requestOf('completions', { prompt: 'a prompt in words' }), withIds: true }
 
@@ -20,14 +21,14 @@ function open(tokenize: () => Promise<never>) {
   const route: PoolRoute = { cluster: cluster!, pool: cluster!.pools[0]!, targets: new Map([['engine-0', target]]) }
   const origin: Pick<Origin, 'send'> = { send: tokenize }
   const lookups = new CacheLookups({ origin, now: () => 0 } as unknown as Ports)
-  const meter = meterOf()
+  const meter = analyzerOf()
   const own = meter.measure(request)
   const input: LookupInput = {
     measure: own,
     model: 'sim',
     adapter: null,
     salt: null,
-    byEngine: (tokenizer, call) => measureByEngine({ meter, request, own }, tokenizer, call),
+    byEngine: (tokenizer, call) => measureByEngine({ analyzer: meter, request, own }, tokenizer, call),
     background: () => {},
   }
   return { skipped: () => lookups.counts(route)?.skipped, gather: () => lookups.gather(route, input) }

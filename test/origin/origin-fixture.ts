@@ -1,27 +1,19 @@
 /** Scripted dependencies of a forwarder: engines that respond or fail, clusters that book and count. */
-import type {
-  Admission,
-  EngineSignal,
-  Outcome,
-  Placement,
-  Refusal,
-  Resume,
-  StageTimes,
-} from '../../src/core/contract/contract.ts'
-import { openRecord } from '../../src/core/reports/combine.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import type { Outcome } from '../../src/core/contract/outcome.ts'
+import type { Placement } from '../../src/core/contract/placement.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
+import type { Resume } from '../../src/core/contract/resume.ts'
+import type { StageTimes } from '../../src/core/contract/stages.ts'
+import { openRecord } from '../../src/core/reports/request-record.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
-import type { Digests } from '../../src/origin/acquire.ts'
-import {
-  OriginError,
-  type Admitted,
-  type Cluster,
-  type Lease,
-  type OriginAnswer,
-  type OriginRequest,
-  type RelayResult,
-  type Ports,
-  type RelayOptions,
-} from '../../src/ports.ts'
+import type { Digests } from '../../src/origin/digests.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { AdmitResult, PoolPort } from '../../src/ports/pool.ts'
+import type { Lease } from '../../src/ports/lease.ts'
+import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
+import type { Ports } from '../../src/ports.ts'
 
 /** Behaviour of one engine at its next request. */
 export type Meeting =
@@ -125,7 +117,7 @@ export class World {
   }
 
   readonly ports: Ports = {
-    cluster: (clusterId) => this.#cluster(clusterId),
+    pool: (clusterId) => this.#cluster(clusterId),
     origin: { send: (request) => this.#send(request) },
     now: () => this.clock,
     random: () => 0.5,
@@ -141,7 +133,7 @@ export class World {
     },
   }
 
-  #cluster(clusterId: string): Cluster {
+  #cluster(clusterId: string): PoolPort {
     return {
       admit: (admission: Admission) => this.#admit(clusterId, admission),
       resume: (booking: Resume) => this.#resume(booking),
@@ -149,10 +141,10 @@ export class World {
         this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId })))
         return []
       },
-    } as Partial<Cluster> as Cluster
+    } as Partial<PoolPort> as PoolPort
   }
 
-  async #admit(clusterId: string, admission: Admission): Promise<Admitted> {
+  async #admit(clusterId: string, admission: Admission): Promise<AdmitResult> {
     const refusal = this.refusals.get(clusterId)
     if (refusal === 'throws') throw new Error('object overloaded')
     if (refusal === 'never') return new Promise(() => {})

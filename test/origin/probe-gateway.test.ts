@@ -1,14 +1,15 @@
 /** Result of probing a gateway, depending on its digest. */
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import type { EngineSignal } from '../../src/core/contract/contract.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
-import { FleetProbe } from '../../src/origin/probe.ts'
-import type { Cluster, Ports } from '../../src/ports.ts'
+import { FleetProbe } from '../../src/origin/fleet-probe.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Ports } from '../../src/ports.ts'
 import { admission, engine, failed, pool } from '../contracts/cluster-fixtures.ts'
 
 function open() {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const world = { now: 1_000_000, answers: true, told: [] as EngineSignal[], asked: 0 }
   state.configure(
     1,
@@ -16,13 +17,13 @@ function open() {
     world.now,
   )
   const ports = {
-    cluster: () =>
+    pool: () =>
       ({
         observe: async (signals: readonly EngineSignal[]) => {
           world.told.push(...signals)
           return state.observe(signals, world.now)
         },
-      }) as Partial<Cluster> as Cluster,
+      }) as Partial<PoolPort> as PoolPort,
     now: () => world.now,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports

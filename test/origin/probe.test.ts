@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { EngineSignal } from '../../src/core/contract/contract.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { DigestCache } from '../../src/origin/digest-cache.ts'
-import { FleetProbe } from '../../src/origin/probe.ts'
-import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type Ports } from '../../src/ports.ts'
+import { FleetProbe } from '../../src/origin/fleet-probe.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Ports } from '../../src/ports.ts'
 
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
 
@@ -30,13 +32,13 @@ class Bench {
   constructor(engines: readonly string[] = ['a', 'b']) {
     this.route = routeOf(engines)
     this.#ports = {
-      cluster: () =>
+      pool: () =>
         ({
           observe: async (signals: readonly EngineSignal[]) => {
             this.told.push(...signals)
             return this.shared.filter((id) => signals.some(({ engine }) => engine === id))
           },
-        }) as Partial<Cluster> as Cluster,
+        }) as Partial<PoolPort> as PoolPort,
       origin: { send: (request) => this.#send(request) },
       now: () => this.now,
       random: () => 0,

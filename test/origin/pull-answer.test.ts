@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { OriginError, type RelayOptions } from '../../src/ports.ts'
+import { OriginError } from '../../src/ports/origin.ts'
+import type { RelayOptions } from '../../src/ports/relay.ts'
 import { until } from '../wait.ts'
 import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.ts'
 
@@ -49,7 +50,7 @@ const reply = (): RelayOptions => ({
   firstEvents: 0,
   onEvents: () => 0,
   onFirstByte: () => undefined,
-  cutEvent: () => bytes(''),
+  truncationEvent: () => bytes(''),
   settled: () => undefined,
 })
 
@@ -137,13 +138,13 @@ describe('an answer that breaks off', () => {
   }
 
   it('ends with the error event', async () => {
-    const { reader, next } = await open({ ...reply(), cutEvent: (failure) => bytes(failure) })
+    const { reader, next } = await open({ ...reply(), truncationEvent: (failure) => bytes(failure) })
     expect(text(await next)).toBe('reset')
     await expect(reader.read()).rejects.toThrow('the answer was cut')
   })
 
   it('ends at once if there is none', async () => {
-    const { cutEvent: _, ...options } = { ...reply(), heartbeatMs: 0 }
+    const { truncationEvent: _, ...options } = { ...reply(), heartbeatMs: 0 }
     const wait = vi.spyOn(globalThis, 'setTimeout')
     const { next } = await open(options)
     await expect(next).rejects.toThrow('the answer was cut')

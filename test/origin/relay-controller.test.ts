@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { RelayController, type RelayTraits } from '../../src/origin/relay/controller.ts'
-import { OriginError, type RelayOptions, type RelayResult } from '../../src/ports.ts'
+import { OriginError } from '../../src/ports/origin.ts'
+import type { RelayOptions, RelayResult } from '../../src/ports/relay.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const drop = () => {}
@@ -31,7 +32,7 @@ function controller(options: Partial<RelayOptions> = {}, traits: Partial<RelayTr
         return events + 2
       },
       onFirstByte: () => void calls.firstBytes++,
-      cutEvent: (failure) => bytes(`data: ${failure}\n\n`),
+      truncationEvent: (failure) => bytes(`data: ${failure}\n\n`),
       settled: (end) => void calls.ends.push(end),
       ...options,
     },

@@ -1,19 +1,14 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig } from '../../src/config/normalize.ts'
+import { toPoolConfig } from '../../src/config/pool-config.ts'
 import type { Config } from '../../src/config.ts'
 import { createGateway } from '../../src/gateway.ts'
-import { memoryClusters } from '../../src/platform/node/ports.ts'
-import {
-  OriginError,
-  type OriginAnswer,
-  type OriginRequest,
-  type RelayResult,
-  type Ports,
-  type RelayOptions,
-  type RequestScope,
-} from '../../src/ports.ts'
+import { memoryPools } from '../../src/platform/node/memory-pools.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { RelayResult, RelayOptions } from '../../src/ports/relay.ts'
+import type { Ports } from '../../src/ports.ts'
+import type { RequestScope } from '../../src/ports/request-scope.ts'
 
 /** Two configurations of one pool: engines come and go, and change roles. */
 const fleets = [
@@ -98,7 +93,7 @@ class Storm {
   readonly #asked: Request[] = []
   readonly #now = 1_800_000_000_000
   #ids = 0
-  readonly clusters = memoryClusters({
+  readonly clusters = memoryPools({
     source: () => ({
       version: this.version,
       pool: toPoolConfig(configs[this.version - 1]!.clusters[0]!, configs[this.version - 1]!.clusters[0]!.pools[0]!),
@@ -146,13 +141,13 @@ class Storm {
     let met = 0
     const silent = () => undefined
     return {
-      cluster: this.clusters.cluster,
+      pool: this.clusters.pool,
       origin: { send: (request) => send(request, meetings[met++ % meetings.length]!) },
       now: () => this.#now,
       random: () => 0.5,
       newId: () => `id-${++this.#ids}`,
       log: { debug: silent, info: silent, warn: silent, error: silent },
-      alarms: { set: () => ({ cancel: silent }) },
+      timers: { set: () => ({ cancel: silent }) },
     }
   }
 }
@@ -203,7 +198,7 @@ it('of failing legs, disconnecting clients and a changing fleet leaves no bookin
         await storm.begin({ ...one, edge: Math.min(one.edge, storm.version - 1) })
       }
       await storm.end()
-      const digest = await storm.clusters.cluster('c', 'm').digest()
+      const digest = await storm.clusters.pool('c', 'm').digest()
       storm.clusters.close()
       expect(digest.bookings).toBe(0)
       expect(

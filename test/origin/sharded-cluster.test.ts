@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { Admission } from '../../src/core/contract/contract.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import { LocalCluster } from '../../src/origin/local-cluster.ts'
-import { poolOfCell, ShardedCluster } from '../../src/origin/sharded-cluster.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import { LocalPool } from '../../src/origin/local-cluster.ts'
+import { poolOfCell, ShardedPool } from '../../src/origin/sharded-cluster.ts'
 import { cellOf } from '../../src/core/routing/cells.ts'
-import type { Cluster } from '../../src/ports.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
 import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
 
 const SHARDS = 4
@@ -15,27 +15,27 @@ const whole = pool({ engines: engines(...ids) })
 function open({ dead = -1, full = -1 }: { readonly dead?: number; readonly full?: number } = {}) {
   const calls = Array.from({ length: SHARDS }, () => 0)
   const clock = { now: 1_000_000 }
-  const cells = calls.map((_, cell): Cluster => {
-    const state = new ClusterState({ random: () => 0.5, epoch: `cell-${cell}` })
+  const cells = calls.map((_, cell): PoolPort => {
+    const state = new PoolState({ random: () => 0.5, epoch: `cell-${cell}` })
     const own = poolOfCell(whole, cell, SHARDS)
     const specs = cell === full ? own.engines.map((spec) => ({ ...spec, maxInFlight: 0 })) : own.engines
     state.configure(1, { ...own, engines: specs }, clock.now)
-    const local = new LocalCluster(state, () => clock.now)
-    return Object.assign(Object.create(local) as LocalCluster, {
+    const local = new LocalPool(state, () => clock.now)
+    return Object.assign(Object.create(local) as LocalPool, {
       admitNow: undefined,
       admit: async (asked: Admission) => {
         calls[cell]! += 1
         if (cell === dead) throw new Error('overloaded')
-        return LocalCluster.prototype.admitNow.call(local, asked)
+        return LocalPool.prototype.admitNow.call(local, asked)
       },
       ...bound(local),
     })
   })
-  return { cluster: new ShardedCluster({ cells, engines: () => ids, now: () => clock.now }), calls, clock }
+  return { cluster: new ShardedPool({ cells, engines: () => ids, now: () => clock.now }), calls, clock }
 }
 
 /** Methods with private fields need their own object. */
-function bound(local: LocalCluster): Partial<Cluster> {
+function bound(local: LocalPool): Partial<PoolPort> {
   return {
     digest: () => local.digest(),
     summary: (decisions) => local.summary(decisions),
@@ -46,7 +46,7 @@ function bound(local: LocalCluster): Partial<Cluster> {
   }
 }
 
-async function engineOf(cluster: ShardedCluster, changes: Partial<Admission>): Promise<string> {
+async function engineOf(cluster: ShardedPool, changes: Partial<Admission>): Promise<string> {
   const admitted = await cluster.admit(admission(changes))
   if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
   await admitted.lease.release(outcome())

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { IdleTimer, Patience, patientTimers, StageTimer } from '../../src/origin/timers.ts'
+import { IdleTimer } from '../../src/origin/idle-timer.ts'
+import { Patience, patientTimers } from '../../src/origin/patience.ts'
+import { StageTimer } from '../../src/origin/stage-timer.ts'
 
 it('an idle timer that wakes before the limit of silence sleeps again', async () => {
   // Listening starts at 0; the timer wakes at 2 ms, and again at 100 ms.

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EngineTokenizer, measureByEngine, type TokenizeCall } from '../../src/origin/tokenize.ts'
-import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
-import type { PromptProfile, PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
-import { meterOf, requestOf } from '../core/tokens/support.ts'
+import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
+import type { PromptProfile } from '../../src/core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../../src/core/tokens/prompt-request.ts'
+import { analyzerOf, requestOf } from '../core/tokens/support.ts'
 
 interface Reply {
   readonly status: number
@@ -49,8 +50,8 @@ const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.
 const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
 
 function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: TokenizeCall): Promise<PromptProfile> {
-  const meter = meterOf()
-  return measureByEngine({ meter, request, own: meter.measure(request) }, tokenizer, asked)
+  const meter = analyzerOf()
+  return measureByEngine({ analyzer: meter, request, own: meter.measure(request) }, tokenizer, asked)
 }
 
 describe("measuring by an engine's /tokenize", () => {
@@ -62,7 +63,7 @@ describe("measuring by an engine's /tokenize", () => {
       call,
     )
     expect(measured).toMatchObject({ promptTokens: 40, tokenSource: 'engine', promptBytes: null })
-    expect(measured.blocks).toEqual(meterOf().measure(requestOf('completions', { prompt: ids })).blocks)
+    expect(measured.blocks).toEqual(analyzerOf().measure(requestOf('completions', { prompt: ids })).blocks)
   })
 
   it('requests the same conversation once, also concurrently', async () => {
@@ -106,7 +107,7 @@ describe("measuring by an engine's /tokenize", () => {
   ])('falls back to bytes on %s', async (_, reply) => {
     const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
     expect(measured.tokenSource).toBe('bytes')
-    expect(measured.blocks).toEqual(meterOf().measure(chat).blocks)
+    expect(measured.blocks).toEqual(analyzerOf().measure(chat).blocks)
   })
 
   it('queries an engine again after one late response', async () => {

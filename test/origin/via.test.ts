@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { namesIn, withFound } from '../../src/config/discover.ts'
+import { namesIn, withDiscovered } from '../../src/config/discover.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { hasPassed, passedOthers, withVia } from '../../src/origin/via.ts'
 
@@ -163,7 +163,7 @@ describe('the name of a deployment', () => {
       { ...cluster, pools: [{ ...pool, engines: [{ ...engine, url: 'http://vllm:8000', discover: 'dns' }] }] },
     ])
     expect(namesIn(config).size).toBe(1)
-    const found = withFound(config, () => ['10.0.0.7', '10.0.0.8'])
+    const found = withDiscovered(config, () => ['10.0.0.7', '10.0.0.8'])
     expect(found.clusters[0]!.pools[0]!.engines).toHaveLength(2)
     expect(found.via).toBe(config.via)
   })

@@ -1,23 +1,24 @@
 import { expect, it } from 'vitest'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
 import { Failure } from '../../src/failure.ts'
-import { LocalCluster } from '../../src/origin/local-cluster.ts'
-import { type RoomWait, waitForRoom, WaitingRequests } from '../../src/origin/waiting-requests.ts'
-import type { Cluster } from '../../src/ports.ts'
+import { LocalPool } from '../../src/origin/local-cluster.ts'
+import { type RoomWait, waitForRoom } from '../../src/origin/wait-for-room.ts'
+import { WaitingRequests } from '../../src/origin/waiting-requests.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
 import { admission, engine, outcome, pool } from '../contracts/cluster-fixtures.ts'
 
 function open(maxRequests: number) {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const queue = { maxRequests, maxWaitMs: 5_000 }
   state.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })], queue }), 0)
   state.admit(admission(), 0)
-  return { state, cluster: new LocalCluster(state, () => 0) }
+  return { state, cluster: new LocalPool(state, () => 0) }
 }
 
-const ask = (cluster: Cluster, waits: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
+const ask = (cluster: PoolPort, waits: WaitingRequests, tenant = 'team-a', more: Partial<RoomWait> = {}) =>
   waitForRoom({
-    cluster,
+    pool: cluster,
     waits,
     admission: admission({ tenant }),
     maxWaitMs: 5_000,
@@ -53,7 +54,7 @@ it('a removed key ends the wait of its requests only', async () => {
 it('asks once again if the pool state has lost its memory', async () => {
   const { cluster } = open(10)
   const asked: number[] = []
-  const lost: Cluster = Object.assign(Object.create(cluster) as Cluster, {
+  const lost: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
     wait: async (_: unknown, waitedMs: number) => {
       asked.push(waitedMs)
       throw new Error('evicted')
@@ -67,7 +68,7 @@ it('asks once again if the pool state has lost its memory', async () => {
 it.each(['before', 'after'])(
   'a client that leaves in the turn %s its request gets a place holds none',
   async (when) => {
-    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+    const state = new PoolState({ random: () => 0.5, epoch: 'e' })
     const queue = { maxRequests: 10, maxWaitMs: 5_000 }
     state.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })], queue }), 0)
     const first = admission()
@@ -79,7 +80,7 @@ it.each(['before', 'after'])(
       client: null,
       remoteAddress: null,
     }
-    const cluster = new LocalCluster(state, () => 0)
+    const cluster = new LocalPool(state, () => 0)
     const asked = ask(cluster, new WaitingRequests(), 'team-a', { signal: leaving.signal, scope }).catch(() => null)
     if (when === 'before') leaving.abort(new Error('gone'))
     state.release(bookingKey(first), outcome(), 0)
@@ -100,7 +101,7 @@ it('answers by its own timer if the pool state is late, which then finds a reque
   const timer = { cancel: () => undefined }
   let arrive = (): void => undefined
   const asked = admission()
-  const late: Cluster = Object.assign(Object.create(cluster) as Cluster, {
+  const late: PoolPort = Object.assign(Object.create(cluster) as PoolPort, {
     wait: () => new Promise((resolve) => (arrive = () => resolve(cluster.wait(asked, 0)))),
     leave: (key: string) => cluster.leave(key),
   })

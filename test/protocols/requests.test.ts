@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { continuable } from '../../src/core/continuation/features.ts'
-import { readPrompt, type PromptEndpoint } from '../../src/core/tokens/prompt.ts'
+import { readPrompt } from '../../src/core/tokens/prompt.ts'
+import type { PromptEndpoint } from '../../src/core/tokens/prompt-request.ts'
 import type { ChatPrompt } from '../../src/core/tokens/chat.ts'
 import { endpoints as present } from '../../src/api/endpoints.ts'
 import { allBounds, endpointOf, endpoints, protocolOf, protocols } from '../../src/protocols/protocols.ts'

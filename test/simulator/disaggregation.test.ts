@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Clock } from '../../src/simulator/driver.ts'
+import type { Clock } from '../../src/simulator/clock.ts'
 import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
 import { turns } from '../wait.ts'
 

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import type { EngineLimits } from '../../src/simulator/profiles.ts'
 import type { Sequence, SequenceSpec } from '../../src/simulator/sequence.ts'
-import { idleTtftMs, type StepLaw } from '../../src/simulator/step-cost.ts'
+import { idleTtftMs, type StepCostModel } from '../../src/simulator/step-cost.ts'
 
-const costModel: StepLaw = {
+const costModel: StepCostModel = {
   stepMs: 5,
   prefillStepMs: 7,
   prefillTokenMs: 0.25,

@@ -1,12 +1,13 @@
 /** One engine with room for a few prompts, its event stream, a gateway's pool state, and faults between them. */
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
-import type { Framed } from '../../src/core/kv-events/event-batch.ts'
+import type { EventFrame } from '../../src/core/kv-events/event-frames.ts'
 import { PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
-import { blockKeys } from '../../src/simulator/block-pool.ts'
-import type { CacheChange } from '../../src/simulator/kv-cache.ts'
+import { blockKeys } from '../../src/simulator/block-keys.ts'
+import type { CacheChange } from '../../src/simulator/cache-journal.ts'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
-import { wireEvents, batchBytes } from '../../src/simulator/kv-events.ts'
+import { wireEvents } from '../../src/simulator/kv-events.ts'
+import { batchBytes } from '../../src/simulator/kv-event-bytes.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import type { Sequence } from '../../src/simulator/sequence.ts'
 import { admission, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
@@ -36,11 +37,11 @@ export class KvWorld {
   readonly #blockTokens: number
   readonly #keptBatches: number
   readonly #meter: PromptAnalyzer
-  #state: ClusterState
+  #state: PoolState
   #epoch = 1
   #seq = 0
-  #kept: Framed[] = []
-  #onTheWay: Framed[] = []
+  #kept: EventFrame[] = []
+  #onTheWay: EventFrame[] = []
   /** The engine publishes a reset with its next step. */
   #resetUntold = false
 
@@ -159,7 +160,7 @@ export class KvWorld {
     this.#onTheWay = []
     this.#resetUntold = false
     // The host sees that its sockets closed.
-    this.stream.doubt()
+    this.stream.connectionLost()
   }
 
   restartGateway(): void {
@@ -194,13 +195,13 @@ export class KvWorld {
   #newStream(): EventStream {
     return new EventStream({
       pool: { model: 'qwen', blockTokens: this.#blockTokens },
-      limits: { stepBlocks: 7, waitingBlocks: 1000 },
+      limits: { stepBlocks: 7, pendingBlocks: 1000 },
       replays: true,
     })
   }
 
-  #newState(): ClusterState {
-    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  #newState(): PoolState {
+    const state = new PoolState({ random: () => 0.5, epoch: 'e' })
     state.configure(1, pool({ blockTokens: this.#blockTokens, engines: engines('a') }), this.now)
     state.observe([probe('a', this.now, { stats: stats({ blockTokens: ENGINE_BLOCK }) })], this.now)
     return state
@@ -218,10 +219,10 @@ export class KvWorld {
     else this.#onTheWay.push(batch)
   }
 
-  #receive(batch: Framed): void {
+  #receive(batch: EventFrame): void {
     if (this.stream.published(batch) === 'taken') return
     this.#catchUp()
-    if (this.stream.published(batch) === 'replay') this.stream.unreplayed(batch)
+    if (this.stream.published(batch) === 'replay') this.stream.replayFailed(batch)
   }
 
   #catchUp(): void {
@@ -236,7 +237,7 @@ export class KvWorld {
   }
 
   #tellStep(): void {
-    if (this.#send() === 'ok') this.stream.log.taken()
+    if (this.#send() === 'ok') this.stream.log.acknowledged()
     else this.stream.log.resync()
   }
 

@@ -2,10 +2,11 @@
 import { expect, test } from 'vitest'
 import { leastWork } from '../../src/simulator/replay/baselines/production-stack.ts'
 import { scoresOf } from '../../src/simulator/replay/baselines/llm-d.ts'
-import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/serial-engine.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/replay-engine.ts'
 import type { ReplayRouter } from '../../src/simulator/replay/router.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
-import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
 
 const BLOCK = 512
 const IDLE: EngineGauges = { running: 0, waiting: 0, kvUsage: 0 }

@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import { Events } from '../../src/simulator/replay/run.ts'
-import { inBlocksOf } from '../../src/simulator/replay/plan.ts'
-import { SerialEngine, type JobListener } from '../../src/simulator/replay/serial-engine.ts'
-import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
+import { EventQueue } from '../../src/simulator/replay/event-queue.ts'
+import { inBlocksOf } from '../../src/simulator/replay/engine-profile.ts'
+import { SerialEngine } from '../../src/simulator/replay/serial-engine.ts'
+import type { JobListener } from '../../src/simulator/replay/replay-engine.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 
 const quiet: JobListener = { firstToken() {}, progress() {}, ended() {} }
@@ -24,7 +26,7 @@ function job(index: number, ids: readonly number[], { tail = 0, outputTokens = 1
 test('events run in order of time, and at equal times in the order of insertion', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 20 })), (times) => {
-      const events = new Events()
+      const events = new EventQueue()
       const seen: { at: number; order: number }[] = []
       times.forEach((at, order) => events.add(at, () => seen.push({ at, order })))
       events.run(Infinity)

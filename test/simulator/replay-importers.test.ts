@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { importTrace } from '../../src/simulator/replay/trace.ts'
+import { importTrace } from '../../src/simulator/replay/importers.ts'
 
 const sizes = (text: string, limit?: number) =>
   importTrace('t', text, limit === undefined ? {} : { limit })!.requests.map(

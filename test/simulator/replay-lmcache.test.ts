@@ -1,14 +1,16 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import type { JobListener } from '../../src/simulator/replay/serial-engine.ts'
+import type { JobListener } from '../../src/simulator/replay/replay-engine.ts'
 import { LMCACHE_DEFAULTS, LmcacheStore } from '../../src/simulator/replay/lmcache-store.ts'
-import { fleetOf, inBlocksOf, replay, withCacheTokens } from '../../src/simulator/replay/plan.ts'
+import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
+import { inBlocksOf, withCacheTokens } from '../../src/simulator/replay/engine-profile.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import { figuresOf } from '../../src/simulator/replay/statistics.ts'
-import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
-import { multiRound } from '../../src/simulator/replay/presets.ts'
+import { multiRound } from '../../src/simulator/replay/workloads.ts'
 import { idleTtftMs } from '../../src/simulator/step-cost.ts'
 
 const BLOCK = 512
@@ -101,7 +103,7 @@ test('an engine loads blocks from LMCache and computes the rest, as forecast, an
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
   let firstAt = -1
-  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.beside(0))
+  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
   const asked = job([1, 2, 3], 100)
   const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(costModel, asked.promptTokens, of(3), limits.maxNumBatchedTokens)
   expect(engine.exactTtftMs(asked, 0)).toBeCloseTo(ms, 6)
@@ -119,7 +121,7 @@ test('the last token of a prompt is computed even if LMCache has all of it', () 
   const store = twoNodes()
   store.store(0, keysOf([1, 2]), 0)
   let firstAt = -1
-  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.beside(0))
+  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.cacheOf(0))
   const asked = job([1, 2], 0)
   engine.submit(asked, 0)
   engine.advance(1e6)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { overloadOf, sustainableShare } from '../../src/simulator/replay/statistics.ts'
-import { Job } from '../../src/simulator/replay/trace.ts'
+import { overloadOf, sustainableShare } from '../../src/simulator/replay/overload.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
 
 /** A job a second. `ttftS` is the time to first token of the job sent in that second. */
 function jobs(count: number, ttftS: (second: number) => number): Job[] {

@@ -1,12 +1,13 @@
 /** Admission control and its queue with simulated engines, in virtual time. */
 import { expect, it } from 'vitest'
-import type { SloConfig } from '../../src/core/contract/contract.ts'
+import type { SloConfig } from '../../src/core/contract/pool-config.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { type GatewayOptions, GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { quantile } from '../../src/simulator/replay/statistics.ts'
-import { type Job, keysOf, type Trace } from '../../src/simulator/replay/trace.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import { keysOf, type Trace } from '../../src/simulator/replay/trace.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 const ENGINES = 4
 const SLO: SloConfig = { ttftMs: 5_000, ttftMsPer1kTokens: null, itlMs: 100 }

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { PolicyConfig } from '../../src/core/contract/contract.ts'
+import type { PolicyConfig } from '../../src/core/contract/pool-config.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { type ReplicasOptions, ReplicatedRouter } from '../../src/simulator/replay/replicated-router.ts'
 import type { RouterContext, RouterKind } from '../../src/simulator/replay/router.ts'
 import { gatewayKind } from '../../src/simulator/replay/routers.ts'
-import { sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 const policy: PolicyConfig = { name: 'predicted', options: {} }
 const fleet = fleetOf(4, { kind: 'vllm', profile: profileNamed('agentic') })

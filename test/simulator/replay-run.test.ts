@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
-import { speedOf, fleetOf, replay } from '../../src/simulator/replay/plan.ts'
-import { presetNamed, publishedMean, multiRound, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
-import { baselineKinds, markKinds, routerKinds, routerNamed, shippedKinds } from '../../src/simulator/replay/routers.ts'
+import { speedOf } from '../../src/simulator/replay/sustained-speed.ts'
+import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
+import { presetNamed, publishedMean } from '../../src/simulator/replay/presets.ts'
+import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+import { baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../src/simulator/replay/routers.ts'
+import { oracleKinds } from '../../src/simulator/replay/oracles.ts'
 import { figuresOf, quantile } from '../../src/simulator/replay/statistics.ts'
 import type { RouterContext } from '../../src/simulator/replay/router.ts'
 import { keysOf, type Trace } from '../../src/simulator/replay/trace.ts'
@@ -61,7 +64,7 @@ test('every policy can be replayed next to the baselines, under unique names', (
     'production_stack_kvaware',
     'production_stack_ttft',
   ])
-  expect(markKinds.map(({ name }) => name)).toContain('exact')
+  expect(oracleKinds.map(({ name }) => name)).toContain('exact')
 })
 
 test('no booking outlives its request', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { keysOf, readTrace, spread, type Trace } from '../../src/simulator/replay/trace.ts'
-import { multiRound, sharedPrefixes } from '../../src/simulator/replay/presets.ts'
+import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 const line = (fields: Record<string, unknown>) =>
   JSON.stringify({ timestamp: 0, input_length: 1300, output_length: 4, hash_ids: [1, 2, 3], ...fields })

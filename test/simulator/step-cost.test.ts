@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import { batchMs, idleTtftMs, type StepLaw } from '../../src/simulator/step-cost.ts'
+import { batchMs, idleTtftMs, type StepCostModel } from '../../src/simulator/step-cost.ts'
 import { Sequence } from '../../src/simulator/sequence.ts'
 
 const { costModel: dense, limits } = profileNamed('agentic')
 /** Every token chooses half of the experts. */
-const mixture: StepLaw = { ...dense, expertsMs: 80, expertShare: 0.5 }
+const mixture: StepCostModel = { ...dense, expertsMs: 80, expertShare: 0.5 }
 
 function decoding(count: number): Sequence[] {
   return Array.from({ length: count }, () =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { blockKeys } from '../../src/simulator/block-pool.ts'
-import { generate } from '../../src/simulator/http-api/answer-plan.ts'
+import { blockKeys } from '../../src/simulator/block-keys.ts'
+import { generate } from '../../src/simulator/http-api/text-generator.ts'
 import { decode, encode, vocabularySize } from '../../src/simulator/tokenizer.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../src/core/pool/pool-state.ts'
-import type { ClusterSnapshot } from '../../src/core/pool/snapshot.ts'
-import { exposition } from '../../src/api/metrics.ts'
+import { PoolState } from '../../src/core/pool/pool-state.ts'
+import type { PoolSnapshot } from '../../src/core/pool/snapshot.ts'
+import { exposition } from '../../src/telemetry/prometheus-text.ts'
 import { admission, engines, failed, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { parseExposition } from './parse-exposition.ts'
 
@@ -29,10 +29,10 @@ it('counters never exceed the true counts in Prometheus, even after an object re
         policy: { name: 'round_robin', options: {} },
         circuit: { failures: 1_000, openMs: 1 },
       })
-      const begin = () => new ClusterState({ random: () => 0, epoch: 'e' })
+      const begin = () => new PoolState({ random: () => 0, epoch: 'e' })
       let state = begin()
       state.configure(1, config, 0)
-      let written: ClusterSnapshot | null = null
+      let written: PoolSnapshot | null = null
       let now = 0
       const truth = { bookings: 0, failures: 0 }
       const seen = { bookings: new Increase(), failures: new Increase() }

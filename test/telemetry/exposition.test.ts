@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ClusterDigest, EngineDigest } from '../../src/core/contract/contract.ts'
+import type { PoolDigest, EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { countedUpTo, Rollups } from '../../src/core/reports/rollups.ts'
-import { exposition, LIMITS_MS } from '../../src/api/metrics.ts'
+import { exposition, LIMITS_MS } from '../../src/telemetry/prometheus-text.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
@@ -96,7 +96,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   ...changes,
 })
 
-const digest = (changes: Partial<ClusterDigest> = {}): ClusterDigest => ({
+const digest = (changes: Partial<PoolDigest> = {}): PoolDigest => ({
   version: 1,
   cluster: 'paris',
   pool: 'qwen',

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { RequestRecord } from '../../src/core/reports/combine.ts'
-import { exportBody } from '../../src/telemetry/telemetry.ts'
-import type { Trace } from '../../src/telemetry/batch-exporter.ts'
+import type { RequestRecord } from '../../src/core/reports/request-record.ts'
+import { traceExportBody } from '../../src/telemetry/otlp.ts'
+import type { Trace } from '../../src/telemetry/trace-context.ts'
 import { record } from '../contracts/ttft.ts'
 
 const trace: Trace = {
@@ -26,7 +26,7 @@ interface Span {
 }
 
 function spansOf(changes: Partial<RequestRecord> = {}, of: Trace = trace): readonly Span[] {
-  const body = exportBody([{ trace: of, record: record(changes) }], { service: 's', instance: 'i' }) as {
+  const body = traceExportBody([{ trace: of, record: record(changes) }], { service: 's', instance: 'i' }) as {
     resourceSpans: { scopeSpans: { spans: Span[] }[] }[]
   }
   return body.resourceSpans[0]!.scopeSpans[0]!.spans

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Log } from '../../src/ports.ts'
+import type { Log } from '../../src/ports/log.ts'
 import { BatchExporter, PermanentExportError } from '../../src/telemetry/batch-exporter.ts'
 
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }

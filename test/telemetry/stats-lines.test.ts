@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
-import type { ClusterDigest } from '../../src/core/contract/contract.ts'
-import type { Cluster, Log } from '../../src/ports.ts'
-import { StatsLines } from '../../src/platform/node/start-gateway.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { Log } from '../../src/ports/log.ts'
+import { EngineStatsLog } from '../../src/platform/node/engine-stats-log.ts'
 
 function open(totals: readonly (number | null)[]) {
   const lines: Record<string, unknown>[] = []
@@ -23,9 +24,9 @@ function open(totals: readonly (number | null)[]) {
       available: true,
       circuit: 'closed',
     }
-    return { cluster: 'c', pool: 'm', engines: [engine] } as unknown as ClusterDigest
+    return { cluster: 'c', pool: 'm', engines: [engine] } as unknown as PoolDigest
   }
-  const stats = new StatsLines({ cluster: () => ({ digest }) as unknown as Cluster, now: () => (at += 2_000), log })
+  const stats = new EngineStatsLog({ pool: () => ({ digest }) as unknown as PoolPort, now: () => (at += 2_000), log })
   stats.pools = [{ cluster: 'c', pool: 'm' }]
   return { stats, lines }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { beginTrace, readTraceparent, withTrace } from '../../src/telemetry/batch-exporter.ts'
+import { beginTrace, readTraceparent, withTrace } from '../../src/telemetry/trace-context.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'

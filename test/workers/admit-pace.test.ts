@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { AdmitPace } from '../../src/platform/workers/clusters.ts'
+import { AdmitPace } from '../../src/platform/workers/admit-pace.ts'
 
 /** Records calls of `tookMs`, 20 ms apart. */
 function send(pace: AdmitPace, { tookMs, calls, from }: Record<'tookMs' | 'calls' | 'from', number>): number {
-  for (let call = 0; call < calls; call++) pace.took(from + 20 * call, from + 20 * call + tookMs)
+  for (let call = 0; call < calls; call++) pace.record(from + 20 * call, from + 20 * call + tookMs)
   return from + 20 * calls
 }
 
@@ -15,7 +15,7 @@ describe('the limit of an admit', () => {
   it('is 50 ms beyond the usual time, near and far', () => {
     for (const usualMs of [5, 130]) {
       const pace = new AdmitPace()
-      pace.took(0, 300)
+      pace.record(0, 300)
       send(pace, { tookMs: usualMs, calls: 3, from: 1_000 })
       expect(pace.limitMs).toBe(usualMs + 50)
     }

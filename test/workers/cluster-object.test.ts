@@ -9,10 +9,15 @@ import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ClusterObject as ClusterBooks, type ClusterObject } from '../../durable/cluster.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
-import type { Admission, EngineSignal, Placement, PoolConfig, Refusal } from '../../src/core/contract/contract.ts'
-import type { BookingEvent } from '../../src/core/contract/legs.ts'
-import { waitForRoom, WaitingRequests } from '../../src/origin/waiting-requests.ts'
-import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import type { Admission } from '../../src/core/contract/admission.ts'
+import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
+import type { Placement } from '../../src/core/contract/placement.ts'
+import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
+import type { Refusal } from '../../src/core/contract/refusal.ts'
+import type { BookingEvent } from '../../src/core/contract/booking-event.ts'
+import { waitForRoom } from '../../src/origin/wait-for-room.ts'
+import { WaitingRequests } from '../../src/origin/waiting-requests.ts'
+import { durablePools, objectName } from '../../src/platform/workers/clusters.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
@@ -38,7 +43,7 @@ function open(changes: Partial<PoolConfig> = {}) {
   generation += 1
   const here = generation
   const source = { version: 1, pool: pool(changes) }
-  const cluster = durableClusters(env.CLUSTER, {
+  const cluster = durablePools(env.CLUSTER, {
     source: () => ({ ...source, isRegional: false, generation: here, locationHint: 'weur' }),
   })('paris', 'qwen')
   return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
@@ -55,7 +60,7 @@ it('divides a pool over several objects, each with its own engines', async () =>
     locationHint: null,
     shards: 2,
   }
-  const cluster = durableClusters(env.CLUSTER, { source: () => place })('paris', 'qwen')
+  const cluster = durablePools(env.CLUSTER, { source: () => place })('paris', 'qwen')
   const chosen = new Set<string>()
   for (let n = 0; n < 12; n++) {
     const answer = await cluster.admit(admission({ session: `s${n}` }))
@@ -297,7 +302,7 @@ it('is lost with a full queue: each request ends once, with one booking at most'
   const serve = async (asked: Admission): Promise<void> => {
     const { signal } = new AbortController()
     const terms = { maxWaitMs: 10_000, signal, scope, timers: undefined, waits, now: clock.now }
-    const answer = await waitForRoom({ ...terms, cluster, admission: asked })
+    const answer = await waitForRoom({ ...terms, pool: cluster, admission: asked })
     ends.push(asked.id)
     if ('refusal' in answer) return void refused.push(answer.refusal)
     most = Math.max(most, (held += 1))

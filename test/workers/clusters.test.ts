@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { durableClusters } from '../../src/platform/workers/clusters.ts'
+import { durablePools } from '../../src/platform/workers/clusters.ts'
 import { circuitContract } from '../contracts/circuits.ts'
 import { admitted, clusterContract } from '../contracts/cluster.ts'
 import { admission, engine, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
@@ -8,10 +8,10 @@ import { kvFeedContract } from '../contracts/kv-feed.ts'
 import { queueContract } from '../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
 
-clusterContract('durableClusters', openCluster)
-circuitContract('durableClusters', openCluster)
-kvFeedContract('durableClusters', openCluster)
-queueContract('durableClusters', openCluster)
+clusterContract('durablePools', openCluster)
+circuitContract('durablePools', openCluster)
+kvFeedContract('durablePools', openCluster)
+queueContract('durablePools', openCluster)
 
 it('a pool with a jurisdiction has its object there', async () => {
   const asked: string[] = []
@@ -27,7 +27,7 @@ it('a pool with a jurisdiction has its object there', async () => {
   const namespace = within('anywhere') as unknown as typeof env.CLUSTER
   const place = { version: 1, pool: pool(), isRegional: false, generation: 1, locationHint: null }
   for (const jurisdiction of [null, 'eu'])
-    await durableClusters(namespace, { source: () => ({ ...place, jurisdiction }) })('paris', 'qwen').admit(admission())
+    await durablePools(namespace, { source: () => ({ ...place, jurisdiction }) })('paris', 'qwen').admit(admission())
   expect(asked).toEqual(['anywhere cluster:paris:qwen:g1', 'eu cluster:paris:qwen:g1'])
 })
 
@@ -59,7 +59,7 @@ it('bookings from before a division over more objects are released where they we
     shards,
   })
   const clusterOf = (generation: number, shards: number) =>
-    durableClusters(env.CLUSTER, { source: () => placeOf(generation, shards) })('divided', 'qwen')
+    durablePools(env.CLUSTER, { source: () => placeOf(generation, shards) })('divided', 'qwen')
   const [before, after] = [clusterOf(1, 1), clusterOf(2, 4)]
   const old = await admitted(before.admit(admission()))
   for (let n = 0; n < 8; n++) await admitted(after.admit(admission({ id: `after-${n}`, session: `s${n}` })))

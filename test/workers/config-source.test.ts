@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { ConfigSource, type ConfigEnv, type Loaded } from '../../src/platform/workers/config-source.ts'
+import { ConfigSource, type ConfigEnv, type LoadedConfig } from '../../src/platform/workers/config-source.ts'
 
 const documentOf = (id: string, version?: number) =>
   JSON.stringify({
@@ -18,7 +18,7 @@ function kv(text: () => string | null | Error) {
   return { env: { CONFIG: { get } } as unknown as ConfigEnv, get }
 }
 
-const clusterOf = (loaded: Loaded) => ('config' in loaded ? loaded.config.clusters[0]!.id : loaded.problem)
+const clusterOf = (loaded: LoadedConfig) => ('config' in loaded ? loaded.config.clusters[0]!.id : loaded.problem)
 
 describe('the configuration of a Worker', () => {
   it('is read from the variable before the namespace, and parsed once', async () => {

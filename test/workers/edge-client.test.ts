@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { RegionLedger } from '../../src/core/edge/region-ledger.ts'
 import type { RegionShare, SyncAnswer, SyncBatch } from '../../src/core/edge/sync.ts'
-import type { Log, RequestScope } from '../../src/ports.ts'
+import type { Log } from '../../src/ports/log.ts'
+import type { RequestScope } from '../../src/ports/request-scope.ts'
 import { EdgeClient } from '../../src/platform/workers/edge-client.ts'
 import { RegionCluster } from '../../src/platform/workers/region-cluster.ts'
 import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
@@ -38,7 +39,7 @@ async function open(sync: Sync, syncMs = 1_000) {
 function request(edge: EdgeClient) {
   const work: Promise<unknown>[] = []
   const scope = { background: (one: Promise<unknown>) => void work.push(one) } as unknown as RequestScope
-  edge.freshen(scope)
+  edge.syncIfStale(scope)
   return { scope, work }
 }
 
@@ -98,7 +99,7 @@ it('a view of an isolate without requests has the number of isolates as of now',
 it('a new isolate sends its first totals an interval after its start, not beside its first response', async () => {
   const { edge, calls } = await open(async () => answerOf({}), 500)
   const work: Promise<unknown>[] = []
-  edge.touched({ background: (one) => void work.push(one) })
+  edge.recordChange({ background: (one) => void work.push(one) })
   await turns()
   expect(calls()).toBe(0)
   await Promise.all(work)

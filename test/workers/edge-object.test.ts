@@ -1,8 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { type RegionReport, type SharedCircuit, type SyncBatch, readBatch } from '../../src/core/edge/sync.ts'
-import { emptyDigest } from '../../src/core/pool/snapshot.ts'
+import type { RegionReport, SharedCircuit, SyncBatch } from '../../src/core/edge/sync.ts'
+import { readBatch } from '../../src/core/edge/read-batch.ts'
+import { emptyDigest } from '../../src/core/pool/pool-state.ts'
 
 let objects = 0
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import fc from 'fast-check'
-import type { BookingEvent } from '../../src/core/contract/legs.ts'
-import { EventBatcher, type EventBatch } from '../../src/platform/workers/clusters.ts'
-import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
+import type { BookingEvent } from '../../src/core/contract/booking-event.ts'
+import { EventBatcher, type EventBatch } from '../../src/platform/workers/event-batcher.ts'
+import { RequestTimers } from '../../src/platform/workers/request-timers.ts'
 
 const LINGER_MS = 20
 const word = (index: number): BookingEvent => ['progress', `booking#${index}`, index]
@@ -98,16 +98,16 @@ it('loses no undelivered event, whatever happens to its carriers, and bounds wha
 })
 
 it('fires each timer of a request once and no cancelled one, in the order of their times', async () => {
-  const alarms = new RequestTimers()
+  const timers = new RequestTimers()
   const rung: string[] = []
-  alarms.set(500, () => rung.push('third'))
-  alarms.set(5, () => {
+  timers.set(500, () => rung.push('third'))
+  timers.set(5, () => {
     rung.push('first')
-    alarms.set(5, () => rung.push('second'))
+    timers.set(5, () => rung.push('second'))
   })
-  const cancelled = alarms.set(10, () => rung.push('cancelled'))
+  const cancelled = timers.set(10, () => rung.push('cancelled'))
   cancelled.cancel()
-  await new Promise<void>((resolve) => alarms.set(510, resolve))
+  await new Promise<void>((resolve) => timers.set(510, resolve))
   expect(rung).toEqual(['first', 'second', 'third'])
   cancelled.cancel()
 })

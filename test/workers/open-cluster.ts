@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import { durablePools, objectName } from '../../src/platform/workers/clusters.ts'
 import type { Source } from '../contracts/cluster.ts'
 import type { OpenPolicies } from '../contracts/policies.ts'
 import { clock, draws } from './cluster-clock.ts'
@@ -12,7 +12,7 @@ export async function openCluster(source: Source): Promise<OpenPolicies> {
   // Two suites open theirs before each test, so each call uses a new object.
   const own = (generation += 1)
   const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
-  const cluster = durableClusters(env.CLUSTER, { source: place, now: clock.now })('paris', 'qwen')
+  const cluster = durablePools(env.CLUSTER, { source: place, now: clock.now })('paris', 'qwen')
   const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', own))
   return {
     cluster,

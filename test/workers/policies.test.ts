@@ -1,4 +1,4 @@
 import { policiesContract } from '../contracts/policies.ts'
 import { openCluster } from './open-cluster.ts'
 
-policiesContract('durableClusters', openCluster)
+policiesContract('durablePools', openCluster)

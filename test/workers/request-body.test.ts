@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
 import type { BodySource } from '../../src/api/body.ts'
-import { collecting } from '../../src/platform/workers/isolate-gateway.ts'
+import { collecting } from '../../src/platform/workers/request-body.ts'
 
 type Collected = Extract<BodySource, { collect: unknown }>
 

@@ -1,7 +1,7 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import { durableTtft } from '../../src/platform/workers/ports.ts'
+import { durableTtft } from '../../src/platform/workers/durable-ttft.ts'
 import { partial, record, ttftContract } from '../contracts/ttft.ts'
 
 const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }

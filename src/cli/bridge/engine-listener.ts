@@ -1,8 +1,8 @@
 import type { PoolBlocks } from '../../core/kv-events/block-translator.ts'
 import type { DeltaLimits } from '../../core/kv-events/delta-log.ts'
 import { EventStream } from '../../core/kv-events/event-stream.ts'
-import type { Framed } from '../../core/kv-events/event-batch.ts'
-import type { Log } from '../../ports.ts'
+import type { EventFrame } from '../../core/kv-events/event-frames.ts'
+import type { Log } from '../../ports/log.ts'
 import type { EventEndpoints, EventSocket, OpenEventSocket } from './sockets.ts'
 
 /** An engine whose KV events are forwarded. */
@@ -72,17 +72,17 @@ export class EngineListener {
   }
 
   async #listen(): Promise<void> {
-    for await (const framed of this.#socket.batches()) {
-      await this.#inTurn(() => this.#receive(framed))
+    for await (const frame of this.#socket.batches()) {
+      await this.#inTurn(() => this.#receive(frame))
       if (this.#closed) return
     }
   }
 
-  async #receive(framed: Framed): Promise<void> {
-    for (let tries = 0; this.stream.published(framed) === 'replay'; tries++) {
+  async #receive(frame: EventFrame): Promise<void> {
+    for (let tries = 0; this.stream.published(frame) === 'replay'; tries++) {
       if (this.#closed) return
       // The replay did not arrive or does not close the gap. The known state starts with this batch.
-      if (tries === REPLAY_TRIES) this.stream.unreplayed(framed)
+      if (tries === REPLAY_TRIES) this.stream.replayFailed(frame)
       else await this.#catchUp()
     }
     this.#isReachableNow()
@@ -140,7 +140,7 @@ export class EngineListener {
   }
 
   #missedCheck(): void {
-    this.stream.doubt()
+    this.stream.connectionLost()
     this.#missedChecks += 1
     if (this.#missedChecks === MISSED_CHECKS)
       this.#parts.log.warn('kv_events_lost', {
@@ -151,7 +151,7 @@ export class EngineListener {
 
   #touched(connected: boolean): void {
     this.#connected = connected
-    if (!connected) this.stream.doubt()
+    if (!connected) this.stream.connectionLost()
     else this.#inTurn(() => this.#checkIfSilent())
   }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Delta, KvEventDeltaState } from '../../core/kv-events/delta-log.ts'
-import type { Log } from '../../ports.ts'
+import type { Delta } from '../../core/kv-events/delta-log.ts'
+import type { KvEventDeltaState } from '../../core/kv-events/event-delta.ts'
+import type { Log } from '../../ports/log.ts'
 import type { EngineListener } from './engine-listener.ts'
 
 export interface PosterOptions {
@@ -35,9 +36,9 @@ export interface PosterCounts {
 const POST_BLOCKS = 50_000
 const ANSWER_MS = 10_000
 const FIRST_BACKOFF_MS = 250
-const MOST_BACKOFF_MS = 10_000
+const MAX_BACKOFF_MS = 10_000
 /** Delay before a rejected feed is retried. A configuration has to change, or another bridge has to stop. */
-const REFUSED_MS = 15_000
+const REJECTED_MS = 15_000
 
 const NEXT: Readonly<Record<Exclude<KvEventDeltaState, 'ok' | 'resync'>, string>> = {
   stale: 'another bridge sends events of this engine; stop one of the two',
@@ -47,17 +48,17 @@ const NEXT: Readonly<Record<Exclude<KvEventDeltaState, 'ok' | 'resync'>, string>
   block_tokens: 'the gateway’s pool has a different block_tokens; start the bridge with the gateway’s configuration',
 }
 
-interface Line {
+interface Feed {
   readonly listener: EngineListener
   readonly epoch: number
   sentAt: number
   /** Time before which no request is sent. */
-  heldUntil: number
+  pausedUntil: number
   state: KvEventDeltaState | null
 }
 
 interface Step {
-  readonly line: Line
+  readonly feed: Feed
   readonly delta: Delta
 }
 
@@ -68,7 +69,7 @@ interface Step {
 export class Poster {
   readonly counts: PosterCounts = { posts: 0, failures: 0, resyncs: 0, steps: 0 }
   readonly #options: PosterOptions
-  readonly #lines: Line[]
+  readonly #feeds: Feed[]
   #epoch: number
   #wake: () => void = () => undefined
   #backoffMs = 0
@@ -78,20 +79,20 @@ export class Poster {
   constructor(listeners: readonly EngineListener[], options: PosterOptions) {
     this.#options = options
     this.#epoch = options.epoch
-    this.#lines = listeners.map((listener) => lineOf(listener, options.epoch))
+    this.#feeds = listeners.map((listener) => feedOf(listener, options.epoch))
   }
 
   /** Adds an engine to forward. */
   add(listener: EngineListener): void {
     this.#epoch = Math.max(this.#epoch + 1, this.#options.now())
-    this.#lines.push(lineOf(listener, this.#epoch))
+    this.#feeds.push(feedOf(listener, this.#epoch))
     this.#wake()
   }
 
   /** Stops forwarding an engine. The gateway returns to its own estimates when heartbeats are missing. */
   remove(listener: EngineListener): void {
-    const at = this.#lines.findIndex((line) => line.listener === listener)
-    if (at >= 0) this.#lines.splice(at, 1)
+    const at = this.#feeds.findIndex((feed) => feed.listener === listener)
+    if (at >= 0) this.#feeds.splice(at, 1)
   }
 
   /** Why the gateway rejects updates; null if it accepts them. */
@@ -101,7 +102,7 @@ export class Poster {
 
   /** The gateway's last answer about an engine; null before the first answer. */
   stateOf(listener: EngineListener): KvEventDeltaState | null {
-    return this.#lines.find((line) => line.listener === listener)?.state ?? null
+    return this.#feeds.find((feed) => feed.listener === listener)?.state ?? null
   }
 
   /** Signals that there may be something to send. */
@@ -128,7 +129,7 @@ export class Poster {
   /** Sleeps until the next heartbeat. A change wakes it after the batching delay. */
   async #untilDue(signal: AbortSignal): Promise<void> {
     const { now, flushMs, heartbeatMs } = this.#options
-    if (!this.#lines.some((line) => this.#isDue(line, now()))) {
+    if (!this.#feeds.some((feed) => this.#isDue(feed, now()))) {
       const over = new AbortController()
       this.#wake = () => over.abort()
       await sleep(heartbeatMs / 4, undefined, { signal: AbortSignal.any([signal, over.signal]) }).catch(() => undefined)
@@ -137,7 +138,7 @@ export class Poster {
     if (!signal.aborted && flushMs > 0) await sleep(flushMs, undefined, { signal }).catch(() => undefined)
   }
 
-  #isDue({ listener, sentAt, heldUntil }: Line, now: number): boolean {
+  #isDue({ listener, sentAt, pausedUntil: heldUntil }: Feed, now: number): boolean {
     if (!listener.isReachable || now < heldUntil) return false
     // An engine returned with blocks that do not match. Its feed ends, and no heartbeat is sent for it.
     return listener.stream.log.isDue || (listener.stream.fits && now - sentAt >= this.#options.heartbeatMs)
@@ -147,25 +148,25 @@ export class Poster {
     const now = this.#options.now()
     const steps: Step[] = []
     let blocks = 0
-    for (const line of this.#lines) {
+    for (const feed of this.#feeds) {
       if (blocks >= POST_BLOCKS) break
-      if (!this.#isDue(line, now)) continue
-      const delta = line.listener.stream.delta(now)
+      if (!this.#isDue(feed, now)) continue
+      const delta = feed.listener.stream.delta(now)
       blocks += (delta.stored.length + delta.removed.length) / 2
-      steps.push({ line, delta })
+      steps.push({ feed, delta })
     }
     return steps
   }
 
   async #post(steps: readonly Step[]): Promise<void> {
-    const pools = inPools(steps)
+    const pools = byPool(steps)
     this.counts.posts += 1
     try {
       const answer = await this.#answerTo({ pools: pools.map((pool) => this.#wire(pool)) })
       const now = this.#options.now()
       for (const [at, pool] of pools.entries()) {
         const { states = [], exact_tokens: exactTokens } = answer[at] ?? {}
-        if (exactTokens === false) this.#tellBytes(pool[0]!)
+        if (exactTokens === false) this.#warnAboutBytes(pool[0]!)
         for (const [index, step] of pool.entries()) this.#settle(step, states[index] ?? 'unknown', now)
       }
       if (this.#problem !== null) this.#options.log.info('kv_events_accepted', {})
@@ -176,19 +177,19 @@ export class Poster {
     }
   }
 
-  #settle({ line }: Step, state: KvEventDeltaState, now: number): void {
-    const { engine, stream } = line.listener
-    line.sentAt = now
+  #settle({ feed }: Step, state: KvEventDeltaState, now: number): void {
+    const { engine, stream } = feed.listener
+    feed.sentAt = now
     if (state === 'ok') {
-      stream.log.taken()
+      stream.log.acknowledged()
       this.counts.steps += 1
     } else {
       // The gateway lacks some steps, so the next update is a full snapshot.
       stream.log.resync()
       if (state === 'resync') this.counts.resyncs += 1
       else {
-        line.heldUntil = now + REFUSED_MS
-        if (line.state !== state)
+        feed.pausedUntil = now + REJECTED_MS
+        if (feed.state !== state)
           this.#options.log.error('feed_refused', {
             engine: engine.id,
             cluster: engine.cluster,
@@ -198,7 +199,7 @@ export class Poster {
           })
       }
     }
-    line.state = state
+    feed.state = state
   }
 
   #failed(error: unknown): void {
@@ -206,24 +207,24 @@ export class Poster {
     this.counts.failures += 1
     if (this.#problem !== message) this.#options.log.warn('kv_events_rejected', { error: message })
     this.#problem = message
-    this.#backoffMs = Math.min(MOST_BACKOFF_MS, Math.max(FIRST_BACKOFF_MS, this.#backoffMs * 2))
+    this.#backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(FIRST_BACKOFF_MS, this.#backoffMs * 2))
   }
 
-  #tellBytes({ line }: Step): void {
+  #warnAboutBytes({ feed }: Step): void {
     if (this.#warnedAboutBytes) return
     this.#warnedAboutBytes = true
     const next =
       'set `tokenizer` of the pool (firstlight vocab compile). Without it, prompts are measured in bytes and ' +
       'do not match the engine’s blocks; only prompts sent as token ids do'
-    this.#options.log.warn('prompts_measured_in_bytes', { model: line.listener.engine.pool.model, next })
+    this.#options.log.warn('prompts_measured_in_bytes', { model: feed.listener.engine.pool.model, next })
   }
 
   #wire(pool: readonly Step[]): object {
     const { heartbeatMs } = this.#options
-    const { cluster, pool: blocks } = pool[0]!.line.listener.engine
-    const feeds = pool.map(({ line, delta }) => ({
-      engine: line.listener.engine.id,
-      epoch: line.epoch,
+    const { cluster, pool: blocks } = pool[0]!.feed.listener.engine
+    const feeds = pool.map(({ feed, delta }) => ({
+      engine: feed.listener.engine.id,
+      epoch: feed.epoch,
       seq: delta.seq,
       reset: delta.reset,
       complete: delta.complete,
@@ -257,18 +258,18 @@ export class Poster {
   }
 }
 
-const lineOf = (listener: EngineListener, epoch: number): Line => ({
+const feedOf = (listener: EngineListener, epoch: number): Feed => ({
   listener,
   epoch,
   sentAt: Number.NEGATIVE_INFINITY,
-  heldUntil: Number.NEGATIVE_INFINITY,
+  pausedUntil: Number.NEGATIVE_INFINITY,
   state: null,
 })
 
-function inPools(steps: readonly Step[]): Step[][] {
+function byPool(steps: readonly Step[]): Step[][] {
   const pools = new Map<string, Step[]>()
   for (const step of steps) {
-    const { cluster, pool } = step.line.listener.engine
+    const { cluster, pool } = step.feed.listener.engine
     const key = JSON.stringify([cluster, pool.model])
     pools.set(key, [...(pools.get(key) ?? []), step])
   }

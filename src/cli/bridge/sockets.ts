@@ -1,5 +1,5 @@
 /** vLLM's event sockets, by ZeroMQ. */
-import { type Framed, publishedFrames, replayedFrames, replayRequest } from '../../core/kv-events/event-batch.ts'
+import { type EventFrame, publishedFrames, replayedFrames, replayRequest } from '../../core/kv-events/event-frames.ts'
 import { loadZmq, type Zmq } from '../../platform/node/zmq.ts'
 
 export interface EventEndpoints {
@@ -12,9 +12,9 @@ export interface EventEndpoints {
 /** Subscription to one engine's publisher. */
 export interface EventSocket {
   /** Published batches until `close`. Malformed messages are skipped. */
-  batches(): AsyncIterable<Framed>
+  batches(): AsyncIterable<EventFrame>
   /** All batches from `seq` on that the engine still holds; null if it does not answer in time or holds none. */
-  replay(seq: number): Promise<readonly Framed[] | null>
+  replay(seq: number): Promise<readonly EventFrame[] | null>
   close(): void
 }
 
@@ -27,7 +27,7 @@ const REPLAY_MS = 5_000
 /** Same limit as vLLM's publisher has for slow subscribers. */
 const WAITING_BATCHES = 100_000
 const RECONNECT_MS = 200
-const MOST_RECONNECT_MS = 5_000
+const MAX_RECONNECT_MS = 5_000
 
 /** Loads ZeroMQ. Throws ZmqMissing. */
 export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket> {
@@ -37,7 +37,7 @@ export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket>
       receiveHighWaterMark: WAITING_BATCHES,
       linger: 0,
       reconnectInterval: RECONNECT_MS,
-      reconnectMaxInterval: MOST_RECONNECT_MS,
+      reconnectMaxInterval: MAX_RECONNECT_MS,
       ipv6: isIPv6(endpoint),
     })
     events.events.on('handshake', () => touched(true))
@@ -66,7 +66,7 @@ async function replayed(
   zmq: Zmq,
   endpoint: string,
   { seq, replayMs }: { readonly seq: number; readonly replayMs: number },
-): Promise<Framed[] | null> {
+): Promise<EventFrame[] | null> {
   const dealer = new zmq.Dealer({
     linger: 0,
     sendTimeout: replayMs,
@@ -77,7 +77,7 @@ async function replayed(
   try {
     dealer.connect(endpoint)
     await dealer.send(replayRequest(seq))
-    const answer: Framed[] = []
+    const answer: EventFrame[] = []
     for (;;) {
       const framed = replayedFrames(await dealer.receive())
       if (framed === 'end') return answer

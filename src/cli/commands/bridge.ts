@@ -1,55 +1,19 @@
-import type { Config, EngineConfig, PoolSettings } from '../../config.ts'
+import type { Config } from '../../config.ts'
 import { hasTemplates } from '../../config/discover.ts'
-import type { Log } from '../../ports.ts'
-import { type RunningBridge, startBridge, listenForStatus } from '../bridge/bridge.ts'
-import type { BridgedEngine } from '../bridge/engine-listener.ts'
-import { zmqSockets, type EventEndpoints } from '../bridge/sockets.ts'
-import { Discovery, systemLookup } from '../../platform/node/discovery.ts'
+import { Discovery } from '../../platform/node/discovery.ts'
+import { systemLookup } from '../../platform/node/dns-lookup.ts'
 import { loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { gatewayFlag, levelFlag, listenFlag } from './args.ts'
-import { aborted } from './serve.ts'
-
-/** The set of engines that a bridge listens to, which changes over time. */
-export class Members {
-  readonly #bridge: Pick<RunningBridge, 'join'>
-  readonly #log: Log
-  readonly #stop: AbortSignal
-  readonly #members = new Map<string, () => void>()
-
-  constructor(bridge: Pick<RunningBridge, 'join'>, log: Log, stop: AbortSignal) {
-    this.#bridge = bridge
-    this.#log = log
-    this.#stop = stop
-  }
-
-  /**
-   * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered;
-   * null for an engine that publishes nothing.
-   */
-  update(engines: readonly BridgeEngine[]): Promise<readonly (BridgedEngine | null)[]> {
-    const named = new Map(engines.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
-    for (const [name, leave] of this.#members) {
-      if (named.has(name)) continue
-      this.#members.delete(name)
-      leave()
-    }
-    const asked = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
-    return Promise.all(asked)
-  }
-
-  #join(name: string, engine: BridgeEngine): Promise<BridgedEngine | null> {
-    const gone = new AbortController()
-    const asked = located(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
-    const leave = this.#bridge.join(asked)
-    this.#members.set(name, () => {
-      gone.abort()
-      void leave()
-    })
-    return asked
-  }
-}
+import { untilAborted } from '../../platform/node/signals.ts'
+import type { Log } from '../../ports/log.ts'
+import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
+import type { BridgedEngine } from '../bridge/engine-listener.ts'
+import { enginesIn } from '../bridge/engines.ts'
+import { Members } from '../bridge/members.ts'
+import { zmqSockets } from '../bridge/sockets.ts'
+import { listenForStatus } from '../bridge/status-server.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
+import { gatewayFlag, levelFlag, listenFlag } from './common-flags.ts'
 
 export const bridge: Command = {
   name: 'bridge',
@@ -130,23 +94,23 @@ async function runBridge(args: Args, io: Io): Promise<number> {
     key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? configured?.key ?? null,
     ...paces,
   })
-  const followed = configured === null ? null : await follow(configured, running, { log, io })
+  const discovery = configured === null ? null : await follow(configured, running, { log, io })
   try {
     log.info('bridging', { gateway })
     await Promise.race([
-      until(io.stop, { running, log, listen }),
-      ...(followed === null ? [] : [silent(followed.found, io.stop)]),
+      runUntilStopped(io.stop, { running, log, listen }),
+      ...(discovery === null ? [] : [rejectIfSilent(discovery.located, io.stop)]),
     ])
   } finally {
-    followed?.end()
+    discovery?.end()
     await running.close()
   }
   return 0
 }
 
-interface Followed {
+interface EngineDiscovery {
   /** Endpoints of the engines that answered first; null if discovery may add engines later. */
-  readonly found: Promise<readonly (BridgedEngine | null)[]> | null
+  readonly located: Promise<readonly (BridgedEngine | null)[]> | null
   end(): void
 }
 
@@ -155,7 +119,7 @@ async function follow(
   configured: Configured,
   running: RunningBridge,
   { log, io }: { readonly log: Log; readonly io: Io },
-): Promise<Followed> {
+): Promise<EngineDiscovery> {
   const { config } = configured
   const members = new Members(running, log, io.stop)
   const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, env: io.env })
@@ -165,7 +129,7 @@ async function follow(
     return { asked: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
   }
   const { asked } = await update()
-  return { found: hasTemplates(config) ? null : asked, end: discovery.watch(() => void update()) }
+  return { located: hasTemplates(config) ? null : asked, end: discovery.watch(() => void update()) }
 }
 
 /** True if `--engine` names this engine or a pattern that matches it. */
@@ -176,7 +140,7 @@ function isNamed(id: string, { config, named }: Configured): boolean {
   )
 }
 
-async function until(
+async function runUntilStopped(
   stop: AbortSignal,
   {
     running,
@@ -187,16 +151,16 @@ async function until(
   const status = listen === null ? null : await listenForStatus(listen, () => running.status())
   if (status !== null) log.info('status', { url: status.url })
   const timer = setInterval(() => logStatus(running, log), STATUS_EVERY_MS)
-  await aborted(stop)
+  await untilAborted(stop)
   clearInterval(timer)
   logStatus(running, log)
   await status?.close()
 }
 
 /** Rejects when every engine has reported that it publishes nothing; otherwise never settles. */
-async function silent(asked: Followed['found'], stop: AbortSignal): Promise<never> {
-  const found = await asked
-  if (found?.every((engine) => engine === null) === true && !stop.aborted) {
+async function rejectIfSilent(located: EngineDiscovery['located'], stop: AbortSignal): Promise<never> {
+  const engines = await located
+  if (engines?.every((engine) => engine === null) === true && !stop.aborted) {
     throw new UsageError(
       'No engine publishes KV events.',
       'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.',
@@ -223,7 +187,7 @@ interface Configured {
 
 function fromConfig(args: Args, io: Io): Configured {
   const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET}-${String(name)}` })
-  const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
+  const loose = EVENT_FLAGS.find((flag) => args.text(flag) !== null)
   if (loose !== undefined)
     throw new UsageError(
       `--${loose} needs --events; with a configuration it is read from there.`,
@@ -249,7 +213,7 @@ function keyOf({ bridge: own, admin }: Config): string | null {
 }
 
 /** Flags of the one engine that --events describes. */
-const OF_EVENTS = ['replay', 'topic', 'cluster', 'model', 'block-tokens'] as const
+const EVENT_FLAGS = ['replay', 'topic', 'cluster', 'model', 'block-tokens'] as const
 
 function oneEngine(args: Args): BridgedEngine {
   const needed = (flag: string): string => {
@@ -278,111 +242,4 @@ function socketOf(args: Args, flag: string): string | null {
     `--${flag} must be an address to connect to, not "${address}".`,
     `Example: --${flag} tcp://10.0.0.1:${flag === 'events' ? 5557 : 5558}`,
   )
-}
-
-/* Engines that a bridge listens to, and their event endpoints. */
-
-/** An engine of the configuration, before its event endpoints are known. */
-interface BridgeEngine extends Omit<BridgedEngine, 'events'> {
-  readonly config: EngineConfig
-}
-
-/** Lists all engines of a configuration. Engines behind another gateway belong to that gateway. */
-export function enginesIn(config: Config): BridgeEngine[] {
-  const own = config.clusters.filter(({ gateway }) => gateway === null)
-  return own.flatMap(({ id: cluster, pools }) =>
-    pools.flatMap((pool) =>
-      pool.engines.filter(({ kind }) => kind !== 'external').map((engine) => bridgeEngines(cluster, pool, engine)),
-    ),
-  )
-}
-
-function bridgeEngines(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): BridgeEngine {
-  return { cluster, pool: { model, blockTokens }, id: config.id, config }
-}
-
-const NEXT = {
-  none: 'start the engine with --kv-events-config, or set kv_events in the configuration',
-  ranks:
-    'configure each rank as an engine with the same url and `headers: { X-data-parallel-rank: "0" }`, so that ' +
-    'requests reach the rank that has the blocks',
-} as const
-
-const ANSWER_MS = 5_000
-const AGAIN_MS = 5_000
-
-/**
- * Resolves the event endpoints of each engine: as configured, or as the engine reports them (`GET /kv_event_sources`).
- * Retries engines that do not answer. Leaves out engines that publish nothing, with a log line. Resolves with null
- * when the signal aborts.
- */
-export async function located(
-  { config, ...engine }: BridgeEngine,
-  log: Log,
-  signal: AbortSignal,
-): Promise<BridgedEngine | null> {
-  const { kvEvents } = config
-  if (kvEvents !== null) return { ...engine, events: { ...kvEvents, topic: kvEvents.topic ?? '' } }
-  for (let tries = 0; !signal.aborted; tries++) {
-    const asked = await ask(config)
-    if (asked === 'none' || asked === 'ranks') {
-      log.warn(asked === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[asked] })
-      return null
-    }
-    if (asked !== 'away') return { ...engine, events: asked }
-    if (tries === 0) log.info('engine_awaited', { engine: engine.id })
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, AGAIN_MS)
-      signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
-    })
-  }
-  return null
-}
-
-async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
-  try {
-    const response = await fetch(`${url}/kv_event_sources`, {
-      headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
-      signal: AbortSignal.timeout(ANSWER_MS),
-      redirect: 'error',
-    })
-    if (response.status >= 500) return 'away'
-    if (response.status !== 200) return 'none'
-    return endpointsOf(await response.json(), { host: new URL(url).hostname, rank: rankOf(headers) })
-  } catch {
-    return 'away'
-  }
-}
-
-/** Header value that selects one data-parallel rank behind a shared address; null if there is none. */
-function rankOf(headers: EngineConfig['headers']): string | null {
-  return Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-data-parallel-rank')?.[1] ?? null
-}
-
-/**
- * Reads vLLM's event endpoints by rank, as seen from the engine (`tcp://*:5557`). `none`: the engine publishes
- * nothing, or not by ZeroMQ. `ranks`: several ranks publish, and a request may reach any of them.
- */
-export function endpointsOf(
-  sources: unknown,
-  { host, rank }: { readonly host: string; readonly rank: string | null },
-): EventEndpoints | 'none' | 'ranks' {
-  const byRank = typeof sources === 'object' && sources !== null ? (sources as Record<string, unknown>) : {}
-  const ranks = rank === null ? Object.keys(byRank) : [rank]
-  if (ranks.length > 1) return 'ranks'
-  const own = byRank[ranks[0] ?? '']
-  const {
-    enable_kv_cache_events: enabled,
-    publisher,
-    endpoint,
-    replay_endpoint: replay,
-    topic,
-  } = (own ?? {}) as Record<string, unknown>
-  if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return 'none'
-  const reached = (address: string) => address.replace(/^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?):/, `tcp://${host}:`)
-  return {
-    endpoint: reached(endpoint),
-    replayEndpoint: typeof replay === 'string' ? reached(replay) : null,
-    topic: typeof topic === 'string' ? topic : '',
-  }
 }

@@ -1,21 +1,17 @@
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  fitProfile,
-  type Score,
-  scoreProfile,
-  lawFromTotals,
-  readTotals,
-  type Totals,
-  type Measured,
-  readMeasured,
-} from '../../simulator/calibrate/fit.ts'
+import { fitProfile, type Score, scoreProfile } from '../../simulator/calibrate/fit.ts'
+import { costModelFromTotals, readTotals, type Totals } from '../../simulator/calibrate/from-metrics.ts'
+import { type MeasuredRequest, readMeasured } from '../../simulator/calibrate/measured.ts'
 import { explainFetchError } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../simulator/profiles.ts'
 import { TraceError } from '../../simulator/replay/trace.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
-import { UsageError, type Args, type Command, type Io, progressBar, table } from './command.ts'
-import { asJson, outputOf, httpUrl } from './args.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { progressBar } from './progress-bar.ts'
+import { table } from './text-table.ts'
+import { asJson, outputOf } from './output-file.ts'
+import { httpUrl } from './common-flags.ts'
 export const calibrate: Command = {
   name: 'calibrate',
   summary: 'Fit a hardware profile to a measured run or a running engine, and report the error of the fit.',
@@ -77,10 +73,10 @@ async function runCalibrate(args: Args, io: Io): Promise<number> {
       `Example: ${calibrate.examples[0]}`,
     )
   const write = outputOf(args, 'json')
-  const found = file === null ? await fromMetrics(url!, args, io) : fromRequests(file, args, io)
-  for (const [name, value] of Object.entries(found.profile.costModel))
+  const calibration = file === null ? await fromMetrics(url!, args, io) : fromRequests(file, args, io)
+  for (const [name, value] of Object.entries(calibration.profile.costModel))
     io.out(`${name.padEnd(22)} ${Number(value.toPrecision(4))}`)
-  write(() => asJson(found))
+  write(() => asJson(calibration))
   return 0
 }
 
@@ -88,12 +84,12 @@ function row(name: string, { measured, simulated, error }: Score['ttftP50Ms']): 
   return [name, measured.toFixed(0), simulated.toFixed(0), `${(error * 100).toFixed(1)} %`]
 }
 
-interface Found {
+interface Calibration {
   readonly profile: Profile
   readonly score: Score | null
 }
 
-function fromRequests(file: string, args: Args, io: Io): Found {
+function fromRequests(file: string, args: Args, io: Io): Calibration {
   const measured = measuredOf(file)
   const share = args.number('fit-share', { min: 0.05, max: 0.95 }) ?? 0.5
   const fitted = Math.round(measured.length * share)
@@ -136,7 +132,7 @@ function expertShareOf(args: Args, ranks: number): number | null {
   return 1 - (1 - chosen / all) ** ranks
 }
 
-function measuredOf(file: string): Measured[] {
+function measuredOf(file: string): MeasuredRequest[] {
   const text = readInput(file, 'docs/calibrate.md shows how to record one.').toString('utf8')
   try {
     const measured = readMeasured(text)
@@ -166,21 +162,21 @@ function limitsOf(args: Args): EngineLimits {
   }
 }
 
-async function fromMetrics(url: string, args: Args, io: Io): Promise<Found> {
+async function fromMetrics(url: string, args: Args, io: Io): Promise<Calibration> {
   httpUrl('metrics', url, 'http://127.0.0.1:8000/metrics')
   const everyMs = args.number('interval-ms', { min: 10, max: 60_000 }) ?? 1000
   const looks = Math.ceil(((args.number('seconds', { min: 0.1, max: 86_400 }) ?? 60) * 1000) / everyMs)
   const totals: Totals[] = []
   for (let look = 0; look <= looks && !io.stop.aborted; look += 1) {
     if (look > 0) await sleep(everyMs, undefined, { signal: io.stop }).catch(() => undefined)
-    totals.push(await lookAt(url))
+    totals.push(await readMetrics(url))
   }
   try {
     return {
       profile: {
         name: url,
         description: 'Source: a running engine.',
-        costModel: lawFromTotals(totals),
+        costModel: costModelFromTotals(totals),
         limits: limitsOf(args),
       },
       score: null,
@@ -192,7 +188,7 @@ async function fromMetrics(url: string, args: Args, io: Io): Promise<Found> {
   }
 }
 
-async function lookAt(url: string): Promise<Totals> {
+async function readMetrics(url: string): Promise<Totals> {
   const next = 'The engine must be a vLLM that answers GET /metrics.'
   let answer
   try {

@@ -1,14 +1,15 @@
 import type { Config } from '../../config.ts'
-import { summarise, type Summary } from '../../config/summary.ts'
-import { versionText } from '../../config/problem.ts'
+import { summarise, type ConfigSummary } from '../../config/summary.ts'
+import { versionText } from '../../config/units.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary.ts'
 import { namesIn, singleAddressNote } from '../../config/discover.ts'
-import { type Lookup, systemLookup } from '../../platform/node/discovery.ts'
+import { type Lookup, systemLookup } from '../../platform/node/dns-lookup.ts'
 import { withTimeout } from '../../timeout.ts'
-import { UsageError, type Args, type Command, type Io, table } from './command.ts'
-import { asJson, outputOf } from './args.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { table } from './text-table.ts'
+import { asJson, outputOf } from './output-file.ts'
 export const check: Command = {
   name: 'check',
   summary: 'Validate a configuration and print the result.',
@@ -78,7 +79,7 @@ async function singleAddressNotes(config: Config, lookup: Lookup): Promise<strin
 /** Time limit of a lookup, milliseconds. */
 const LOOKUP_MS = 2_000
 
-function describe(summary: Summary): string[] {
+function describe(summary: ConfigSummary): string[] {
   const lines = table([
     ['listen', summary.listen],
     ['callers', summary.callers],

@@ -1,45 +1,8 @@
 /** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts`. */
-import type { Lookup } from '../../platform/node/discovery.ts'
+import type { Lookup } from '../../platform/node/dns-lookup.ts'
+import type { Terminal } from '../terminal.ts'
 
 export { UsageError } from '../../platform/node/usage-error.ts'
-
-/** Formats rows as lines with aligned columns. */
-export function table(rows: readonly (readonly string[])[]): string[] {
-  const widths: number[] = []
-  for (const row of rows) {
-    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length)
-  }
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  )
-}
-
-const WIDTH = 30
-
-export interface ProgressBar {
-  draw(done: number, of: number): void
-  clear(): void
-}
-
-/** Draws a progress bar on standard error if it is a terminal; otherwise prints nothing, so that logs stay readable. */
-export function progressBar(
-  label: string,
-  stream: { readonly isTTY?: boolean; write(text: string): unknown } = process.stderr,
-): ProgressBar {
-  if (stream.isTTY !== true) return { draw() {}, clear() {} }
-  return {
-    draw(done, of) {
-      const filled = Math.round((WIDTH * done) / Math.max(1, of))
-      stream.write(`\r${'█'.repeat(filled)}${'░'.repeat(WIDTH - filled)} ${done}/${of} ${label}`)
-    },
-    clear() {
-      stream.write('\r\u001b[K')
-    },
-  }
-}
 
 export interface Flag {
   readonly type: 'string' | 'boolean'
@@ -94,24 +57,4 @@ export interface Io {
   readonly lookup?: Lookup
   /** Interactive terminal that `out` writes to. Absent: a file, a pipe or a simple terminal. */
   readonly terminal?: Terminal
-}
-
-/** A terminal that supports cursor control. */
-export interface Terminal {
-  size(): { readonly columns: number; readonly rows: number }
-  write(text: string): void
-  /** Switches to raw input without echo until the returned function is called. */
-  take(events: TerminalEvents): () => void
-  /** Suspends this job, as Ctrl-Z does. `onResume` handlers run when it continues. */
-  suspend(): void
-  /** Registers a handler that runs when this job continues. The returned function removes it. */
-  onResume(resumed: () => void): () => void
-}
-
-export interface TerminalEvents {
-  /** One key, several keys, or pasted text. */
-  onKeys(keys: string): void
-  onResize(): void
-  /** The process is about to exit. Only synchronous writes are possible. */
-  onEnd(): void
 }

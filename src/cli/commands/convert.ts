@@ -7,7 +7,7 @@ import { fromDynamo } from '../convert/dynamo.ts'
 import { fromLitellm } from '../convert/litellm.ts'
 import { fromProductionStack } from '../convert/production-stack.ts'
 import { fromVllmRouter } from '../convert/vllm-router.ts'
-import { oneOfFlag } from './args.ts'
+import { oneOfFlag } from './common-flags.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 
@@ -63,10 +63,10 @@ async function runConvert(args: Args, io: Io): Promise<number> {
   return validated(document, io)
 }
 
-const LARGEST_BYTES = 4 * 1024 * 1024
+const MAX_BYTES = 4 * 1024 * 1024
 
 function readFile(file: string): string {
-  if (existsSync(file) && statSync(file).size > LARGEST_BYTES)
+  if (existsSync(file) && statSync(file).size > MAX_BYTES)
     throw new UsageError(`${file} is larger than 4 MiB.`, 'Name the configuration of the router.')
   return readInput(file, 'Name the file, or write the flags of the router after --.').toString('utf8')
 }

@@ -1,93 +1,18 @@
 import type { Config } from '../../config.ts'
-import { namesIn, podTemplatesIn, singleAddressNote, withFound } from '../../config/discover.ts'
-import { systemLookup } from '../../platform/node/discovery.ts'
+import { namesIn, podTemplatesIn, singleAddressNote, withDiscovered } from '../../config/discover.ts'
+import { systemLookup } from '../../platform/node/dns-lookup.ts'
 import { kubernetesAccess } from '../../platform/node/kubernetes/access.ts'
 import { PodDiscovery } from '../../platform/node/kubernetes/pods.ts'
-import { withTimeout } from '../../timeout.ts'
-import { type Endpoint, type Answer, ask, type AskResult } from '../doctor/ask.ts'
-import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { hasConfig, loadConfig } from '../../platform/node/load-config.ts'
-import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
-import { asJson, outputOf } from './args.ts'
-import { type Finding, type Severity, type Subject, Findings } from '../doctor/finding.ts'
-
-/* The doctor's report as text, as JSON and as an exit code. */
-
-export type Counts = Readonly<Record<Severity, number>>
-
-export function countsOf(subjects: readonly Subject[]): Counts {
-  const counts: Record<Severity, number> = { ok: 0, note: 0, warning: 0, problem: 0, unreachable: 0 }
-  for (const { findings } of subjects) for (const { mark } of findings) counts[mark]++
-  return counts
-}
-
-/** 0: no problems. 1: problems (with `strict`: or warnings). 2: something was unreachable. */
-export function exitCodeOf({ warning, problem, unreachable }: Counts, strict: boolean): number {
-  if (unreachable > 0) return 2
-  return problem > 0 || (strict && warning > 0) ? 1 : 0
-}
-
-const SIGNS: Readonly<Record<Severity, string>> = { ok: '✓', note: '·', warning: '!', problem: '✗', unreachable: '✗' }
-const WIDTH = 110
-
-/** @param brief omits findings of severity `ok` */
-export function reportLines(subjects: readonly Subject[], brief: boolean): string[] {
-  const width = Math.max(0, ...subjects.flatMap(({ findings }) => findings.map(({ check }) => check.length)))
-  const lines: string[] = []
-  for (const subject of subjects) {
-    lines.push(
-      [`${subject.kind} ${subject.name}`, subject.url, subject.is]
-        .filter((part) => part !== null && part !== '')
-        .join('  '),
-    )
-    const visible = subject.findings.filter(({ mark }) => !brief || mark !== 'ok')
-    for (const finding of visible) lines.push(...findingLines(finding, width))
-    if (visible.length === 0) lines.push(`  ${SIGNS.ok} no problems`)
-    lines.push('')
-  }
-  return [...lines, summaryLine(subjects)]
-}
-
-function findingLines({ check, mark, message, costs, next }: Finding, width: number): string[] {
-  const indent = ' '.repeat(width + 6)
-  const lines = wrap(message, WIDTH - indent.length).map(
-    (line, at) => (at === 0 ? `  ${SIGNS[mark]} ${check.replaceAll('_', ' ').padEnd(width)}  ` : indent) + line,
-  )
-  if (costs !== undefined) lines.push(...wrap(costs, WIDTH - indent.length).map((line) => indent + line))
-  if (next !== undefined)
-    lines.push(...wrap(next, WIDTH - indent.length - 2).map((line, at) => `${indent}${at === 0 ? '→ ' : '  '}${line}`))
-  return lines
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line)
-      line = word
-    } else line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line]
-}
-
-function summaryLine(subjects: readonly Subject[]): string {
-  const { ok, note, warning, problem, unreachable } = countsOf(subjects)
-  const parts = [`${ok} fine`, counted(note, 'note'), counted(warning, 'warning'), counted(problem, 'problem')]
-  if (unreachable > 0) parts.push(`${unreachable} unreachable`)
-  return `${parts.join(', ')}.`
-}
-
-const counted = (count: number, what: string): string =>
-  `${count === 0 ? 'no' : count} ${what}${count === 1 ? '' : 's'}`
-
-/** Builds the JSON report. It contains no headers and no keys. */
-export function reportJson(
-  subjects: readonly Subject[],
-  { exitCode, at }: { readonly exitCode: number; readonly at: string },
-): object {
-  return { version: 1, at, exit_code: exitCode, counts: countsOf(subjects), subjects }
-}
+import { withTimeout } from '../../timeout.ts'
+import type { Endpoint } from '../doctor/ask.ts'
+import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
+import type { Subject } from '../doctor/finding.ts'
+import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
+import { examineWorker } from '../doctor/worker.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
+import { asJson, outputOf } from './output-file.ts'
+import { progressBar } from './progress-bar.ts'
 
 export const doctor: Command = {
   name: 'doctor',
@@ -238,7 +163,7 @@ async function withDiscoveredEngines(config: Config, { lookup = systemLookup, en
     for (const [template] of podTemplatesIn(config))
       if (pods.podsOf(template).length === 0)
         err(`${template.id}: no ready pod with ${template.kubernetes!.selector} serves a model.`)
-    return withFound(config, {
+    return withDiscovered(config, {
       addressesOf: (name) => addresses.get(name)!,
       podsOf: (template) => pods.podsOf(template),
     })
@@ -268,115 +193,3 @@ function headerOf(text: string): [string, string] {
   if (parts === null) throw new UsageError('--header wants NAME:VALUE.', 'Example: --header "cf-access-client-id: …"')
   return [parts[1]!.toLowerCase(), parts[2]!]
 }
-
-/* Examines a deployed Worker through its public routes: readiness, placement, shared state and pace of `admit`. */
-
-interface WorkerOptions {
-  readonly limitMs: number
-  /** Time between two readings of the metrics, ms. */
-  readonly sampleMs: number
-}
-
-/** Calls per second and p99 of `admit`, s, above which several objects are recommended. */
-const MANY_CALLS_PER_S = 500
-const SLOW_ADMIT_S = 0.01
-/** Calls per second below which a slow `admit` is no overload: the object is far, or was asleep. */
-const SOME_CALLS_PER_S = 50
-
-interface FleetView {
-  readonly version?: string
-  readonly shared?: boolean
-  readonly isolates?: number
-  readonly placement?: string
-}
-
-export async function examineWorker(worker: Endpoint, { limitMs, sampleMs }: WorkerOptions): Promise<Subject> {
-  const found = new Findings()
-  const subject = (is: string): Subject => ({
-    kind: 'gateway',
-    name: new URL(worker.url).host,
-    url: worker.url,
-    is,
-    findings: found.list,
-  })
-  const ready = await ask(worker, { path: '/ready', limitMs })
-  if (!isAnswer(ready)) {
-    found.add('unreachable', 'reachable', ready.message, { next: ready.next })
-    return subject('')
-  }
-  if (ready.status === 200) found.ok('ready', 'The Worker is ready.')
-  else
-    found.problem('ready', `GET /ready returned ${ready.status}.`, {
-      next: 'Read the log: npx wrangler tail. Usual causes are a missing secret or an invalid FIRSTLIGHT_CONFIG.',
-    })
-  const fleet = await ask(worker, { path: '/v1/firstlight/fleet', limitMs })
-  if (!isAnswer(fleet) || fleet.status !== 200) {
-    found.note('admin_key', 'The admin API did not answer, so placement and state are unknown.', {
-      next: 'Give the admin key: --key KEY, or FIRSTLIGHT_ENGINE_KEY.',
-    })
-    return subject('Firstlight')
-  }
-  const view = JSON.parse(fleet.text) as FleetView
-  checkPlacement(view, found)
-  checkShared(view, found)
-  const before = readPace(await ask(worker, { path: '/metrics', limitMs }))
-  await new Promise((resolve) => setTimeout(resolve, sampleMs))
-  const after = readPace(await ask(worker, { path: '/metrics', limitMs }))
-  if (before !== null && after !== null) checkPace(after, (after.calls - before.calls) / (sampleMs / 1000), found)
-  return subject(`Firstlight ${view.version ?? ''}`.trim())
-}
-
-function checkPlacement({ placement }: FleetView, found: Findings): void {
-  const remedy = {
-    next: 'Set placement = { region = "aws:…" } in wrangler.local.toml if all engines are in one place.',
-  }
-  if (placement === undefined)
-    found.note('cf_placement', 'The request had no cf-placement header: the Worker is not placed.', remedy)
-  else if (placement.startsWith('remote-')) found.ok('cf_placement', `The Worker ran at its place: ${placement}.`)
-  else found.note('cf_placement', `The Worker ran near this machine: ${placement}.`, remedy)
-}
-
-function checkShared({ shared, isolates }: FleetView, found: Findings): void {
-  if (shared === true) found.ok('shared_state', `The isolates share their state (${isolates ?? 1} now).`)
-  else
-    found.warn('shared_state', 'The isolates do not share their state.', {
-      costs: 'Views show one isolate. Circuits, drains and limits of regions hold for one isolate.',
-      next: 'Deploy with the binding EDGE (class EdgeObject) of wrangler.toml.',
-    })
-}
-
-/** Count of calls and p99, s, of the stage `admit`. */
-interface Pace {
-  readonly calls: number
-  readonly p99S: number
-}
-
-/** Reads the histogram of `admit` over all engines. null: there is none, as without `ttft`. */
-export function readPace(answer: AskResult): Pace | null {
-  if (!isAnswer(answer) || answer.status !== 200) return null
-  const buckets = new Map<number, number>()
-  const lines = answer.text.matchAll(/^firstlight_stage_seconds_bucket\{([^}]*)\} (\S+)/gm)
-  for (const [, labels = '', count] of lines) {
-    if (!labels.includes('stage="admit"')) continue
-    const limit = /le="([^"]+)"/.exec(labels)?.[1]
-    const atMostS = limit === '+Inf' ? Infinity : Number(limit)
-    buckets.set(atMostS, (buckets.get(atMostS) ?? 0) + Number(count))
-  }
-  const calls = buckets.get(Infinity) ?? 0
-  if (calls === 0) return null
-  const p99S = [...buckets].sort(([a], [b]) => a - b).find(([, count]) => count >= 0.99 * calls)![0]
-  return { calls, p99S }
-}
-
-function checkPace({ p99S }: Pace, callsPerS: number, found: Findings): void {
-  const isSlow = p99S > SLOW_ADMIT_S && callsPerS > SOME_CALLS_PER_S
-  const p99 = p99S === Infinity ? 'above the largest bucket' : `at most ${p99S * 1000} ms`
-  const measured = `${Math.round(callsPerS)} admits per second; p99 is ${p99}.`
-  if (callsPerS <= MANY_CALLS_PER_S && !isSlow) return found.ok('admit', measured)
-  found.warn('admit', measured, {
-    costs: 'A Durable Object serves about 1,000 calls per second.',
-    next: 'Set `shards` on the busiest pool, 500 admits per second each (docs/scale.md#several-objects-per-pool).',
-  })
-}
-
-const isAnswer = (result: AskResult): result is Answer => 'status' in result

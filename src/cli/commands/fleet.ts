@@ -1,27 +1,10 @@
+import { rawReports } from '../../platform/node/raw-reports.ts'
+import { untilAborted } from '../../platform/node/signals.ts'
+import { type HostOptions, startFleet } from '../../platform/node/simulator-host.ts'
 import type { EngineOptions } from '../../simulator/engine-options.ts'
 import { profiles } from '../../simulator/profiles.ts'
-import { startFleet, type HostOptions } from '../../platform/node/simulator-host.ts'
-import { reportUrl, type ReportSink } from '../../simulator/ttft-reporter.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { aborted } from './serve.ts'
-import { connect } from 'node:net'
-
-const CONNECT_MS = 200
-
-/** Posts reports as the patched engines do: one connection each, HTTP/1.1, closed without reading the response. */
-export function rawReports(url: URL): ReportSink {
-  const port = Number(url.port || 80)
-  return (report) => {
-    const body = Buffer.from(JSON.stringify(report))
-    const head =
-      `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ` +
-      `${body.length}\r\nConnection: close\r\n\r\n`
-    const socket = connect({ host: url.hostname, port })
-    socket.setTimeout(CONNECT_MS, () => socket.destroy())
-    socket.on('error', () => socket.destroy())
-    socket.on('connect', () => socket.end(Buffer.concat([Buffer.from(head), body]), () => socket.destroy()))
-  }
-}
+import { reportUrl } from '../../simulator/ttft-reporter.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
 
 export const fleet: Command = {
   name: 'fleet',
@@ -85,7 +68,7 @@ async function runFleet(args: Args, io: Io): Promise<number> {
   if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
   io.out(`control   ${running.controlUrl}/_sim/engines`)
-  await aborted(io.stop)
+  await untilAborted(io.stop)
   await running.close()
   return 0
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { id } from '../../config/fields.ts'
 import { sha256 } from '../../platform/node/load-config.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { asJson, outputOf } from './args.ts'
+import { asJson, outputOf } from './output-file.ts'
 
 export const key: Command = {
   name: 'key',

@@ -1,62 +1,22 @@
-import { type Figures, figuresOf, type Slo, overloadOf } from '../../simulator/replay/statistics.ts'
-import { spread, type Trace } from '../../simulator/replay/trace.ts'
-import { multiRound, type RoundsWorkload, type RoundSize } from '../../simulator/replay/presets.ts'
-import { type Driven, drive } from '../load/drive.ts'
-import { legendOf, overloadNote, slower } from '../report/columns.ts'
-import { reportPage, provenanceOf } from '../report/page.ts'
-import { seriesOf } from '../report/plot.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
-import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
-import { asJson, outputOf, gatewayFlag, traceIn } from './args.ts'
-import { engineTable, loadColumns, type ReplayRow, rowOf } from './replay-rows.ts'
-
-/* Conversations of a ShareGPT file for production-stack's multi-round QA (`multi-round-qa.py --sharegpt`). */
-
-interface Message {
-  readonly from?: unknown
-  readonly value?: unknown
-  /** Written for answers by production-stack's `data_preprocessing.py`. */
-  readonly num_tokens?: unknown
-}
-
-/** Characters per token where the file has no count. */
-const CHARS_PER_TOKEN = 4
-
-/**
- * Returns the sizes of the rounds of each conversation that has more than two messages per round, as the script
- * selects them. An answer is at most `answerTokens` long. Throws an Error that names the invalid entry.
- */
-export function readShareGpt(
-  text: string,
-  { rounds, answerTokens }: { readonly rounds: number; readonly answerTokens: number },
-): readonly (readonly RoundSize[])[] {
-  const file: unknown = JSON.parse(text)
-  if (!Array.isArray(file)) throw new Error('it must be an array of conversations')
-  return file.flatMap((entry: unknown, at) => {
-    const messages = (entry as { readonly conversations?: unknown } | null)?.conversations
-    if (!Array.isArray(messages)) throw new Error(`entry ${at} has no array "conversations"`)
-    if (messages.length <= 2 * rounds) return []
-    // A conversation that begins with an answer: its first question is the second message.
-    const first = (messages[0] as Message).from === 'gpt' ? 1 : 0
-    return [
-      Array.from({ length: rounds }, (_, round): RoundSize => {
-        const question = messages[2 * round + first] as Message
-        const answer = messages[2 * round + first + 1] as Message
-        return {
-          questionTokens: tokensOf(question, at),
-          answerTokens: Math.min(answerTokens, tokensOf(answer, at)),
-        }
-      }),
-    ]
-  })
-}
-
-function tokensOf(message: Message | null, at: number): number {
-  const { num_tokens: counted, value } = message ?? {}
-  if (typeof counted === 'number' && Number.isInteger(counted) && counted >= 0) return Math.max(1, counted)
-  if (typeof value !== 'string') throw new Error(`entry ${at} has a message without the text "value"`)
-  return Math.max(1, Math.ceil(value.length / CHARS_PER_TOKEN))
-}
+import { overloadOf } from '../../simulator/replay/overload.ts'
+import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
+import { spread, type Trace } from '../../simulator/replay/trace.ts'
+import { multiRound, type RoundsWorkload } from '../../simulator/replay/workloads.ts'
+import { drive, type LoadResult } from '../load/drive.ts'
+import { readShareGpt } from '../load/sharegpt.ts'
+import { legendOf } from '../report/columns.ts'
+import { overloadNote, slower } from '../report/overload-note.ts'
+import { reportPage } from '../report/page.ts'
+import { provenanceOf } from '../report/provenance.ts'
+import { type ReplayRow, rowOf } from '../report/replay-row.ts'
+import { seriesOf } from '../report/series.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
+import { gatewayFlag } from './common-flags.ts'
+import { asJson, outputOf } from './output-file.ts'
+import { progressBar } from './progress-bar.ts'
+import { engineTable, loadColumns } from './replay-rows.ts'
+import { traceIn } from './trace-file.ts'
 
 export const load: Command = {
   name: 'load',
@@ -127,9 +87,13 @@ export const load: Command = {
 }
 
 const QUESTION_TOKENS = 20
+
 const SPEEDS = { min: 1e-3, max: 1e6 }
+
 const RATES = { min: 1e-3, max: 1e5 }
+
 const DEFAULT_QPS = 2
+
 const BLOCK_TOKENS = 16
 
 async function runLoad(args: Args, io: Io): Promise<number> {
@@ -170,7 +134,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
 }
 
 /** Describes a pace that the fleet behind the gateway cannot sustain. null: it sustains it. */
-function unsustained(args: Args, hasTrace: boolean, { result }: Driven): string | null {
+function unsustained(args: Args, hasTrace: boolean, { result }: LoadResult): string | null {
   const overload = overloadOf(result)
   if (overload === null) return null
   const pace = hasTrace
@@ -180,7 +144,7 @@ function unsustained(args: Args, hasTrace: boolean, { result }: Driven): string 
 }
 
 /** Builds one row for the whole run, then one row per engine. */
-function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[] {
+function rowsOf(trace: Trace, { result, engines }: LoadResult, slo: Slo): ReplayRow[] {
   const row = (name: string, figures: Figures) => rowOf(name, [figures], { trace: trace.name, load: null })
   const each = engines.map((name, at) => {
     const jobs = result.jobs.filter((job) => job.engine === at)

@@ -1,13 +1,8 @@
 import type { EngineConfig, PoolSettings } from '../../config.ts'
 import type { Env } from '../../config/parse.ts'
 import type { Profile } from '../../simulator/profiles.ts'
-import {
-  engineProfile,
-  type FleetPlan,
-  fleetOf,
-  type PlannedEngine,
-  withCacheTokens,
-} from '../../simulator/replay/plan.ts'
+import { engineProfile, withCacheTokens } from '../../simulator/replay/engine-profile.ts'
+import { type FleetPlan, fleetOf, type PlannedEngine } from '../../simulator/replay/plan.ts'
 import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../../simulator/replay/lmcache-store.ts'
 import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
@@ -135,28 +130,28 @@ function poolOf(file: string, model: string | null, env: Env): PoolSettings {
   )
 }
 
-interface Given {
+interface FleetFlags {
   readonly rttMs: number | null
   readonly cacheTokens: number | null
   readonly profile: string | null
 }
 
-function configuredFleet(pool: PoolSettings, given: Given): FleetPlan {
+function configuredFleet(pool: PoolSettings, flags: FleetFlags): FleetPlan {
   const { mode, thresholdTokens, fallback } = pool.split
-  const rttMs = given.rttMs ?? Math.max(...pool.engines.map((engine) => engine.rttMs))
+  const rttMs = flags.rttMs ?? Math.max(...pool.engines.map((engine) => engine.rttMs))
   return {
     // A provider's speed is unknown, and no policy chooses it.
     engines: pool.engines
       .filter(({ kind }) => kind !== 'external')
-      .map((engine) => plannedEngine(engine, pool.blockTokens, given)),
+      .map((engine) => plannedEngine(engine, pool.blockTokens, flags)),
     rttMs,
     split: { mode, thresholdTokens, fallback },
   }
 }
 
-function plannedEngine(engine: EngineConfig, blockTokens: number, given: Given): PlannedEngine {
-  const cacheTokens = given.cacheTokens ?? (engine.cacheBlocks === null ? null : engine.cacheBlocks * blockTokens)
-  const profile = sized(profileOf(given.profile ?? engine.profile ?? DEFAULT_PROFILE), cacheTokens)
+function plannedEngine(engine: EngineConfig, blockTokens: number, flags: FleetFlags): PlannedEngine {
+  const cacheTokens = flags.cacheTokens ?? (engine.cacheBlocks === null ? null : engine.cacheBlocks * blockTokens)
+  const profile = sized(profileOf(flags.profile ?? engine.profile ?? DEFAULT_PROFILE), cacheTokens)
   const { role, weight, maxInFlight, prefixCaching } = engine
   return {
     model: { kind: 'vllm', profile },

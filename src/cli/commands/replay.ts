@@ -1,25 +1,27 @@
 import { performance } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { type FleetPlan, replay as replayOnce, speedsOn, rateAt } from '../../simulator/replay/plan.ts'
+import { type FleetPlan, replay as replayOnce } from '../../simulator/replay/plan.ts'
+import { speedsOn, rateAt } from '../../simulator/replay/sustained-speed.ts'
 import { presetNamed, presets } from '../../simulator/replay/presets.ts'
-import { markKinds, baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../simulator/replay/routers.ts'
+import { oracleKinds } from '../../simulator/replay/oracles.ts'
+import { baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../simulator/replay/routers.ts'
 import type { RouterKind } from '../../simulator/replay/router.ts'
-import {
-  type Figures,
-  figuresOf,
-  type Slo,
-  overloadOf,
-  type Overload,
-  sustainableShare,
-} from '../../simulator/replay/statistics.ts'
+import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
+import { overloadOf, type Overload, sustainableShare } from '../../simulator/replay/overload.ts'
 import { spread, type Trace } from '../../simulator/replay/trace.ts'
-import { legendOf, overloadNote, slower } from '../report/columns.ts'
-import { reportPage, provenanceOf } from '../report/page.ts'
-import { type Series, seriesOf } from '../report/plot.ts'
-import { UsageError, type Args, type Command, type Io, progressBar } from './command.ts'
-import { asJson, outputOf, traceIn } from './args.ts'
+import { legendOf } from '../report/columns.ts'
+import { overloadNote, slower } from '../report/overload-note.ts'
+import { reportPage } from '../report/page.ts'
+import { provenanceOf } from '../report/provenance.ts'
+import { type Series, seriesOf } from '../report/series.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { progressBar } from './progress-bar.ts'
+import { asJson, outputOf } from './output-file.ts'
+import { traceIn } from './trace-file.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
-import { columnsOf, type ReplayRow, rowOf, tableOf, winnerOf } from './replay-rows.ts'
+import { columnsOf, tableOf } from './replay-rows.ts'
+import { type ReplayRow, rowOf } from '../report/replay-row.ts'
+import { winnerOf } from '../report/winner.ts'
 
 export const replay: Command = {
   name: 'replay',
@@ -157,12 +159,12 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   const speedAt = speedsOn(plan.fleet)
   const notes: string[] = []
   for (const pace of plan.paces) {
-    const found = await runPace(plan, pace, { io, series, speedAt })
-    if (found === null) return 130
-    rows.push(...found.rows)
-    for (const line of [...tableOf(found.rows), ...found.notes]) io.out(line)
+    const result = await runPace(plan, pace, { io, series, speedAt })
+    if (result === null) return 130
+    rows.push(...result.rows)
+    for (const line of [...tableOf(result.rows), ...result.notes]) io.out(line)
     io.out('')
-    notes.push(...found.notes.map((note) => (pace.load === null ? note : `Load ${pace.load}: ${note}`)))
+    notes.push(...result.notes.map((note) => (pace.load === null ? note : `Load ${pace.load}: ${note}`)))
   }
   for (const line of legendOf(columnsOf(rows), plan.slo)) io.out(line)
   io.err(`${((performance.now() - started) / 1000).toFixed(1)} s`)
@@ -176,7 +178,7 @@ function profileText(args: Args): string {
   return args.text('profile') ?? (config === null ? DEFAULT_PROFILE : `as in ${config}`)
 }
 
-interface Replayed {
+interface ReplayReport {
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
   readonly notes: readonly string[]
@@ -184,7 +186,7 @@ interface Replayed {
   readonly profile: string
 }
 
-function outputsOf(args: Args): (replayed: Replayed) => void {
+function outputsOf(args: Args): (replayed: ReplayReport) => void {
   const json = outputOf(args, 'json')
   const html = outputOf(args, 'html')
   return ({ rows, series, notes, ...origin }) => {
@@ -194,7 +196,7 @@ function outputsOf(args: Args): (replayed: Replayed) => void {
   }
 }
 
-interface Running {
+interface PaceContext {
   readonly io: Io
   readonly series: Series[]
   readonly speedAt: ReturnType<typeof speedsOn>
@@ -204,7 +206,7 @@ interface Running {
 async function runPace(
   plan: Plan,
   pace: Plan['paces'][number],
-  { io, series, speedAt }: Running,
+  { io, series, speedAt }: PaceContext,
 ): Promise<{ readonly rows: readonly ReplayRow[]; readonly notes: readonly string[] } | null> {
   const byPolicy = new Map<string, Figures[]>()
   const overloads = new Map<string, Overload>()
@@ -263,7 +265,7 @@ function unsustained(
 async function runPreset(
   name: string,
   args: Args,
-  { io, write }: { readonly io: Io; readonly write: (replayed: Replayed) => void },
+  { io, write }: { readonly io: Io; readonly write: (replayed: ReplayReport) => void },
 ): Promise<number> {
   const preset = orUsage('--preset', () => presetNamed(name))
   io.out(`${preset.name}: ${preset.doc}\n`)
@@ -333,7 +335,7 @@ function traceOf(args: Args): Trace {
 }
 
 function kindsOf(text: string | null): readonly RouterKind[] {
-  if (text === null) return [...shippedKinds, ...markKinds]
+  if (text === null) return [...shippedKinds, ...oracleKinds]
   const groups: Readonly<Record<string, readonly RouterKind[]>> = {
     all: routerKinds,
     shipped: shippedKinds,

@@ -1,122 +1,26 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../config.ts'
-import { ownEngines, reportsShareThePort } from '../../config/validate.ts'
+import { isLoopback } from '../../config/address.ts'
+import { enginesAtOwnAddress, reportsShareMainPort } from '../../config/listen-conflicts.ts'
 import { summarise } from '../../config/summary.ts'
-import { isLoopback, isServerUrl, parseThreads } from '../../config/fields.ts'
-import type { Log } from '../../ports.ts'
-import { Discovery, ownAddresses, systemLookup } from '../../platform/node/discovery.ts'
+import { parseThreads } from '../../config/threads.ts'
+import { isServerUrl } from '../../config/url-fields.ts'
+import { Discovery } from '../../platform/node/discovery.ts'
+import { ownAddresses, systemLookup } from '../../platform/node/dns-lookup.ts'
+import { fileFingerprint } from '../../platform/node/file-fingerprint.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
 import type { RuntimeHooks } from '../../platform/node/ports.ts'
 import { Recording, type RecordingChange } from '../../platform/node/recorder.ts'
 import { Replicas } from '../../platform/node/replicas/replicas.ts'
-import { endedBy } from '../../platform/node/signals.ts'
-import { startGateway, type RunningGateway } from '../../platform/node/start-gateway.ts'
+import { endedBy, untilAborted } from '../../platform/node/signals.ts'
+import { type RunningGateway, startGateway } from '../../platform/node/start-gateway.ts'
 import { steadyNow } from '../../platform/node/steady-clock.ts'
-import { threadCount } from '../../platform/node/threads/start.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { levelFlag, listenFlag } from './args.ts'
-import { stat } from 'node:fs/promises'
-import { reloadable, stateOf, stateIn } from '../../platform/node/reload.ts'
-
-/* Reloads the configuration of a running gateway: at a signal, or when its file changes. */
-
-/** Polling interval of the file. File system events miss some ways to replace a file. */
-const LOOK_MS = 1_000
-
-export interface ReloaderParts {
-  readonly gateway: Pick<RunningGateway, 'adopt' | 'configRefused'>
-  /** The initial configuration, as read from the file. */
-  readonly written: Config
-  /** The initial configuration with discovered engines. */
-  readonly config: Config
-  readonly discovery: Pick<Discovery, 'resolve' | 'settle'>
-  /** Reads the configuration. Throws if the file is missing or invalid. */
-  readonly read: () => Config
-  readonly log: Log
-}
-
-export class Reloader {
-  readonly #parts: ReloaderParts
-  #written: Config
-  #running: Config
-  /** When the document in the file was refused; null: it is the active one. */
-  #refusedAt: number | null = null
-  #last: Promise<void> = Promise.resolve()
-  /** True if a refresh is queued. */
-  #refreshes = false
-
-  constructor(parts: ReloaderParts) {
-    this.#parts = parts
-    this.#written = parts.written
-    this.#running = parts.config
-  }
-
-  /** The active configuration. */
-  get running(): Config {
-    return this.#running
-  }
-
-  /** Reloads, one at a time. An invalid configuration is logged, and the previous one stays active. */
-  readonly reload = (): Promise<void> => {
-    this.#last = this.#last.then(() => this.#adopt(this.#parts.read))
-    return this.#last
-  }
-
-  /** Applies the same document with new addresses of its engines. Calls made before the refresh begins are merged. */
-  readonly refresh = (): Promise<void> => {
-    if (this.#refreshes) return this.#last
-    this.#refreshes = true
-    this.#last = this.#last.then(() => {
-      this.#refreshes = false
-      return this.#adopt(null)
-    })
-    return this.#last
-  }
-
-  /** Reloads when the state of the file changes or another file replaces it. The returned function stops watching. */
-  watch(file: string, was: string): () => void {
-    let last = was
-    const look = async (): Promise<void> => {
-      const now = await stat(file).then(stateIn, () => last)
-      // The file is missing or unreadable, for example while it is being replaced.
-      if (now === last) return
-      last = now
-      await this.reload()
-    }
-    const timer = setInterval(() => void look(), LOOK_MS).unref()
-    return () => clearInterval(timer)
-  }
-
-  /** @param read null: keep the document that was read last */
-  async #adopt(read: (() => Config) | null): Promise<void> {
-    const { gateway, discovery, log } = this.#parts
-    try {
-      const written = read === null ? this.#written : read()
-      const { config, late } = reloadable(this.#running, await discovery.resolve(written))
-      await gateway.adopt(config, read === null)
-      if (read !== null) this.#refusedAt = null
-      // A new gateway does not know of a document that was refused before.
-      else gateway.configRefused(this.#refusedAt)
-      this.#written = written
-      this.#running = config
-      discovery.settle(written)
-      // Settings that need a restart were reported when the document was read.
-      if (read === null) log.info('engines_adopted', { version: config.version })
-      else
-        log[late.length === 0 ? 'info' : 'warn']('configuration_adopted', {
-          version: config.version,
-          ...(late.length === 0 ? {} : { needs_restart: late }),
-        })
-    } catch (error) {
-      if (read !== null) gateway.configRefused((this.#refusedAt = Date.now()))
-      log.error('configuration_refused', {
-        why: error instanceof Error ? error.message : String(error),
-        next: 'The gateway keeps its present configuration.',
-      })
-    }
-  }
-}
+import { threadCount } from '../../platform/node/threads/thread-count.ts'
+import type { Log } from '../../ports/log.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
+import { levelFlag, listenFlag } from './common-flags.ts'
+import { Reloader } from './reloader.ts'
 
 export const serve: Command = {
   name: 'serve',
@@ -177,7 +81,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const read = () => loadConfig(args.text('config'), io.env)
   const { config: written, from, folder } = read()
   if (args.on('watch')) requireFile(from)
-  const asRead = args.on('watch') ? stateOf(from) : null
+  const asRead = args.on('watch') ? fileFingerprint(from) : null
   const document = withFlags(written, args)
   const log = openLog(document.log.level, undefined, null, document.log.format)
   const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses, env: io.env })
@@ -188,7 +92,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
-  const gateway = await start(config, log, { folder, standing: { between: recording.between, replicas } })
+  const gateway = await start(config, log, { folder, hooks: { middleware: recording.middleware, replicas } })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
@@ -206,7 +110,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   reload = () => void reloader.reload()
   const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
   const stopLooking = discovery.watch(reloader.refresh)
-  await aborted(io.stop)
+  await untilAborted(io.stop)
   stopLooking()
   stopWatching?.()
   log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(io.stop) })
@@ -231,14 +135,14 @@ async function keepIf(change: RecordingChange, adopted: Promise<void>): Promise<
 async function start(
   config: Config,
   log: Log,
-  { folder, standing }: { readonly folder: string; readonly standing: RuntimeHooks },
+  { folder, hooks }: { readonly folder: string; readonly hooks: RuntimeHooks },
 ): Promise<RunningGateway> {
   const count = threadCount(config.workers)
-  if (count === 1) return startGateway(config, log, folder, standing)
+  if (count === 1) return startGateway(config, log, folder, hooks)
   log.info('threads', { count })
   // Loaded lazily: a single-threaded gateway does not need it.
   const { startThreads } = await import('../../platform/node/threads/start.ts')
-  return startThreads(config, log, { count, folder, standing })
+  return startThreads(config, log, { count, folder, hooks })
 }
 
 function requireFile(from: string): void {
@@ -276,13 +180,13 @@ export function withFlags(config: Config, args: Args): Config {
       'Add `keys` to it, or say `open: true`.',
     )
   }
-  const [own] = ownEngines(moved)
+  const [own] = enginesAtOwnAddress(moved)
   if (own !== undefined)
     throw new UsageError(
       `The engine ${own} has the listen address of this gateway: requests would loop.`,
       'Correct its url, or listen elsewhere: --listen 127.0.0.1:9000',
     )
-  if (reportsShareThePort(moved))
+  if (reportsShareMainPort(moved))
     throw new UsageError(
       '`ttft.listen` has the same port as `listen`. Reports need a separate port.',
       'Choose another port, such as 127.0.0.1:28886, or omit it: /ttft_report is also on the main port.',
@@ -314,11 +218,4 @@ function threadsFlag(args: Args): Config['workers'] | null {
   if (text !== null && threads === null)
     throw new UsageError(`--workers must be auto or a number from 1 to 128, not "${text}".`, 'Example: --workers 4')
   return threads
-}
-
-export function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

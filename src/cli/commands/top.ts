@@ -1,10 +1,15 @@
-import { BEARER_TEXT, textRule } from '../../config/fields.ts'
-import { reportOf, type ViewFigures, figuresOf, SORTS, type Selection } from '../top/draw.ts'
-import { follow, type Gateway, FeedUnavailable, viewJson } from '../top/follow.ts'
-import { painted } from '../top/table.ts'
-import { watch, Pace } from '../top/watch.ts'
+import { BEARER_TEXT, textRule } from '../../config/secret-fields.ts'
+import { reportOf } from '../top/draw.ts'
+import { type ViewFigures, figuresOf } from '../top/figures.ts'
+import { SORTS, type Selection } from '../top/selection.ts'
+import { follow, type Gateway, FeedUnavailable } from '../top/follow.ts'
+import { viewJson } from '../top/view-json.ts'
+import { encodeLine } from '../top/spans.ts'
+import { watch } from '../top/watch.ts'
+import { Pace } from '../top/pace.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { asJson, outputOf, gatewayFlag, oneOfFlag } from './args.ts'
+import { asJson, outputOf } from './output-file.ts'
+import { gatewayFlag, oneOfFlag } from './common-flags.ts'
 
 export const top: Command = {
   name: 'top',
@@ -48,29 +53,29 @@ async function runTop(args: Args, io: Io): Promise<number> {
   // https://no-color.org
   const colours = io.terminal !== undefined && (io.env['NO_COLOR'] ?? '') === ''
   const live = io.terminal === undefined || args.on('once') ? null : io.terminal
-  const seen = await orSay(
+  const figures = await orUsageError(
     gateway,
     live === null
       ? fetchView(gateway, io.stop)
       : watch(live, { gateway, everyMs, selection: selection, colours }, io.stop),
   )
   // Stopped before the first view arrived.
-  if (seen === null) return 1
+  if (figures === null) return 1
   if (live === null) {
     const cells = io.terminal?.size().columns ?? Infinity
     for (const line of reportOf(
-      { figures: seen, selection: selection, url: gateway.url, skipped: 0, stale: null },
+      { figures: figures, selection: selection, url: gateway.url, skipped: 0, stale: null },
       cells,
     ))
-      io.out(painted(line, { cells, colours }))
+      io.out(encodeLine(line, { cells, colours }))
   }
-  write(() => asJson(viewJson(seen, { url: gateway.url, selection: selection })))
+  write(() => asJson(viewJson(figures, { url: gateway.url, selection: selection })))
   return 0
 }
 
-async function orSay(gateway: Gateway, seen: Promise<ViewFigures | null>): Promise<ViewFigures | null> {
+async function orUsageError(gateway: Gateway, figures: Promise<ViewFigures | null>): Promise<ViewFigures | null> {
   try {
-    return await seen
+    return await figures
   } catch (error) {
     if (!(error instanceof FeedUnavailable)) throw error
     throw new UsageError(`No view from ${gateway.url}: ${error.message}.`, error.next, 1)
@@ -80,18 +85,18 @@ async function orSay(gateway: Gateway, seen: Promise<ViewFigures | null>): Promi
 /** Fetches two views, because a request rate needs two samples. Falls back to one if no second view arrives. */
 async function fetchView(gateway: Gateway, stop: AbortSignal): Promise<ViewFigures | null> {
   const pace = new Pace()
-  let seen: ViewFigures | null = null
+  let figures: ViewFigures | null = null
   try {
     for await (const view of follow(gateway, stop)) {
-      const isSecond = seen !== null
+      const isSecond = figures !== null
       pace.record(view)
-      seen = figuresOf(view, pace)
+      figures = figuresOf(view, pace)
       if (isSecond) break
     }
   } catch (error) {
-    if (seen === null || !(error instanceof FeedUnavailable)) throw error
+    if (figures === null || !(error instanceof FeedUnavailable)) throw error
   }
-  return seen
+  return figures
 }
 
 function keyOf(args: Args, { env }: Io): string | null {

@@ -1,52 +1,14 @@
 import { existsSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { compileVocabulary, type CompileInput, readTokenizerConfig } from '../../core/tokens/compile.ts'
+import { type CompileInput, compileVocabulary } from '../../core/tokens/compile.ts'
+import { replacedSplitting } from '../../core/tokens/tokenizer-class.ts'
+import { readTokenizerConfig } from '../../core/tokens/tokenizer-config.ts'
 import { VocabularyError } from '../../core/tokens/vocabulary.ts'
-import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { outputOf } from './args.ts'
-import type { PreTokenizer } from '../../core/tokens/pre-tokenize.ts'
-
-/** Classes of transformers 5 that split words by their own rule, whatever the pre-tokenizer of tokenizer.json is. */
-const SPLITTING: Readonly<Record<string, PreTokenizer>> = { Qwen2Tokenizer: 'qwen2', GPT2Tokenizer: 'gpt2' }
-
-/**
- * `model_type` of config.json → class that transformers 5 loads for it, also where tokenizer_config.json names a
- * generic one.
- */
-const CLASSES: Readonly<Record<string, string>> = {
-  gpt2: 'GPT2Tokenizer',
-  qwen2: 'Qwen2Tokenizer',
-  qwen2_moe: 'Qwen2Tokenizer',
-  qwen2_vl: 'Qwen2Tokenizer',
-  qwen2_5_vl: 'Qwen2Tokenizer',
-  qwen3: 'Qwen2Tokenizer',
-  qwen3_moe: 'Qwen2Tokenizer',
-}
-
-export interface ReplacedSplitting {
-  readonly tokenizerClass: string
-  readonly splitting: PreTokenizer
-}
-
-/**
- * Tokenizer class with which engines replace the splitting of a model folder's tokenizer.json; null: none is known to.
- * @param declared `tokenizer_class` of tokenizer_config.json
- * @param modelType `model_type` of config.json
- */
-export function replacedSplitting(
-  compiled: PreTokenizer,
-  { declared, modelType }: { readonly declared: unknown; readonly modelType: unknown },
-): ReplacedSplitting | null {
-  const named = typeof declared === 'string' ? declared.replace(/Fast$/, '') : ''
-  const known = Object.hasOwn(SPLITTING, named) ? named : CLASSES[String(modelType)]
-  const splitting = known === undefined ? undefined : SPLITTING[known]
-  return known === undefined || splitting === undefined || splitting === compiled
-    ? null
-    : { tokenizerClass: known, splitting }
-}
+import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
+import { type Args, type Command, type Io, UsageError } from './command.ts'
+import { outputOf } from './output-file.ts'
 
 export const vocab: Command = {
   name: 'vocab',
@@ -66,18 +28,18 @@ export const vocab: Command = {
   run,
 }
 
-const example = 'Example: firstlight vocab compile ./Qwen3-8B -o qwen3.vocab'
+const EXAMPLE = 'Example: firstlight vocab compile ./Qwen3-8B -o qwen3.vocab'
 
 async function run(args: Args, io: Io): Promise<number> {
   const [verb, source, ...rest] = args.positionals
   if ((verb !== 'compile' && verb !== 'show') || source === undefined || rest.length > 0) {
-    throw new UsageError('firstlight vocab needs `compile SRC -o FILE` or `show FILE`.', example)
+    throw new UsageError('firstlight vocab needs `compile SRC -o FILE` or `show FILE`.', EXAMPLE)
   }
   try {
     return verb === 'compile' ? await compile(source, args, io) : await show(source, io)
   } catch (error) {
     if (!(error instanceof VocabularyError)) throw error
-    throw new UsageError(`${source}: ${error.message}.`, example)
+    throw new UsageError(`${source}: ${error.message}.`, EXAMPLE)
   }
 }
 
@@ -172,14 +134,14 @@ const templateOf = (file: string | null): { chat_template?: string } =>
     ? {}
     : { chat_template: readInput(file, '--template must be a file with a Jinja chat template.').toString('utf8') }
 
-const wanted = 'SRC is a tokenizer.json, or a model folder that has one.'
+const SOURCE_HINT = 'SRC is a tokenizer.json, or a model folder that has one.'
 
 function readJson(file: string): unknown {
-  const text = readInput(file, wanted).toString('utf8')
+  const text = readInput(file, SOURCE_HINT).toString('utf8')
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new UsageError(`${file} is not JSON: ${error instanceof Error ? error.message : String(error)}.`, wanted)
+    throw new UsageError(`${file} is not JSON: ${error instanceof Error ? error.message : String(error)}.`, SOURCE_HINT)
   }
 }
 

@@ -1,6 +1,6 @@
 /** Document that a conversion builds, and notes on what differs from the source. */
 import { dump } from 'js-yaml'
-import type { Tree } from './shell.ts'
+import type { Tree } from './documents.ts'
 
 export type NoteKind = 'todo' | 'differs' | 'dropped'
 
@@ -108,25 +108,6 @@ function wrapped(note: string): string[] {
     line += ` ${word}`
   }
   return [...lines, line]
-}
-
-/** Converts a name to an engine id: letters, digits, `.`, `_` and `-`. */
-export const idOf = (name: string): string =>
-  name
-    .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
-    .replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '')
-    .slice(0, 60) || 'engine'
-
-/** Returns ids that are unique in the cluster: a repeated name gets a number. */
-export function uniqueIds(): (name: string) => string {
-  const taken = new Set<string>()
-  return (name) => {
-    const id = idOf(name)
-    let free = id
-    for (let number = 2; taken.has(free); number++) free = `${id}-${number}`
-    taken.add(free)
-    return free
-  }
 }
 
 /** Adds a scheme and removes a trailing `/` and `/v1`. */

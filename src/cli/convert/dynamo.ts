@@ -2,8 +2,12 @@
  * Conversion of NVIDIA Dynamo: flags of `dynamo.frontend`, a launch script, or a DynamoGraphDeployment. Dynamo's
  * workers have no OpenAI API of their own, so each becomes `vllm serve` under an address to fill in.
  */
-import { Draft, compact, uniqueIds, type Source } from './draft.ts'
-import { Flags, argumentsOf, commandsOf, documentsOf, items, text, tree, wordsOfContainer, type Tree } from './shell.ts'
+import { Draft, compact, type Source } from './draft.ts'
+import { uniqueIds } from './engine-ids.ts'
+import { Flags } from './flags.ts'
+import { argumentsOf, commandsOf } from './shell.ts'
+import { documentsOf, items, text, tree, type Tree } from './documents.ts'
+import { wordsOfContainer } from './containers.ts'
 
 const FRONTEND = /^dynamo\.frontend$/
 const WORKER = /^dynamo\.(?:vllm|sglang|trtllm)$/

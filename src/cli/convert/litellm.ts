@@ -1,6 +1,7 @@
 /** Conversion of LiteLLM's proxy configuration (`config.yaml`). */
-import { Draft, baseUrlOf, compact, idOf, uniqueIds, type Source } from './draft.ts'
-import { documentsOf, items, text, tree, type Tree } from './shell.ts'
+import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
+import { idOf, uniqueIds } from './engine-ids.ts'
+import { documentsOf, items, text, tree, type Tree } from './documents.ts'
 
 /** Prefixes of `litellm_params.model` whose servers have OpenAI's API. */
 const OPENAI_API = [

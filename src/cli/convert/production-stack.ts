@@ -1,16 +1,10 @@
 /** Conversion of production-stack's router: flags, dynamic configuration, Helm values or manifest of a Deployment. */
-import { Draft, baseUrlOf, compact, uniqueIds, type Source } from './draft.ts'
-import {
-  Flags,
-  argumentsOf,
-  commandsOf,
-  containerCommands,
-  documentsOf,
-  items,
-  text,
-  tree,
-  type Tree,
-} from './shell.ts'
+import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
+import { uniqueIds } from './engine-ids.ts'
+import { Flags } from './flags.ts'
+import { argumentsOf, commandsOf } from './shell.ts'
+import { containerCommands } from './containers.ts'
+import { documentsOf, items, text, tree, type Tree } from './documents.ts'
 
 const PROGRAM = /vllm_router(?:\.app)?$|vllm-router$/
 

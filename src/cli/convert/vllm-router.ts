@@ -1,6 +1,10 @@
 /** Conversion of vllm-router (Rust); most flags of the SGLang gateway have the same names. */
-import { Draft, baseUrlOf, compact, uniqueIds, type Source } from './draft.ts'
-import { Flags, argumentsOf, commandsOf, containerCommands, documentsOf, type Tree } from './shell.ts'
+import { Draft, baseUrlOf, compact, type Source } from './draft.ts'
+import { uniqueIds } from './engine-ids.ts'
+import { Flags } from './flags.ts'
+import { argumentsOf, commandsOf } from './shell.ts'
+import { containerCommands } from './containers.ts'
+import { documentsOf, type Tree } from './documents.ts'
 
 const PROGRAM = /(?:^|\/)(?:vllm-router|sglang-router|vllm_router(?:\.launch_router)?|sglang_router\.launch_router)$/
 

@@ -1,7 +1,7 @@
 /** Sends one question to a server on its own connection. Never throws: a failure is an answer too. */
 import { request as requestHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import { failureCodeOf, type ConnectError } from './trouble.ts'
+import { connectErrorOf, type ConnectError } from './trouble.ts'
 
 /** A server, and the headers to send. */
 export interface Endpoint {
@@ -30,7 +30,7 @@ export interface Answer {
 export type AskResult = Answer | ConnectError
 
 /** Size limit of an answer. The metrics of a vLLM engine have about 100 kB, more with many adapters. */
-const MOST_BYTES = 8 * 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 
 /** Request id that appears in the engines' logs. */
 export const REQUEST_ID = 'firstlight-doctor'
@@ -42,7 +42,7 @@ export function ask(place: Endpoint, question: Question): Promise<AskResult> {
     let timer: NodeJS.Timeout | undefined
     const fail = (error: unknown): void => {
       clearTimeout(timer)
-      resolve(failureCodeOf(error, { url: place.url, connected, limitMs: question.limitMs }))
+      resolve(connectErrorOf(error, { url: place.url, connected, limitMs: question.limitMs }))
     }
     const request = open(place, question, fail)
     if (request === null) return
@@ -93,17 +93,17 @@ async function readText(response: IncomingMessage): Promise<string> {
   let size = 0
   for await (const piece of response as AsyncIterable<Buffer>) {
     size += piece.length
-    if (size > MOST_BYTES) throw Object.assign(new Error(`more than ${MOST_BYTES} bytes`), { code: 'DOCTOR_TOO_LONG' })
+    if (size > MAX_BYTES) throw Object.assign(new Error(`more than ${MAX_BYTES} bytes`), { code: 'DOCTOR_TOO_LONG' })
     pieces.push(piece)
   }
   return Buffer.concat(pieces).toString('utf8')
 }
 
-export const answered = (asked: AskResult): asked is Answer => 'status' in asked
+export const isAnswer = (asked: AskResult): asked is Answer => 'status' in asked
 
 /** Parses the body of a 200 response as JSON; null if there is none. */
 export function jsonOf(asked: AskResult): unknown {
-  if (!answered(asked) || asked.status !== 200) return null
+  if (!isAnswer(asked) || asked.status !== 200) return null
   try {
     return JSON.parse(asked.text)
   } catch {
@@ -112,4 +112,4 @@ export function jsonOf(asked: AskResult): unknown {
 }
 
 /** Summarises an answer: `HTTP 404`, or the error. */
-export const inShort = (asked: AskResult): string => (answered(asked) ? `HTTP ${asked.status}` : asked.message)
+export const summaryOf = (asked: AskResult): string => (isAnswer(asked) ? `HTTP ${asked.status}` : asked.message)

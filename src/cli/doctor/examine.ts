@@ -1,99 +1,20 @@
 /** Examines everything that the command line or a configuration names. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
-import { toTargets } from '../../config/normalize.ts'
-import { type Endpoint, ask } from './ask.ts'
-import {
-  type Expected,
-  CAME_ROUND,
-  checkClock,
-  checkHealth,
-  checkKey,
-  checkModels,
-  checkExposure,
-} from './engine/checks-basic.ts'
-import { cardOf, type EngineFacts } from './engine/facts.ts'
-import { checkQuirks, titleOf } from './engine/kinds.ts'
-import { type ReadOptions, readEngine } from './engine/read.ts'
+import { toTargets } from '../../config/engine-targets.ts'
+import type { Endpoint } from './ask.ts'
+import type { Expected } from './engine/checks-basic.ts'
+import { type EngineExamination, examineEngine } from './engine/examine.ts'
+import { cardOf, type ReachableEngine } from './engine/facts.ts'
+import type { ReadOptions } from './engine/read.ts'
 import { Findings, type Subject } from './finding.ts'
-import { examineCoordinator, examineController, examineLmcacheServer, type LmcacheExpected } from './lmcache.ts'
-import { examinePool, type Member, kindOf, statusOf } from './pool.ts'
+import { examineGateway } from './gateway.ts'
+import { examineCoordinator } from './lmcache.ts'
+import { examineController } from './lmcache/controller.ts'
+import type { LmcacheExpected } from './lmcache/expected.ts'
+import { examineLmcacheServer } from './lmcache/server.ts'
+import { examinePool } from './pool.ts'
 import { examineRegion } from './region.ts'
-import {
-  checkAnswers,
-  checkEvents,
-  checkKeepAlive,
-  checkLimits,
-  checkRequestIds,
-  checkRole,
-  checkSleepMode,
-  checkTokenize,
-  checkCache,
-  checkMetrics,
-} from './engine/checks-features.ts'
-
-/* Examines one engine: from its address to its findings. */
-
-export interface Examined {
-  readonly subject: Subject
-  /** null: the engine was unreachable. */
-  readonly facts: EngineFacts | null
-}
-
-export async function examineEngine(
-  name: string,
-  place: Endpoint,
-  expected: Expected | null,
-  options: ReadOptions,
-): Promise<Examined> {
-  const facts = await readEngine(place, options)
-  const found = new Findings()
-  const subject = (is: string): Subject => ({ kind: 'engine', name, url: place.url, is, findings: found.list })
-  if (!('health' in facts)) {
-    found.add('unreachable', 'reachable', facts.message, {
-      costs: 'The gateway sends no requests to it.',
-      next: facts.next,
-    })
-    return { subject: subject(''), facts: null }
-  }
-  checkHealth(facts, found)
-  // The request came back to this gateway. All further answers would be our own.
-  if (facts.health.status === CAME_ROUND) return { subject: subject('Firstlight gateway'), facts: null }
-  if (checkKey(facts, expected, found)) judge(facts, expected, found)
-  checkClock(facts, found)
-  checkKeepAlive(facts, found)
-  checkExposure(facts, found)
-  return { subject: subject(softwareOf(facts)), facts }
-}
-
-function softwareOf({ kind, version }: EngineFacts): string {
-  if (kind !== null && kind !== 'vllm') return titleOf(kind)
-  return version === null ? '' : `vLLM ${version}`
-}
-
-function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
-  if (!checkModels(facts, expected, found)) return
-  if (checkMetrics(facts, found)) checkCache(facts, expected, found)
-  checkAnswers(facts, expected, found)
-  if (facts.kind !== null && facts.kind !== 'vllm') return checkQuirks(facts, found)
-  checkRequestIds(facts, found)
-  checkEvents(facts, found)
-  checkTokenize(facts, expected, found)
-  checkLimits(facts, expected, found)
-  checkSleepMode(facts, found)
-  checkRole(facts, expected, found)
-}
-
-/* A Firstlight gateway at an address where an engine was expected, or beside one. */
-
-export async function examineGateway(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
-  const found = new Findings()
-  const ready = await ask(place, { path: '/ready', limitMs })
-  if (statusOf(ready) === 'ready') found.ok('ready', 'accepts requests')
-  else
-    found.problem('ready', 'does not accept requests', { next: 'GET /ready returns the reason; its log has details.' })
-  found.note('behind_it', 'not checked', { next: 'Run firstlight doctor --config FILE to check its engines.' })
-  return { kind: 'gateway', name, url: place.url, is: 'Firstlight gateway', findings: found.list }
-}
+import { kindOf } from './server-kind.ts'
 
 export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
   /** Folder that relative vocabulary names start at. */
@@ -105,7 +26,7 @@ export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
 const AT_ONCE = 16
 
 export async function examinePlaces(places: readonly Endpoint[], options: ExamineOptions): Promise<Subject[]> {
-  const subjects = await inTurn(places, options, async (place): Promise<Subject | Subject[]> => {
+  const subjects = await mapConcurrently(places, options, async (place): Promise<Subject | Subject[]> => {
     const name = new URL(place.url).host
     switch (await kindOf(place, options.limitMs)) {
       case 'engine':
@@ -135,7 +56,7 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
       ownEngines(pool).map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
     ),
   )
-  const examined = await inTurn(wanted, options, ({ name, expected }) =>
+  const examined = await mapConcurrently(wanted, options, ({ name, expected }) =>
     examineConfigured(name, expected, { ...options, via: config.via }),
   )
   const byPool = Map.groupBy(
@@ -187,7 +108,7 @@ async function examineConfigured(
   name: string,
   expected: Expected,
   { via, ...options }: ExamineConfigured,
-): Promise<Examined> {
+): Promise<EngineExamination> {
   const { pool, engine } = expected
   if (engine.binding !== null)
     return {
@@ -199,7 +120,7 @@ async function examineConfigured(
 }
 
 /** Examines the coordinator or controller of a pool. A registry is the gateway itself. */
-async function examineLmcache(pool: PoolSettings, members: readonly Member[], limitMs: number): Promise<Subject[]> {
+async function examineLmcache(pool: PoolSettings, members: readonly ReachableEngine[], limitMs: number): Promise<Subject[]> {
   const { lmcache } = pool
   const url = lmcache?.coordinator ?? lmcache?.controller ?? null
   if (lmcache === null || url === null || lmcache.binding !== null) return []
@@ -213,7 +134,7 @@ async function examineLmcache(pool: PoolSettings, members: readonly Member[], li
 }
 
 /** Maps the list in order with bounded concurrency. */
-async function inTurn<Item, Result>(
+async function mapConcurrently<Item, Result>(
   items: readonly Item[],
   { progress }: ExamineOptions,
   work: (item: Item) => Promise<Result>,

@@ -1,148 +1,23 @@
 /** Checks of LMCache's coordinator: whether it knows instances and keys, and whether they match the engines. */
 import * as z from 'zod/mini'
-import { didYouMean } from '../../config/problem.ts'
-import { addressText } from '../../config/fields.ts'
-import { InstanceMap, type ListedInstance, hostOf, type EnginePlace } from '../../core/lmcache/registry.ts'
-import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from './ask.ts'
-import { Findings, type Subject, type Remedy } from './finding.ts'
-import { reachOf } from './reach.ts'
-import type { PoolSettings } from '../../config.ts'
-
-/* Checks of an LMCache server (`lmcache server`): open endpoints, and reports to the coordinator. */
-
-/* Configuration of the cache beside a pool's engines. */
-
-export interface LmcacheExpected {
-  readonly pool: PoolSettings
-  /** The model's name in LMCache's keys; null: neither configured nor reported by an engine. */
-  readonly model: string | null
-}
-
-export const expectedPlaces = ({ pool }: LmcacheExpected): EnginePlace[] =>
-  pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance }))
-
-/**
- * LMCache has no authentication, so a public address needs other protection. Sent without the configured headers, like
- * a stranger's request.
- */
-export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
-  if (reachOf(url) !== 'public') return
-  const asked = await ask({ url, headers: {} }, question)
-  if (answered(asked) && asked.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
-}
-
-const config = z.object({
-  mp: z.nullish(z.object({ run_script_api_enabled: z.nullish(z.boolean()), instance_id: z.nullish(z.string()) })),
-  coordinator: z.nullish(z.object({ url: z.nullish(z.string()), event_reporting: z.nullish(z.boolean()) })),
-})
-
-export async function examineLmcacheServer(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
-  const found = new Findings()
-  const [health, told] = await Promise.all([
-    ask(place, { path: '/healthcheck', limitMs }),
-    ask(place, { path: '/config', limitMs }),
-  ])
-  if (!answered(health)) found.add('unreachable', 'reachable', health.message, { next: health.next })
-  else if (health.status !== 200)
-    found.problem('health', `/healthcheck returns ${health.status}`, { next: 'See its log.' })
-  else found.ok('health', `/healthcheck 200 in ${health.tookMs.toFixed(0)} ms`)
-  const read = config.safeParse(jsonOf(told))
-  if (read.success) judge(read.data, found)
-  else if (answered(health)) found.note('config', `/config is not readable (${inShort(told)})`)
-  if (answered(health))
-    await checkOpen(place, { path: '/healthcheck', limitMs }, found, {
-      costs: 'Anyone who reaches it can read and empty the cache.',
-      next: 'Restrict it to its engines and its coordinator.',
-    })
-  return { kind: 'lmcache server', name, url: place.url, is: 'LMCache server', findings: found.list }
-}
-
-function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): void {
-  if (mp?.run_script_api_enabled === true) {
-    found.problem('run_script', 'POST /run_script runs any Python code', {
-      costs: 'Anyone who reaches the port controls the host.',
-      next: 'Start it without --run-script-api-enabled.',
-    })
-  } else found.ok('run_script', 'off')
-  if (!coordinator?.url)
-    found.note('coordinator', 'does not report to a coordinator', {
-      costs: 'Its entries cannot be looked up.',
-      next: '--coordinator-url URL --coordinator-event-reporting',
-    })
-  else if (coordinator.event_reporting !== true)
-    found.warn('coordinator', `registers at ${withoutPath(coordinator.url)} but reports no events`, {
-      costs: 'Every lookup is empty.',
-      next: '--coordinator-event-reporting',
-    })
-  else found.ok('coordinator', `reports to ${withoutPath(coordinator.url)}`)
-}
-
-/** Removes the path, which contains the token if a gateway is the registry. */
-const withoutPath = (url: string): string => (URL.canParse(url) ? new URL(url).origin : 'its coordinator')
-
-/* LMCache's legacy controller has no health route without side effects, so a lookup is used. */
-
-const controllerLookupAnswer = z.object({ layout_info: z.record(z.string(), z.unknown()) })
-const instanceAnswer = z.object({ res: z.nullish(z.string()) })
-
-export async function examineController(
-  name: string,
-  place: Endpoint,
-  expected: LmcacheExpected | null,
-  limitMs: number,
-): Promise<Subject> {
-  const found = new Findings()
-  const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
-  const asked = await ask(place, lookup)
-  if (!answered(asked))
-    found.add('unreachable', 'reachable', asked.message, { costs: 'No lookups are possible.', next: asked.next })
-  else if (!controllerLookupAnswer.safeParse(jsonOf(asked)).success)
-    found.problem('lookup', `POST /lookup fails (${inShort(asked)})`, {
-      costs: 'No lookups are possible.',
-      next: 'Check that this is the HTTP port of lmcache_controller (9000).',
-    })
-  else {
-    found.ok('lookup', `answered in ${asked.tookMs.toFixed(0)} ms`)
-    if (expected !== null) await checkHosts(place, expected, { found, limitMs })
-  }
-  if (answered(asked))
-    await checkOpen(place, lookup, found, {
-      costs: 'Anyone who reaches it can move and clear the cache.',
-      next: 'Restrict it to the gateway and the engines.',
-    })
-  return { kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }
-}
-
-async function checkHosts(
-  place: Endpoint,
-  expected: LmcacheExpected,
-  { found, limitMs }: { readonly found: Findings; readonly limitMs: number },
-): Promise<void> {
-  for (const { id, host, instance } of expectedPlaces(expected)) {
-    if (instance !== null) continue
-    const asked = await ask(place, {
-      method: 'POST',
-      path: '/query_instance',
-      body: { event_id: 'firstlight-doctor', ip: host },
-      limitMs,
-    })
-    const known = instanceAnswer.safeParse(jsonOf(asked)).data?.res
-    if (known) found.ok('lmcache_engines', `${id} reads ${known}`)
-    else
-      found.warn('lmcache_instance', `no instance at ${host}, the host of engine ${id}`, {
-        costs: 'Its cache is never used for routing.',
-        next: `Set lmcache_instance of engine ${id}, or use the address that LMCache reports in the engine’s URL.`,
-      })
-  }
-}
+import { addressText } from '../../config/address.ts'
+import { didYouMean } from '../../config/suggest.ts'
+import { InstanceMap, type ListedInstance } from '../../core/lmcache/instance-map.ts'
+import { ask, type Endpoint, isAnswer, jsonOf, summaryOf } from './ask.ts'
+import { Findings, type Subject } from './finding.ts'
+import { expectedPlaces, type LmcacheExpected } from './lmcache/expected.ts'
+import { checkOpen } from './lmcache/open-access.ts'
+import { examineLmcacheServer } from './lmcache/server.ts'
 
 const instanceList = z.object({
   instances: z.array(z.object({ instance_id: z.string(), ip: z.string(), http_port: z.nullish(z.number()) })),
 })
+
 const keyList = z.object({
   total: z.nullish(z.number()),
   keys: z.array(z.object({ key: z.object({ model_name: z.string() }) })),
 })
+
 const lookupAnswer = z.object({ chunks: z.number() })
 
 /** Examines the coordinator and those of its servers that are reachable from here. */
@@ -155,7 +30,7 @@ export async function examineCoordinator(
   const found = new Findings()
   let servers: readonly Subject[] = []
   const health = await ask(place, { path: '/healthz', limitMs })
-  if (!answered(health))
+  if (!isAnswer(health))
     found.add('unreachable', 'reachable', health.message, { costs: 'No lookups are possible.', next: health.next })
   else {
     if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
@@ -196,18 +71,18 @@ async function examine(
       found,
     )
   else
-    found.problem('instances', `/instances returns no list (${inShort(listed)})`, {
+    found.problem('instances', `/instances returns no list (${summaryOf(listed)})`, {
       costs: 'Matches cannot be assigned to engines.',
     })
   const keys = keyList.safeParse(jsonOf(keyed))
   if (keys.success) checkKeys(keys.data, expected, found)
-  else found.note('directory', `/directory/keys returns no list (${inShort(keyed)})`)
+  else found.note('directory', `/directory/keys returns no list (${summaryOf(keyed)})`)
   await checkLookup(place, expected, { found, limitMs })
   return examineServers(servers, { found, limitMs })
 }
 
 /** Maximum number of servers to examine. A coordinator may have hundreds. */
-const MOST_SERVERS = 16
+const MAX_SERVERS = 16
 
 /** Only their engines and the coordinator need to reach the servers, so an unreachable server is no problem. */
 async function examineServers(
@@ -215,7 +90,7 @@ async function examineServers(
   { found, limitMs }: Examination,
 ): Promise<readonly Subject[]> {
   const places = servers
-    .slice(0, MOST_SERVERS)
+    .slice(0, MAX_SERVERS)
     .flatMap(({ instance_id: id, ip, http_port: port }) =>
       port === null || port === undefined ? [] : [{ id, url: `http://${addressText({ host: ip, port })}` }],
     )
@@ -302,8 +177,8 @@ async function checkLookup(
     cache_salt: '',
   }
   const asked = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
-  if (!lookupAnswer.safeParse(jsonOf(asked)).success || !answered(asked)) {
-    return found.problem('lookup', `POST /directory/lookup fails (${inShort(asked)})`, {
+  if (!lookupAnswer.safeParse(jsonOf(asked)).success || !isAnswer(asked)) {
+    return found.problem('lookup', `POST /directory/lookup fails (${summaryOf(asked)})`, {
       costs: 'No lookups are possible.',
       next: 'The gateway supports lmcache 0.5 and later.',
     })

@@ -1,49 +1,14 @@
 /** Compares the engines of a pool with each other and with the pool's vocabulary. */
 import type { PoolSettings } from '../../config.ts'
-import { PromptAnalyzer } from '../../core/tokens/prompt-analyzer.ts'
-import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
-import { fileVocabularies } from '../../platform/node/vocabulary.ts'
-import { cardOf, type EngineFacts } from './engine/facts.ts'
-import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'
+import { cardOf, type EngineFacts, type ReachableEngine } from './engine/facts.ts'
 import { Findings, type Remedy, type Subject } from './finding.ts'
-import { answered, ask, type AskResult, type Endpoint } from './ask.ts'
-
-/* Identifies the server at an address. */
-
-type Kind = 'engine' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway'
-
-/** Returns `engine` unless a route shows another product. Never throws: an unreachable server counts as an engine. */
-export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
-  const [healthz, healthcheck, query, ready] = await Promise.all(
-    ['/healthz', '/healthcheck', '/query_instance', '/ready'].map((path) => ask(place, { path, limitMs })),
-  )
-  if (/^(ready|not_ready)$/.test(statusOf(ready!))) return 'gateway'
-  if (statusOf(healthz!) === 'healthy') return 'coordinator'
-  if (/^(un)?healthy$/.test(statusOf(healthcheck!))) return 'lmcache server'
-  return answered(query!) && query!.status === 405 ? 'controller' : 'engine'
-}
-
-/** Reads `{"status": …}` of a health check; empty if there is none. */
-export function statusOf(asked: AskResult): string {
-  try {
-    const { status } = JSON.parse(answered(asked) ? asked.text : '') as { status?: unknown }
-    return typeof status === 'string' ? status : ''
-  } catch {
-    return ''
-  }
-}
-
-/** A reachable engine of the pool. */
-export interface Member {
-  readonly id: string
-  readonly facts: EngineFacts
-}
+import { checkVocabulary } from './vocabulary.ts'
 
 /** @param folder folder that the vocabulary's relative name starts at */
 export async function examinePool(
   name: string,
   pool: PoolSettings,
-  members: readonly Member[],
+  members: readonly ReachableEngine[],
   folder: string,
 ): Promise<Subject> {
   const found = new Findings()
@@ -124,15 +89,15 @@ const DIFFERENCES: readonly Difference[] = [
 
 const text = (value: number | null | undefined): string | null => (value == null ? null : String(value))
 
-interface Compared {
-  readonly members: readonly Member[]
+interface Comparison {
+  readonly members: readonly ReachableEngine[]
   readonly found: Findings
 }
 
 function compare(
   { check, what, of, mark, remedy }: Difference,
   pool: PoolSettings,
-  { members, found }: Compared,
+  { members, found }: Comparison,
 ): void {
   const groups = new Map<string, string[]>()
   for (const { id, facts } of members) {
@@ -145,87 +110,3 @@ function compare(
   )
   found.add(mark, check, `its engines ${what} (${named.join(' | ')})`, remedy)
 }
-
-interface Folder {
-  readonly folder: string
-  readonly found: Findings
-}
-
-async function checkVocabulary(
-  pool: PoolSettings,
-  members: readonly Member[],
-  { folder, found }: Folder,
-): Promise<void> {
-  if (pool.tokenizer === null) {
-    // The size of audio determines its token count.
-    if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
-    return found.note('vocabulary', 'none: prompts are measured in bytes', {
-      costs:
-        'Counts are off by some percent, and block boundaries differ from the engines’: fewer cache hits are ' +
-        'predicted.',
-      next:
-        `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ` +
-        `${pool.model}.`,
-    })
-  }
-  try {
-    const opened = await openVocabularies([pool.tokenizer], fileVocabularies(folder))
-    fit(opened.get(pool.tokenizer)!, pool, { members, found })
-  } catch (error) {
-    found.problem('vocabulary', error instanceof Error ? error.message : String(error), {
-      costs: 'The gateway on Node will not start.',
-      next: 'On Workers this is a storage key, not a file: ignore this finding there.',
-    })
-  }
-}
-
-/** Compares our token ids of the samples with the engine's. */
-function fit(
-  { tokenizer, template }: OpenVocabulary,
-  pool: PoolSettings,
-  { members, found }: { readonly members: readonly Member[]; readonly found: Findings },
-): void {
-  const asked = members.filter(({ facts }) => facts.tokens.ids !== null)
-  if (asked.length === 0)
-    return found.note('vocabulary', `${pool.tokenizer} is valid; no engine has /tokenize to compare it with`)
-  const utf8 = new TextEncoder()
-  const meter = new PromptAnalyzer({
-    model: pool.model,
-    blockTokens: pool.blockTokens,
-    encodeUtf8: (from, into) => utf8.encodeInto(from, into).written,
-    now: () => 0,
-    tokenizer,
-    template,
-  })
-  const ours = (endpoint: 'tokenize' | 'chat', body: object): string =>
-    meter
-      .measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
-      .ids?.join() ?? 'none'
-  const remedy = {
-    costs: 'Token counts are wrong, and cache hits are not predicted.',
-    next: `Compile it from the model the engines serve: firstlight vocab compile MODEL_FOLDER -o ${pool.tokenizer}`,
-  }
-  const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours('tokenize', { prompt: SAMPLE_TEXT }))
-  if (texts.length > 0)
-    return found.problem(
-      'vocabulary',
-      `${pool.tokenizer} differs from ${names(texts)}: other token ids for the sample text`,
-      remedy,
-    )
-  found.ok('vocabulary', `${pool.tokenizer}: same token ids as ${names(asked)}`)
-  if (template === null)
-    return found.note('chat_template', 'not in the vocabulary', {
-      costs: 'Chats are measured in bytes.',
-      next: 'Compile it again with --template chat_template.jinja.',
-    })
-  const chats = asked.filter(({ facts }) => facts.tokens.chat !== null)
-  const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours('chat', SAMPLE_CHAT))
-  if (unlike.length > 0)
-    found.problem('chat_template', `differs from that of ${names(unlike)}: other token ids for the sample chat`, {
-      ...remedy,
-      next: `${remedy.next} --template FILE, the engines’ --chat-template.`,
-    })
-  else if (chats.length > 0) found.ok('chat_template', `the same as that of ${names(chats)}`)
-}
-
-const names = (members: readonly Member[]): string => members.map(({ id }) => id).join(', ')

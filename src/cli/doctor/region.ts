@@ -3,60 +3,22 @@
  * exports its digest.
  */
 import * as z from 'zod/mini'
+import { blockingFingerprints } from '../../api/blocking-fingerprint.ts'
 import { ModelRegistry } from '../../api/model-registry.ts'
-import { blockingFingerprints } from '../../api/region-digest.ts'
-import { PromptMeasurers } from '../../api/prompt-measurers.ts'
+import { PromptAnalyzers } from '../../api/prompt-measurers.ts'
 import { VERSION } from '../../api/version.ts'
 import type { ClusterConfig } from '../../config.ts'
-import { didYouMean } from '../../config/problem.ts'
+import { didYouMean } from '../../config/suggest.ts'
 import { failures } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
-import { othersIn, REGION_DIGEST_PATH, readTold, type RegionDigestReply } from '../../origin/regions/client.ts'
-import { openVocabularies } from '../../vocabulary.ts'
+import { othersIn, readTold, REGION_DIGEST_PATH, type RegionDigestReply } from '../../origin/regions/client.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary.ts'
-import { answered, ask, inShort, jsonOf, type Endpoint } from './ask.ts'
+import { openVocabularies } from '../../vocabulary.ts'
+import { ask, type Endpoint, isAnswer, jsonOf, summaryOf } from './ask.ts'
 import { Findings, type Subject } from './finding.ts'
-import { statusOf } from './pool.ts'
 import { reachOf } from './reach.ts'
-import { Agent as HttpAgent, request as requestHttp } from 'node:http'
-import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-
-/* Round trip time over an established connection. */
-
-/** The first question opens the connection and is not counted. */
-const QUESTIONS = 5
-
-/** Measures the minimum of several round trips in milliseconds; null: no answer. */
-export async function roundTripMs(place: Endpoint, path: string, limitMs: number): Promise<number | null> {
-  const isSecure = place.url.startsWith('https:')
-  const agent = new (isSecure ? HttpsAgent : HttpAgent)({ keepAlive: true, maxSockets: 1 })
-  const once = () =>
-    new Promise<number>((resolve, reject) => {
-      const startedAt = performance.now()
-      const request = (isSecure ? requestHttps : requestHttp)(
-        place.url + path,
-        { agent, headers: place.headers, signal: AbortSignal.timeout(limitMs) },
-        (response) => {
-          const tookMs = performance.now() - startedAt
-          response
-            .resume()
-            .once('end', () => resolve(tookMs))
-            .once('error', reject)
-        },
-      )
-      request.once('error', reject).end()
-    })
-  try {
-    await once()
-    let leastMs = Infinity
-    for (let asked = 1; asked < QUESTIONS; asked++) leastMs = Math.min(leastMs, await once())
-    return leastMs
-  } catch {
-    return null
-  } finally {
-    agent.destroy()
-  }
-}
+import { roundTripMs } from './round-trip.ts'
+import { statusOf } from './server-kind.ts'
 
 export interface RegionOptions {
   readonly limitMs: number
@@ -64,7 +26,7 @@ export interface RegionOptions {
   readonly folder: string
 }
 
-interface Asking extends RegionOptions {
+interface RegionCheck extends RegionOptions {
   readonly cluster: ClusterConfig
   readonly place: Endpoint
   readonly found: Findings
@@ -73,24 +35,24 @@ interface Asking extends RegionOptions {
 /** @param place with the configured headers, and `via` as the gateway's requests have it */
 export async function examineRegion(cluster: ClusterConfig, place: Endpoint, options: RegionOptions): Promise<Subject> {
   const found = new Findings()
-  const asking: Asking = { ...options, cluster, place, found }
-  const is = await whatItIs(asking)
-  if (is !== null && (await checkKey(asking))) {
-    await checkModels(asking)
+  const check: RegionCheck = { ...options, cluster, place, found }
+  const is = await softwareOf(check)
+  if (is !== null && (await checkKey(check))) {
+    await checkModels(check)
     const routes = new ModelRegistry({ clusters: [cluster] }).routes
-    for (const route of routes) await checkDigest(asking, route, routes.length > 1)
-    await checkRoundTrip(asking)
+    for (const route of routes) await checkDigest(check, route, routes.length > 1)
+    await checkRoundTrip(check)
   }
   return { kind: 'gateway', name: cluster.id, url: place.url, is: is ?? '', findings: found.list }
 }
 
-const asks = ({ place, limitMs }: Asking, path: string) => ask(place, { path, limitMs })
+const asks = ({ place, limitMs }: RegionCheck, path: string) => ask(place, { path, limitMs })
 
 /** Resolves with null if no further question is useful. */
-async function whatItIs(asking: Asking): Promise<string | null> {
-  const { found } = asking
-  const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
-  if (!answered(ready)) {
+async function softwareOf(check: RegionCheck): Promise<string | null> {
+  const { found } = check
+  const [ready, version] = await Promise.all([asks(check, '/ready'), asks(check, '/version')])
+  if (!isAnswer(ready)) {
     const next = ready.code === 'ECONNREFUSED' ? 'Check that it runs, and that this is its port.' : ready.next
     found.add('unreachable', 'reachable', ready.message, { costs: 'Requests go to other clusters.', next })
     return null
@@ -104,7 +66,7 @@ async function whatItIs(asking: Asking): Promise<string | null> {
   }
   const status = statusOf(ready)
   if (!/^(ready|not_ready)$/.test(status)) {
-    found.problem('firstlight', `not a Firstlight gateway (/ready: ${inShort(ready)})`, {
+    found.problem('firstlight', `not a Firstlight gateway (/ready: ${summaryOf(ready)})`, {
       costs: 'Requests are sent there, but its predicted TTFT is unknown.',
       next: 'Configure engines in `pools`. `gateway` needs the base URL of a Firstlight gateway, without /v1.',
     })
@@ -112,7 +74,7 @@ async function whatItIs(asking: Asking): Promise<string | null> {
   }
   if (status === 'ready') found.ok('ready', 'accepts requests')
   else
-    found.problem('ready', `does not accept requests (${inShort(ready)})`, {
+    found.problem('ready', `does not accept requests (${summaryOf(ready)})`, {
       costs: 'Requests go to other clusters.',
       next: 'If it drains, restart it. If it has no `keys`, configure them there.',
     })
@@ -126,25 +88,26 @@ async function whatItIs(asking: Asking): Promise<string | null> {
 }
 
 const KEY_OF = (id: string) => `\`gateway.key\` of cluster ${id}`
+
 const markOf = { loopback: 'note', private: 'warning', public: 'problem' } as const
 
 /** Resolves with false if the key was rejected. */
-async function checkKey(asking: Asking): Promise<boolean> {
-  const { cluster, place, found, limitMs } = asking
+async function checkKey(check: RegionCheck): Promise<boolean> {
+  const { cluster, place, found, limitMs } = check
   const [ours, withoutKey] = await Promise.all([
-    asks(asking, '/v1/models'),
+    asks(check, '/v1/models'),
     ask({ url: place.url, headers: {} }, { path: '/v1/models', limitMs }),
   ])
   const reach = reachOf(place.url)
   const isKeyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
-  if (answered(ours) && (ours.status === 401 || ours.status === 403)) {
+  if (isAnswer(ours) && (ours.status === 401 || ours.status === 403)) {
     found.problem('key', `${isKeyed ? 'the key was rejected' : 'a key is required'} (HTTP ${ours.status})`, {
       costs: 'Every request fails there.',
       next: `${KEY_OF(cluster.id)} must be the secret of one of its \`keys\`.`,
     })
     return false
   }
-  if (answered(withoutKey) && withoutKey.status === 200) {
+  if (isAnswer(withoutKey) && withoutKey.status === 200) {
     found.add(markOf[reach], 'key', `it answers without a key${reach === 'public' ? ', at a public address' : ''}`, {
       costs: 'Anyone who reaches it can use the region’s engines without this gateway.',
       next: 'Configure there: `keys: [{ name: edge, secret: …, edge: true }]`.',
@@ -158,11 +121,11 @@ async function checkKey(asking: Asking): Promise<boolean> {
   return true
 }
 
-async function checkModels(asking: Asking): Promise<void> {
-  const { cluster, found } = asking
+async function checkModels(check: RegionCheck): Promise<void> {
+  const { cluster, found } = check
   const read = z
     .object({ data: z.array(z.object({ id: z.string() })) })
-    .safeParse(jsonOf(await asks(asking, '/v1/models')))
+    .safeParse(jsonOf(await asks(check, '/v1/models')))
   if (!read.success) return found.problem('models', '/v1/models returns no list')
   const theirs = read.data.data.map(({ id }) => id)
   const wanted = [...new Set(cluster.pools.flatMap(({ model, adapters }) => [model, ...adapters]))]
@@ -176,12 +139,12 @@ async function checkModels(asking: Asking): Promise<void> {
   }
 }
 
-async function checkDigest(asking: Asking, route: PoolRoute, isOneOfSeveral: boolean): Promise<void> {
-  const { found } = asking
-  const answer = await asks(asking, `${REGION_DIGEST_PATH}?model=${encodeURIComponent(route.pool.model)}`)
+async function checkDigest(check: RegionCheck, route: PoolRoute, isOneOfSeveral: boolean): Promise<void> {
+  const { found } = check
+  const answer = await asks(check, `${REGION_DIGEST_PATH}?model=${encodeURIComponent(route.pool.model)}`)
   const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
   const blind = 'Its queue and cached prefixes are ignored; it gets the same share of requests as other regions.'
-  if (!answered(answer))
+  if (!isAnswer(answer))
     return found.problem('digest', `exports no digest${of}: ${answer.message}`, {
       costs: blind,
       next: answer.next,
@@ -197,17 +160,17 @@ async function checkDigest(asking: Asking, route: PoolRoute, isOneOfSeveral: boo
   if (all === null)
     return found.problem(
       'digest',
-      `exports no digest${of} (${answer.status === 200 ? 'in the format of another version' : inShort(answer)})`,
+      `exports no digest${of} (${answer.status === 200 ? 'in the format of another version' : summaryOf(answer)})`,
       { costs: blind, next: 'Run the same version on both gateways.' },
     )
-  const configured = othersIn(all, asking.place.headers['via'] ?? '')
+  const configured = othersIn(all, check.place.headers['via'] ?? '')
   if (configured === null)
     return found.problem('digest', `all its routes lead back here${of}`, {
       costs: 'Requests go to other clusters.',
       next: 'Configure its own engines in its `clusters`, or remove the model here if it has none.',
     })
   checkEngines(configured, found, of)
-  await checkCut(asking, route, { configured: configured, of })
+  await checkBlocking(check, route, { configured: configured, of })
 }
 
 function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of: string): void {
@@ -233,8 +196,8 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
     })
 }
 
-async function checkCut(
-  { folder, found }: Asking,
+async function checkBlocking(
+  { folder, found }: RegionCheck,
   route: PoolRoute,
   { configured, of }: { readonly configured: RegionDigestReply; readonly of: string },
 ): Promise<void> {
@@ -242,7 +205,7 @@ async function checkCut(
   try {
     const opened = await openVocabularies(tokenizer === null ? [] : [tokenizer], fileVocabularies(folder))
     const own = blockingFingerprints(
-      new PromptMeasurers(
+      new PromptAnalyzers(
         () => 0,
         () => (tokenizer === null ? null : (opened.get(tokenizer) ?? null)),
       ),
@@ -264,7 +227,7 @@ async function checkCut(
 /** Distance in milliseconds above which a configured round trip time belongs to another place. */
 const FAR_OFF_MS = 5
 
-async function checkRoundTrip({ cluster, place, found, limitMs }: Asking): Promise<void> {
+async function checkRoundTrip({ cluster, place, found, limitMs }: RegionCheck): Promise<void> {
   const tookMs = await roundTripMs(place, '/health', limitMs)
   if (tookMs === null) return
   const configured = cluster.gateway?.rttMs ?? null

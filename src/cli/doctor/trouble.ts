@@ -7,14 +7,14 @@ export interface ConnectError {
   readonly next: string
 }
 
-interface Circumstances {
+interface ConnectAttempt {
   readonly url: string
   /** True if a connection (and TLS, for https) was established before the failure. */
   readonly connected: boolean
   readonly limitMs: number
 }
 
-export function failureCodeOf(error: unknown, circumstances: Circumstances): ConnectError {
+export function connectErrorOf(error: unknown, circumstances: ConnectAttempt): ConnectError {
   const { code = 'UNKNOWN', message = String(error) } = (error ?? {}) as { code?: string; message?: string }
   // A name with several addresses fails with an AggregateError.
   const inner =
@@ -22,7 +22,7 @@ export function failureCodeOf(error: unknown, circumstances: Circumstances): Con
   const known = inner?.code ?? code
   return {
     code: known,
-    ...(describe(known, inner?.message ?? message, circumstances) ?? {
+    ...(explain(known, inner?.message ?? message, circumstances) ?? {
       message: `request failed: ${message}`,
       next: 'Try curl from this host.',
     }),
@@ -33,17 +33,17 @@ export function failureCodeOf(error: unknown, circumstances: Circumstances): Con
 export function explainFetchError(error: unknown, url: string): string {
   if (!(error instanceof Error)) return String(error)
   if (error.cause === undefined) return error.message
-  const { code, message } = failureCodeOf(error.cause, { url, connected: false, limitMs: 10_000 })
+  const { code, message } = connectErrorOf(error.cause, { url, connected: false, limitMs: 10_000 })
   return code === 'UNKNOWN' && error.cause instanceof Error ? error.cause.message : message
 }
 
-type Words = Omit<ConnectError, 'code'>
+type Explanation = Omit<ConnectError, 'code'>
 
-function describe(code: string, message: string, circumstances: Circumstances): Words | null {
-  return ofTls(code, message, circumstances.url) ?? ofNetwork(code, circumstances) ?? ofProtocol(code, circumstances)
+function explain(code: string, message: string, circumstances: ConnectAttempt): Explanation | null {
+  return explainTls(code, message, circumstances.url) ?? explainNetwork(code, circumstances) ?? explainProtocol(code, circumstances)
 }
 
-function ofNetwork(code: string, { url, connected, limitMs }: Circumstances): Words | null {
+function explainNetwork(code: string, { url, connected, limitMs }: ConnectAttempt): Explanation | null {
   const { host, hostname } = new URL(url)
   switch (code) {
     case 'ECONNREFUSED':
@@ -79,7 +79,7 @@ function ofNetwork(code: string, { url, connected, limitMs }: Circumstances): Wo
   }
 }
 
-function ofProtocol(code: string, { url }: Circumstances): Words | null {
+function explainProtocol(code: string, { url }: ConnectAttempt): Explanation | null {
   const https = url.replace(/^http:/, 'https:')
   if (code === 'ECONNRESET' || code === 'EPIPE') {
     return {
@@ -118,7 +118,7 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
   'UNABLE_TO_GET_ISSUER_CERT',
 ])
 
-function ofTls(code: string, message: string, url: string): Words | null {
+function explainTls(code: string, message: string, url: string): Explanation | null {
   const { hostname } = new URL(url)
   if (UNKNOWN_AUTHORITY.has(code)) {
     return {

@@ -1,68 +1,12 @@
 /** Renders a view as lines for a screen, or for plain output. */
-import { chosen, type Column as Key, isGateway } from '../../dashboard/engine-state.ts'
+import { isGateway } from '../../dashboard/engine-state.ts'
 import { clock, count, plural, seconds } from '../../dashboard/format.ts'
 import type { View } from '../../dashboard/wire.ts'
-import {
-  engineFigures,
-  fleetFigures,
-  gravityOf,
-  isSevere,
-  poolFigures,
-  type EngineFigures,
-  type PoolFigures,
-} from './figures.ts'
-import type { Pace } from './watch.ts'
-import { tableOf, engineColumns, poolColumns, rate, type Line } from './table.ts'
-
-/** Sort keys; `state`: engines with problems first, else configured order. */
-export const SORTS = [
-  'state',
-  'running',
-  'queue',
-  'blocks',
-  'hits',
-  'ttft',
-  'failures',
-  'engine',
-] as const satisfies readonly Key[]
-export type Sort = (typeof SORTS)[number]
-
-export interface Selection {
-  readonly sort: Sort
-  readonly reversed: boolean
-  /** Filter words, as in the dashboard; '': all lines. */
-  readonly only: string
-}
-
-/** A view with derived figures of its pools and engines. */
-export interface ViewFigures {
-  readonly view: View
-  readonly fleet: PoolFigures
-  readonly pools: readonly PoolFigures[]
-  /** All engines. */
-  readonly engines: readonly EngineFigures[]
-}
-
-export function figuresOf(view: View, pace: Pace): ViewFigures {
-  const engines = engineFigures(view, pace)
-  const pools = poolFigures(view, engines)
-  return { view, fleet: fleetFigures(pools, engines), pools, engines }
-}
-
-/** Filters and sorts the engines. */
-export function sorted(
-  { engines }: Pick<ViewFigures, 'engines'>,
-  { sort, reversed, only }: Selection,
-): EngineFigures[] {
-  const wanted = { text: only, state: 'all' as const }
-  // Figures in descending order, names in ascending order.
-  if (sort !== 'state')
-    return chosen(engines, { ...wanted, column: sort, descending: (sort !== 'engine') !== reversed })
-  const order = chosen(engines, { ...wanted, column: 'cluster', descending: false }).sort(
-    (a, b) => gravityOf(a.state) - gravityOf(b.state),
-  )
-  return reversed ? order.reverse() : order
-}
+import { engineColumns, poolColumns, rate } from './columns.ts'
+import { isSevere, type ViewFigures } from './figures.ts'
+import { type Selection, sorted } from './selection.ts'
+import type { TextLine } from './spans.ts'
+import { tableOf } from './table.ts'
 
 export interface Frame {
   readonly figures: ViewFigures
@@ -77,23 +21,23 @@ export interface Frame {
 /** Lines of both table heads, the separator and the footer. */
 const HEADS_AND_FOOT = 4
 
-export interface Drawn {
+export interface DrawnScreen {
   /** The whole screen, at most as many lines as it has rows. */
-  readonly lines: readonly Line[]
+  readonly lines: readonly TextLine[]
   /** The requested scroll offset, limited to the content. */
   readonly skipped: number
 }
 
-export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number; readonly cells: number }): Drawn {
+export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number; readonly cells: number }): DrawnScreen {
   const { figures, selection } = frame
   const lines = [...headOf(frame), []]
   const wanted = sorted(figures, selection)
   // Pools get at most half of the rows, unless the engines need fewer.
   const room = rows - lines.length - HEADS_AND_FOOT
-  const pools = limited(figures.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
+  const pools = limited(figures.pools, { maxLines: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
   lines.push(...tableOf(poolColumns(kindsOf(figures)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
-  const most = Math.max(1, rows - lines.length - 2)
-  const engines = limited(wanted, { most, skipped: frame.skipped })
+  const maxLines = Math.max(1, rows - lines.length - 2)
+  const engines = limited(wanted, { maxLines, skipped: frame.skipped })
   lines.push(
     ...tableOf(engineColumns(kindsOf(figures)), engines.shown, cells),
     ...moreLine(engines.more, 'engine', engines.above),
@@ -103,7 +47,7 @@ export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number;
 }
 
 /** Renders all lines without a limit, for a pipe. */
-export function reportOf(frame: Frame, cells: number): Line[] {
+export function reportOf(frame: Frame, cells: number): TextLine[] {
   const { figures, selection } = frame
   return [
     ...headOf(frame),
@@ -114,8 +58,8 @@ export function reportOf(frame: Frame, cells: number): Line[] {
   ]
 }
 
-function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Frame): Line[] {
-  const running: Line = [
+function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Frame): TextLine[] {
+  const running: TextLine = [
     {
       text: `${fleet.up} of ${plural(fleet.engines, 'engine')} up`,
       tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isSevere(state)) ? 'bad' : 'warn',
@@ -128,7 +72,7 @@ function headOf({ figures: { view, fleet, engines }, selection, url, stale }: Fr
     { text: selection.only === '' ? '' : ` · only: ${selection.only}`, tone: 'warn' },
   ]
   const problem = stale ?? problemOf(view)
-  const whose: Line = [
+  const whose: TextLine = [
     { text: `Firstlight ${view.version}`, tone: 'strong' },
     { text: ` ${url} · up ${age(view.at - view.started_at)} · ${clock(view.at)}` },
   ]
@@ -144,7 +88,7 @@ function problemOf({ draining, replicas = [] }: View): string | null {
   return away.length > 0 ? `replicas away: ${away.join(', ')}` : null
 }
 
-function footOf({ sort, reversed }: Selection): Line {
+function footOf({ sort, reversed }: Selection): TextLine {
   return [
     {
       text: `q quit  s sort: ${sort}${reversed ? ', reversed' : ''}  r reverse  ↑↓ PgUp PgDn scroll  space hold`,
@@ -153,13 +97,13 @@ function footOf({ sort, reversed }: Selection): Line {
   ]
 }
 
-function moreLine(more: number, what: string, above = 0): Line[] {
+function moreLine(more: number, what: string, above = 0): TextLine[] {
   if (more === 0 && above === 0) return []
   const parts = [...(more > 0 ? [`${plural(more, `more ${what}`)}`] : []), ...(above > 0 ? [`${above} above`] : [])]
   return [[{ text: `… ${parts.join(', ')}`, tone: 'dim' }]]
 }
 
-interface Limited<Item> {
+interface LimitedList<Item> {
   readonly shown: readonly Item[]
   readonly above: number
   readonly more: number
@@ -168,10 +112,10 @@ interface Limited<Item> {
 /** Limits the lines to the available rows, including the line that counts the hidden ones. */
 function limited<Item>(
   items: readonly Item[],
-  { most, skipped }: { readonly most: number; readonly skipped: number },
-): Limited<Item> {
-  if (items.length <= most) return { shown: items, above: 0, more: 0 }
-  const room = Math.max(0, most - 1)
+  { maxLines, skipped }: { readonly maxLines: number; readonly skipped: number },
+): LimitedList<Item> {
+  if (items.length <= maxLines) return { shown: items, above: 0, more: 0 }
+  const room = Math.max(0, maxLines - 1)
   const above = Math.min(skipped, items.length - room)
   return { shown: items.slice(above, above + room), above, more: items.length - above - room }
 }

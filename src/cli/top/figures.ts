@@ -1,11 +1,26 @@
 /** Figures of each pool and engine, computed from a view and the rates of its totals. Nothing is drawn here. */
-import { linesOf, type EngineState, type Line } from '../../dashboard/engine-state.ts'
+import { type EngineLine, type EngineState, linesOf } from '../../dashboard/engine-state.ts'
 import { quantile } from '../../dashboard/format.ts'
 import type { Pool, View } from '../../dashboard/wire.ts'
-import type { Grown, Pace } from './watch.ts'
+import type { Growth, Pace } from './pace.ts'
 
-export interface EngineFigures extends Line {
-  readonly grown: Grown | null
+/** A view with derived figures of its pools and engines. */
+export interface ViewFigures {
+  readonly view: View
+  readonly fleet: PoolFigures
+  readonly pools: readonly PoolFigures[]
+  /** All engines. */
+  readonly engines: readonly EngineFigures[]
+}
+
+export function figuresOf(view: View, pace: Pace): ViewFigures {
+  const engines = engineFigures(view, pace)
+  const pools = poolFigures(view, engines)
+  return { view, fleet: fleetFigures(pools, engines), pools, engines }
+}
+
+export interface EngineFigures extends EngineLine {
+  readonly growth: Growth | null
   /** Notes for the operator, the most severe first. */
   readonly notes: readonly string[]
 }
@@ -31,25 +46,27 @@ export interface PoolFigures {
 }
 
 /** States by severity, ascending. States before `up` need no action. */
-const GRAVITY: readonly EngineState[] = ['unknown', 'unhealthy', 'circuit', 'full', 'draining', 'asleep', 'up']
-export const gravityOf = (state: EngineState): number => GRAVITY.indexOf(state)
-export const isSevere = (state: EngineState): boolean => gravityOf(state) < gravityOf('full')
+const STATES_BY_SEVERITY: readonly EngineState[] = ['unknown', 'unhealthy', 'circuit', 'full', 'draining', 'asleep', 'up']
+
+export const severityRank = (state: EngineState): number => STATES_BY_SEVERITY.indexOf(state)
+
+export const isSevere = (state: EngineState): boolean => severityRank(state) < severityRank('full')
 
 export function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
   return linesOf(pools).map((line) => {
-    const grown = pace.of(line.pool.cluster, line.pool.model, line.engine.id)
-    return { ...line, grown, notes: notesOf(line, grown) }
+    const growth = pace.of(line.pool.cluster, line.pool.model, line.engine.id)
+    return { ...line, grown: growth, notes: notesOf(line, growth) }
   })
 }
 
 /** Age in ms above which statistics are older than the present state. Engines are probed every 10 s by default. */
 const OLD_STATS_MS = 60_000
 
-function notesOf({ engine, state }: Line, grown: Grown | null): string[] {
+function notesOf({ engine, state }: EngineLine, growth: Growth | null): string[] {
   const { stats, learned, kv_feed: feed } = engine
   const silent = learned?.silent_miss ?? null
   const notes = [
-    grown !== null && grown.failures > 0 ? `${grown.failures} failed in ${Math.round(grown.overS)} s` : null,
+    growth !== null && growth.failures > 0 ? `${growth.failures} failed in ${Math.round(growth.overS)} s` : null,
     silent === null ? null : `hits predicted but not reported: ${silent.join('; ')}`,
     feed?.state === 'silent' ? 'KV events stopped' : null,
     engine.weight === 0 ? 'weight 0: no new requests' : null,
@@ -86,7 +103,7 @@ function summed(lines: readonly EngineFigures[]): Omit<PoolFigures, 'pool' | 'ru
   return {
     engines: lines.length,
     up: lines.filter(({ state }) => state === 'up').length,
-    requestsPerS: sumOf(lines.filter(answers), ({ grown }) => grown?.requestsPerS),
+    requestsPerS: sumOf(lines.filter(answers), ({ growth }) => growth?.requestsPerS),
     queuedTokens: sumOf(engines, (engine) => engine.queued_prefill_tokens),
     longestS: queues.length === 0 ? null : queues.reduce((most, queue) => Math.max(most, queue)),
     hitRate: rates.length === 0 ? null : rates.reduce((sum, rate) => sum + rate) / rates.length,
@@ -97,7 +114,7 @@ function summed(lines: readonly EngineFigures[]): Omit<PoolFigures, 'pool' | 'ru
 }
 
 /** A split request has bookings on several engines. It is counted once, on its decode engine. */
-const answers = ({ engine }: Line): boolean => engine.role === 'any' || engine.role === 'decode'
+const answers = ({ engine }: EngineLine): boolean => engine.role === 'any' || engine.role === 'decode'
 
 /** Sums known values; null if none is known. */
 function sumOf<Item>(items: readonly Item[], valueOf: (item: Item) => number | null | undefined): number | null {

@@ -1,155 +1,13 @@
 /** Shows a fleet on a terminal until the user quits. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { View, Engine } from '../../dashboard/wire.ts'
-import type { Terminal } from '../commands/command.ts'
-import { type Frame, type ViewFigures, figuresOf, screenOf, SORTS, type Selection } from './draw.ts'
-import { follow, type Gateway, FeedUnavailable } from './follow.ts'
-import { painted, type Line } from './table.ts'
-
-/* Growth of totals within a time window: requests and failures per second. */
-
-/** Long enough for a stable rate, short enough to be current. */
-const WINDOW_MS = 10_000
-
-interface Sample {
-  readonly at: number
-  readonly requests: number
-  readonly failures: number
-}
-
-export interface Grown {
-  readonly requestsPerS: number
-  readonly failures: number
-  /** Length of the window in seconds. */
-  readonly overS: number
-}
-
-/** Keeps the totals of each engine for some seconds. */
-export class Pace {
-  #samples = new Map<string, readonly Sample[]>()
-
-  /** Forgets engines that are no longer in the view. */
-  record({ pools }: View): void {
-    const next = new Map<string, readonly Sample[]>()
-    for (const { cluster, model, at, engines } of pools) {
-      for (const engine of engines) {
-        const key = keyOf(cluster, model, engine.id)
-        const known = this.#samples.get(key) ?? []
-        const sample = at === undefined ? null : sampleOf(engine, at)
-        next.set(key, sample === null ? known : added(known, sample))
-      }
-    }
-    this.#samples = next
-  }
-
-  /** Returns null if there is only one sample. */
-  of(cluster: string, model: string, engine: string): Grown | null {
-    const samples = this.#samples.get(keyOf(cluster, model, engine)) ?? []
-    const [first, last] = [samples[0], samples.at(-1)]
-    if (first === undefined || last === undefined || last.at <= first.at) return null
-    const overS = (last.at - first.at) / 1000
-    return { requestsPerS: (last.requests - first.requests) / overS, failures: last.failures - first.failures, overS }
-  }
-}
-
-/** Names contain no space. */
-const keyOf = (cluster: string, model: string, engine: string): string => `${cluster} ${model} ${engine}`
-
-/**
- * Takes counters of the current incarnation of the object only. Earlier values may or may not have been counted
- * before.
- */
-function sampleOf(
-  { requests_total: requests, failures_total: failures, counted_before: before }: Engine,
-  at: number,
-): Sample | null {
-  if (requests === undefined || failures === undefined) return null
-  return { at, requests: requests - (before?.requests ?? 0), failures: failures - (before?.failures ?? 0) }
-}
-
-/** A counter that decreased was restarted. A sample older than the window is kept if it is the only one. */
-function added(known: readonly Sample[], sample: Sample): readonly Sample[] {
-  const last = known.at(-1)
-  if (last === undefined || sample.requests < last.requests || sample.failures < last.failures) return [sample]
-  if (sample.at <= last.at) return known
-  const recent = known.filter(({ at }) => sample.at - at <= WINDOW_MS)
-  return [...(recent.length === 0 ? [last] : recent), sample]
-}
-
-/* The alternate screen of the terminal: entered, updated in place, and restored on every exit. */
-
-/** Alternate screen, hidden cursor, no line wrap. */
-const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l\u001b[H\u001b[2J'
-const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l'
-/** Synchronized update sequences: supporting terminals show no partial frames, others ignore them. */
-const [BEGIN, END] = ['\u001b[?2026h', '\u001b[?2026l']
-const TO_END_OF_LINE = '\u001b[K'
-
-export interface ScreenEvents {
-  onKeys(keys: string): void
-  onResize(): void
-}
-
-export class Screen {
-  readonly #terminal: Terminal
-  readonly #colours: boolean
-  readonly #events: ScreenEvents
-  #giveBack: (() => void) | null = null
-  /** Lines on the screen. */
-  #drawn: readonly string[] = []
-
-  constructor(terminal: Terminal, events: ScreenEvents, colours: boolean) {
-    this.#terminal = terminal
-    this.#events = events
-    this.#colours = colours
-  }
-
-  get isOpen(): boolean {
-    return this.#giveBack !== null
-  }
-
-  get size(): { readonly columns: number; readonly rows: number } {
-    return this.#terminal.size()
-  }
-
-  open(): void {
-    if (this.isOpen) return
-    this.#giveBack = this.#terminal.take({ ...this.#events, onEnd: () => this.close() })
-    this.forget()
-    this.#terminal.write(ENTER)
-  }
-
-  /** Idempotent. */
-  close(): void {
-    const giveBack = this.#giveBack
-    if (giveBack === null) return
-    this.#giveBack = null
-    try {
-      this.#terminal.write(LEAVE)
-    } finally {
-      giveBack()
-    }
-  }
-
-  /** Discards the knowledge of the screen, because terminals wrap or cut lines on a resize. */
-  forget(): void {
-    this.#drawn = []
-  }
-
-  /** Writes only the changed lines, in one write. */
-  draw(lines: readonly Line[]): void {
-    if (!this.isOpen) return
-    const { columns, rows } = this.size
-    const next = Array.from({ length: rows }, (_, row) =>
-      painted(lines[row] ?? [], { cells: columns, colours: this.#colours }),
-    )
-    const changed = next.flatMap((text, row) =>
-      text === this.#drawn[row] ? [] : [`\u001b[${row + 1};1H${TO_END_OF_LINE}${text}`],
-    )
-    this.#drawn = next
-    if (changed.length > 0) this.#terminal.write(BEGIN + changed.join('') + END)
-  }
-}
+import type { View } from '../../dashboard/wire.ts'
+import type { Terminal } from '../terminal.ts'
+import { type Frame, screenOf } from './draw.ts'
+import { figuresOf, type ViewFigures } from './figures.ts'
+import { FeedUnavailable, follow, type Gateway } from './follow.ts'
+import { Pace } from './pace.ts'
+import { Screen } from './screen.ts'
+import { type Selection, SORTS } from './selection.ts'
 
 export interface WatchOptions {
   readonly gateway: Gateway
@@ -163,10 +21,14 @@ export interface WatchOptions {
  * produced.
  */
 const FOLLOWED_MS = 1_000
+
 /** Delay before the feed is reopened after a regular end. */
 const NEXT_FEED_MS = 250
+
 const FIRST_RETRY_MS = 1_000
+
 const LAST_RETRY_MS = 5_000
+
 /** Refresh interval of the displayed age. */
 const TICK_MS = 1_000
 
@@ -180,11 +42,11 @@ export async function watch(terminal: Terminal, options: WatchOptions, stop: Abo
   } finally {
     watching.close()
   }
-  return watching.seen
+  return watching.figures
 }
 
 class Watching {
-  seen: ViewFigures | null = null
+  figures: ViewFigures | null = null
   readonly #options: WatchOptions
   readonly #screen: Screen
   readonly #pace = new Pace()
@@ -242,7 +104,7 @@ class Watching {
         }
         await this.#pause(everyMs > FOLLOWED_MS ? everyMs : NEXT_FEED_MS)
       } catch (error) {
-        if (!(error instanceof FeedUnavailable) || this.seen === null) throw error
+        if (!(error instanceof FeedUnavailable) || this.figures === null) throw error
         this.#lost = { at: this.#lost?.at ?? performance.now(), message: error.message }
         this.#draw()
         await this.#pause(retryMs)
@@ -260,16 +122,16 @@ class Watching {
     this.#lost = null
     this.#pace.record(view)
     if (this.#held) return
-    this.seen = figuresOf(view, this.#pace)
+    this.figures = figuresOf(view, this.#pace)
     this.#screen.open()
     this.#draw()
   }
 
   #draw(): void {
     const { columns, rows } = this.#screen.size
-    if (this.seen === null || !this.#screen.isOpen) return
+    if (this.figures === null || !this.#screen.isOpen) return
     const frame: Frame = {
-      figures: this.seen,
+      figures: this.figures,
       selection: this.#selection,
       url: this.#options.gateway.url,
       skipped: this.#skipped,
@@ -315,7 +177,7 @@ class Watching {
   /** Number of lines to scroll down. Drawing limits it. */
   #moveOf(key: string): number {
     const page = Math.max(1, Math.floor(this.#screen.size.rows / 2))
-    const all = this.seen?.engines.length ?? 0
+    const all = this.figures?.engines.length ?? 0
     const moves = new Map([
       ['\u001b[A', -1],
       ['k', -1],
@@ -338,7 +200,7 @@ class Watching {
 
   /** Another process may have changed the terminal meanwhile. */
   #resumed(): void {
-    if (this.seen === null) return
+    if (this.figures === null) return
     this.#screen.close()
     this.#screen.open()
     this.#draw()
@@ -357,4 +219,5 @@ class Watching {
 
 /** An escape sequence, or any single character. */
 const KEYS = /\p{Cc}(?:\[[0-9;]*|O)[A-Za-z~]|[^]/gu
+
 const [CTRL_C, CTRL_D, CTRL_L, CTRL_Z] = ['\u0003', '\u0004', '\u000c', '\u001a']

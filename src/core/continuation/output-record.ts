@@ -1,35 +1,9 @@
 /** What the gateway remembers of a stream that it may have to continue. */
 import { IdBuffer } from '../tokens/id-buffer.ts'
+import { TextHash } from './text-hash.ts'
 
 /** Least length, UTF-16 units, of the end of the text that is kept. Longer stop strings keep more. */
 const KEPT_TEXT = 64
-const FNV_OFFSET = 0x811c9dc5
-const FNV_PRIME = 0x01000193
-
-/** Hash of a text that grows (FNV-1a over UTF-16 units), with its length. */
-export class TextHash {
-  length = 0
-  #hash = FNV_OFFSET
-
-  get value(): number {
-    return this.#hash >>> 0
-  }
-
-  add(text: string): void {
-    let hash = this.#hash
-    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME)
-    this.#hash = hash
-    this.length += text.length
-  }
-
-  /** Adds a range of bytes, which are ASCII characters. */
-  addAscii(bytes: Uint8Array, from: number, to: number): void {
-    let hash = this.#hash
-    for (let at = from; at < to; at++) hash = Math.imul(hash ^ bytes[at]!, FNV_PRIME)
-    this.#hash = hash
-    this.length += to - from
-  }
-}
 
 /** The chunk with the first text of an output whose beginning a parser removed. */
 export interface TextStart {

@@ -1,5 +1,5 @@
 /** Comparison of a response that is generated again with what the client has of it. */
-import { TextHash } from './output-record.ts'
+import { TextHash } from './text-hash.ts'
 
 /** Text of one field of the deltas: `content`, `reasoning`, and name and arguments of each tool call. */
 export type Channel = 'content' | 'reasoning' | `name:${number}` | `arguments:${number}`

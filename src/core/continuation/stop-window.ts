@@ -1,6 +1,6 @@
 /** Finds stop strings across the point where a stream was continued. */
 
-export interface StopFound {
+export interface StopMatch {
   /** Text for the client, up to the stop string (or with it). */
   readonly text: string
   readonly stop: string
@@ -30,13 +30,13 @@ export class StopWindow {
   }
 
   /** Adds text of the engine that failed, which it had held back. */
-  addPending(text: string): StopFound | string {
+  addPending(text: string): StopMatch | string {
     this.#held += text
     return this.#search() ?? this.#release(false)
   }
 
   /** Adds text of the engine that continues. Returns the text to send, which may be empty. */
-  add(text: string): StopFound | string {
+  add(text: string): StopMatch | string {
     if (this.#reach === 0 || this.isClosed) return this.#flush() + text
     this.#own += text.length
     this.#held += text
@@ -48,7 +48,7 @@ export class StopWindow {
    * @param stop the stop string that the engine found, and removed from its text; null: it ended otherwise. Another one
    *   may be complete before it
    */
-  end(stop: string | null): StopFound | string {
+  end(stop: string | null): StopMatch | string {
     if (stop === null || this.#includesStop || this.isClosed) return this.#flush()
     this.#held += stop
     return this.#search() ?? this.#flush()
@@ -60,7 +60,7 @@ export class StopWindow {
   }
 
   /** The stop string that is complete first ends the output. */
-  #search(): StopFound | null {
+  #search(): StopMatch | null {
     const text = this.#sent + this.#held
     let first: { at: number; stop: string } | null = null
     for (const stop of this.#stops) {

@@ -2,15 +2,11 @@
  * Decoding of payloads between edges and objects of different versions: absent fields get defaults, unknown fields are
  * ignored. Hosts decode everything that crossed a wire.
  */
-import {
-  type Admission,
-  endedAs,
-  type EngineSpec,
-  type Outcome,
-  PAYLOAD_VERSION,
-  type PoolConfig,
-  type Resume,
-} from './contract.ts'
+import type { Admission } from './admission.ts'
+import { endedAs, type Outcome } from './outcome.ts'
+import type { EngineSpec, PoolConfig } from './pool-config.ts'
+import { PAYLOAD_VERSION } from './payload-version.ts'
+import type { Resume } from './resume.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 

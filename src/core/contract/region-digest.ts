@@ -2,7 +2,7 @@
  * Region digest: expected TTFT and known prefixes of a pool, for gateways in other regions. Small enough to be fetched
  * every other second.
  */
-import { type PrefillCostModel, blend, prefillSeconds } from '../latency/cost-model.ts'
+import { blend, type PrefillCostModel, prefillSeconds } from '../latency/cost-model.ts'
 
 /** Estimate for a new prompt on one engine. */
 export interface EngineEstimate {
@@ -41,13 +41,14 @@ export const DIGEST_VERSION = 1
 
 /** New tokens of the prompt by which engines are compared. */
 export const TYPICAL_TOKENS = 1024
+
 const PROBE = { promptTokens: TYPICAL_TOKENS, cachedTokens: 0 }
 
-type Facts = Pick<RegionDigest, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
+type DigestFacts = Pick<RegionDigest, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
 
 /** @param engineEstimates estimates of the available engines */
-export function regionDigestOf(engineEstimates: readonly EngineEstimate[], facts: Facts): RegionDigest {
-  const common = commonLaw(engineEstimates)
+export function regionDigestOf(engineEstimates: readonly EngineEstimate[], facts: DigestFacts): RegionDigest {
+  const common = commonCostModel(engineEstimates)
   // Among several engines with few samples, one always seems fast by chance.
   const ranked = engineEstimates
     .map(({ waitS, costModel, confidence }) => ({
@@ -73,7 +74,7 @@ const doneS = ({ waitS, costModel }: Pick<EngineEstimate, 'waitS' | 'costModel'>
   waitS + prefillSeconds(costModel, PROBE)
 
 /** Mean of all engines, weighted by confidence; null: none. */
-function commonLaw(engineEstimates: readonly EngineEstimate[]): PrefillCostModel | null {
+function commonCostModel(engineEstimates: readonly EngineEstimate[]): PrefillCostModel | null {
   let common: PrefillCostModel | null = null
   let known = 0
   for (const { costModel, confidence } of engineEstimates) {
@@ -81,48 +82,4 @@ function commonLaw(engineEstimates: readonly EngineEstimate[]): PrefillCostModel
     if (confidence > 0) common = common === null ? costModel : blend(costModel, common, confidence / known)
   }
   return common
-}
-
-/** Predicted TTFT of one prompt in one pool. */
-export interface TtftEstimate {
-  /** Seconds of waiting, which changes until the prompt arrives. */
-  readonly waitS: number
-  /** Seconds of its prefill. */
-  readonly prefillS: number
-  /** Seconds of its prefill without any cached token. */
-  readonly coldS: number
-  /** Cached tokens. */
-  readonly cachedTokens: number
-}
-
-/**
- * Estimates the TTFT. An engine with the prefix has the median load; if that wait is too long, another engine computes
- * everything.
- * @param cachedTokens tokens that some engine of the pool has cached
- * @returns null if no engine is available
- */
-export function estimateTtft(
-  { soonest, usual }: Pick<RegionDigest, 'soonest' | 'usual'>,
-  promptTokens: number,
-  cachedTokens: number,
-): TtftEstimate | null {
-  if (soonest === null || usual === null) return null
-  const there = Math.min(cachedTokens, Math.max(0, promptTokens - 1))
-  const again = estimate(usual, promptTokens, there)
-  const uncached = estimate(soonest, promptTokens, 0)
-  return there > 0 && again.waitS + again.prefillS <= uncached.waitS + uncached.prefillS ? again : uncached
-}
-
-function estimate(
-  { waitS, costModel }: NonNullable<RegionDigest['usual']>,
-  promptTokens: number,
-  cachedTokens: number,
-): TtftEstimate {
-  const coldS = prefillSeconds(costModel, { promptTokens, cachedTokens: 0 })
-  return {
-    waitS,
-    prefillS: cachedTokens === 0 ? coldS : prefillSeconds(costModel, { promptTokens, cachedTokens }),
-    coldS,
-    cachedTokens,
-  }
 }

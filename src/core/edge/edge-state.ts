@@ -1,26 +1,25 @@
 import { BoundedMap } from '../bounded-map.ts'
-import type { ClusterDigest, ClusterSummary, Decision } from '../contract/contract.ts'
+import type { Decision } from '../contract/decision.ts'
+import type { PoolDigest, PoolSummary } from '../contract/pool-digest.ts'
 import { bookingKey } from '../pool/bookings.ts'
-import {
-  type RegionReport,
-  type RegionShare,
-  type RequestRow,
-  SYNC_VERSION,
-  type SyncAnswer,
-  type SyncBatch,
-  type Totals,
-  type SharedCircuit,
-} from './sync.ts'
-import { mergeDigests, type OwnDigest, SharedHistory, isList, sumTotals } from './totals.ts'
+import { type IsolateDigest, mergeDigests } from './merge-digests.ts'
+import { changedCircuit, circuitFor, type CircuitRecord } from './region-circuit.ts'
+import { SharedHistory } from './shared-history.ts'
+import { type RegionReport, type RegionShare, type RequestRow, SYNC_VERSION, type SyncAnswer, type SyncBatch, type Totals } from './sync.ts'
+import { isList, sumTotals } from './totals.ts'
 
 /** Silence after which an isolate has no share and no requests in flight, ms. */
 const SILENT_MS = 30_000
+
 /** Silence after which the totals of an isolate are added to those of the departed ones, ms. */
 const GONE_MS = 600_000
+
 /** Decisions and requests that are kept for views. */
 const ROWS_KEPT = 5_000
+
 /** Least interval of syncs, ms, per isolate: the object gets at most 400 calls per second. */
 const SYNC_MS_PER_ISOLATE = 2.5
+
 /** Sum of all shares of a limit. More than 1, because shares follow the traffic one second late. */
 const SHARED_WHOLE = 1.1
 
@@ -39,13 +38,13 @@ export interface EdgeSnapshot {
   readonly version: number
   readonly startedAt: number | null
   readonly isolates: readonly Isolate[]
-  readonly departed: Departed
+  readonly departed: DepartedTotals
   readonly drains: readonly string[]
   readonly circuits: readonly (readonly [string, CircuitRecord])[]
 }
 
 /** Totals of isolates that have ended. */
-interface Departed {
+interface DepartedTotals {
   readonly totals: Totals
   readonly regions: readonly Pick<RegionReport, 'cluster' | 'pool' | 'digest'>[]
 }
@@ -63,7 +62,7 @@ export class EdgeState {
   readonly #requests = new BoundedMap<string, RequestRow>(ROWS_KEPT)
   /** By pool. Lost with the memory. */
   readonly #histories = new Map<string, SharedHistory>()
-  #departed: Departed = { totals: null, regions: [] }
+  #departed: DepartedTotals = { totals: null, regions: [] }
   #startedAt: number | null = null
   #seq = 0
   #circuitChanges = 0
@@ -100,7 +99,7 @@ export class EdgeState {
   }
 
   /** Digest of a pool, summed over all isolates. null: no isolate has sent one. */
-  digest(cluster: string, pool: string, now: number): ClusterDigest | null {
+  digest(cluster: string, pool: string, now: number): PoolDigest | null {
     const own = this.#digestsOf(cluster, pool, now)
     if (own.length === 0) return null
     this.#seq += 1
@@ -136,7 +135,7 @@ export class EdgeState {
     const decisions = own.sort((a, b) => b.at - a.at).slice(0, limit)
     const measured = own.filter(({ firstToken, actual }) => Boolean(firstToken ?? actual)).slice(0, limit)
     const history = this.#historyOf({ cluster, pool }).data(historySince)
-    const summary: ClusterSummary = { digest, decisions, measured, history }
+    const summary: PoolSummary = { digest, decisions, measured, history }
     return summary
   }
 
@@ -195,7 +194,7 @@ export class EdgeState {
       this.#historyOf(report).adopt(id, report.history, now)
       const before = known?.regions.find((one) => keyOf(one) === key)?.changes ?? 0
       if (report.changes <= before) continue
-      const circuit = changed(this.#circuits.get(key) ?? null, report.circuit, { isolate: id, now })
+      const circuit = changedCircuit(this.#circuits.get(key) ?? null, report.circuit, { isolate: id, now })
       if (circuit === null) continue
       this.#circuits.set(key, circuit)
       this.#circuitChanges += 1
@@ -257,7 +256,7 @@ export class EdgeState {
     return [...this.#isolates.values()].filter(({ seenAt }) => now - seenAt <= SILENT_MS)
   }
 
-  #digestsOf(cluster: string, pool: string, now: number): OwnDigest[] {
+  #digestsOf(cluster: string, pool: string, now: number): IsolateDigest[] {
     const isPool = (one: { readonly cluster: string; readonly pool: string }) =>
       one.cluster === cluster && one.pool === pool
     const departed = this.#departed.regions.filter(isPool).map(({ digest }) => ({ digest, isLive: false }))
@@ -282,7 +281,7 @@ export class EdgeState {
   }
 }
 
-function withDeparted(regions: Departed['regions'], { cluster, pool, digest }: RegionReport): Departed['regions'] {
+function withDeparted(regions: DepartedTotals['regions'], { cluster, pool, digest }: RegionReport): DepartedTotals['regions'] {
   const key = keyOf({ cluster, pool })
   const before = regions.filter((one) => keyOf(one) === key)
   const merged = mergeDigests([...before, { digest }].map((one) => ({ digest: one.digest, isLive: false })))
@@ -305,51 +304,3 @@ const weightOf = ({ recent, digest }: RegionReport): number => Math.max(recent, 
 
 /** Neither name can contain a line break. */
 const keyOf = ({ cluster, pool }: { readonly cluster: string; readonly pool: string }): string => `${cluster}\n${pool}`
-
-/* Circuits of regions. */
-
-/** Time that the isolate with the trial has before the next isolate may try, ms. */
-const TRIAL_MS = 10_000
-/** Head start of each isolate over the next one, ms: longer than a sync. */
-const TURN_MS = 1_500
-
-/** A circuit that an isolate has changed. Plain data, so that it can be stored. */
-interface CircuitRecord {
-  readonly state: 'closed' | 'open'
-  /** Earliest trial, ms since the epoch of the object's clock. */
-  readonly untilMs: number
-  readonly openings: number
-  readonly isHung: boolean
-  /** Isolate that tries first: its request opened the circuit, or is the trial. */
-  readonly tester: string
-}
-
-/** Applies a change by an isolate. null: no isolate has opened the circuit. */
-function changed(
-  known: CircuitRecord | null,
-  { state, leftMs, openings, isHung = false }: SharedCircuit,
-  { isolate, now }: { readonly isolate: string; readonly now: number },
-): CircuitRecord | null {
-  if (state === 'open') return { state, untilMs: now + leftMs, openings, isHung, tester: isolate }
-  if (known === null) return null
-  if (state === 'closed') return { ...known, state, tester: isolate }
-  // The others wait for the result of the trial.
-  return known.state === 'open' ? { ...known, untilMs: now + TRIAL_MS, tester: isolate } : known
-}
-
-/**
- * Returns the circuit for one isolate. Isolates may try one after the other, so that a region without service gets one
- * trial and not one of each isolate.
- * @param isolates all isolates, in an order that is the same for each of them
- */
-function circuitFor(
-  circuit: CircuitRecord,
-  { isolate, isolates, now }: { readonly isolate: string; readonly isolates: readonly string[]; readonly now: number },
-): SharedCircuit {
-  const { state, untilMs, openings, isHung, tester } = circuit
-  if (state === 'closed') return { state, leftMs: 0, openings: 0 }
-  const place = (id: string) => Math.max(0, isolates.indexOf(id))
-  const turn = (place(isolate) - place(tester) + isolates.length) % Math.max(1, isolates.length)
-  const leftMs = Math.max(0, untilMs + turn * TURN_MS - now)
-  return { state, leftMs, openings, ...(isHung ? { isHung } : {}) }
-}

@@ -1,6 +1,6 @@
-import type { Decision } from '../contract/contract.ts'
+import type { Decision } from '../contract/decision.ts'
 import { type Circuit, closed } from '../pool/circuit.ts'
-import { ClusterState } from '../pool/pool-state.ts'
+import { PoolState } from '../pool/pool-state.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RegionReport, RegionShare, SharedCircuit } from './sync.ts'
 
@@ -21,7 +21,7 @@ export interface RegionLedgerParts {
 
 /** Ledger of one isolate for a pool of a region: a pool state, and what the other isolates have to know of it. */
 export class RegionLedger {
-  readonly state: ClusterState
+  readonly state: PoolState
   readonly #parts: RegionLedgerParts
   /** Circuit after the last own request or the last answer. */
   #circuit: Circuit = closed
@@ -30,7 +30,7 @@ export class RegionLedger {
 
   constructor(parts: RegionLedgerParts) {
     this.#parts = parts
-    this.state = new ClusterState(parts)
+    this.state = new PoolState(parts)
   }
 
   /**

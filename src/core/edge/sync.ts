@@ -2,9 +2,9 @@
  * Messages between the isolates of a Worker and their shared object. Fields are only added: an isolate and an object of
  * different versions exchange them during a deployment, so an absent field means "unknown".
  */
-import type { ClusterDigest, Decision } from '../contract/contract.ts'
-import type { PoolHistory } from '../reports/history.ts'
-import { isJsonObject } from '../json.ts'
+import type { Decision } from '../contract/decision.ts'
+import type { PoolDigest } from '../contract/pool-digest.ts'
+import type { PoolHistory } from '../contract/pool-history.ts'
 
 /** JSON of numbers, which is summed over isolates. */
 export type Totals = number | null | readonly Totals[] | { readonly [key: string]: Totals }
@@ -23,7 +23,7 @@ export interface SharedCircuit {
 export interface RegionReport {
   readonly cluster: string
   readonly pool: string
-  readonly digest: ClusterDigest
+  readonly digest: PoolDigest
   readonly circuit: SharedCircuit
   /** Number of changes of the circuit by requests of this isolate. */
   readonly changes: number
@@ -83,28 +83,3 @@ export interface SyncAnswer {
 }
 
 export const SYNC_VERSION = 1
-
-/* Decoding. */
-
-/** Fills in what an isolate of an older version does not send. Throws an Error for a batch without identity. */
-export function readBatch(given: unknown): SyncBatch {
-  if (!isJsonObject(given) || typeof given['isolate'] !== 'string' || !Number.isFinite(given['n']))
-    throw new Error('A sync batch needs `isolate`, a string, and `n`, a number.')
-  const { isolate, n, startedAt, configVersion, totals, regions, decisions, requests } = given as Partial<SyncBatch>
-  return {
-    version: SYNC_VERSION,
-    isolate: isolate!,
-    n: n!,
-    startedAt: startedAt ?? Infinity,
-    configVersion: configVersion ?? 0,
-    totals: totals ?? null,
-    regions: (regions ?? []).map((report) => ({
-      ...report,
-      circuit: report.circuit ?? { state: 'closed', leftMs: 0, openings: 0 },
-      changes: report.changes ?? 0,
-      recent: report.recent ?? 0,
-    })),
-    decisions: decisions ?? [],
-    requests: requests ?? [],
-  }
-}

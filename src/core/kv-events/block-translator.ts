@@ -1,6 +1,6 @@
 import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/block-hash.ts'
 import type { BlocksStored, KvEvent } from './event-batch.ts'
-import { type BlockSink, EngineBlockSet, KnownBlocks } from './engine-block-set.ts'
+import { type BlockSink, EngineBlock, EngineBlocks } from './engine-block-set.ts'
 
 /** Block naming of a pool. */
 export interface PoolBlocks {
@@ -24,7 +24,7 @@ const DENSE: readonly (string | null)[] = ['full_attention', 'mla_attention', 's
  */
 export class BlockTranslator {
   readonly #pool: PoolBlocks
-  readonly #known: KnownBlocks
+  readonly #engineBlocks: EngineBlocks
   readonly #seeds = new Map<string, ChainState>()
   #engineBlockTokens: number | null = null
   #group: number | null = null
@@ -34,7 +34,7 @@ export class BlockTranslator {
 
   constructor(pool: PoolBlocks, sink: BlockSink) {
     this.#pool = pool
-    this.#known = new KnownBlocks(sink)
+    this.#engineBlocks = new EngineBlocks(sink)
   }
 
   /** Tokens in a block of the engine; null: no block was stored yet. */
@@ -51,11 +51,11 @@ export class BlockTranslator {
     if (event.kind === 'cleared') this.clear()
     else if (event.medium !== null && event.medium !== DEVICE) return
     else if (event.kind === 'stored') this.#store(event)
-    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#known.remove(hash)
+    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#engineBlocks.remove(hash)
   }
 
   clear(): void {
-    this.#known.clear()
+    this.#engineBlocks.clear()
   }
 
   /** The engine has restarted, perhaps with other settings. */
@@ -83,7 +83,7 @@ export class BlockTranslator {
   #store(event: BlocksStored): void {
     if (event.blockTokens < 1 || !this.#follows(event)) return
     this.#learnSize(event.blockTokens)
-    const start = event.parent === null ? this.#seedOf(event) : this.#known.get(event.parent)
+    const start = event.parent === null ? this.#seedOf(event) : this.#engineBlocks.get(event.parent)
     const fits =
       this.fits &&
       event.blockTokens === this.#engineBlockTokens &&
@@ -93,7 +93,7 @@ export class BlockTranslator {
       return
     }
     const state: ChainState = { lo: start.lo, hi: start.hi }
-    let before = start instanceof EngineBlockSet ? start : null
+    let before = start instanceof EngineBlock ? start : null
     for (const [index, hash] of event.hashes.entries()) {
       if (!isPlain(event, index)) {
         this.unnamed += event.hashes.length - index
@@ -105,7 +105,7 @@ export class BlockTranslator {
         endBlock(state, this.#pool.blockTokens)
         open = 0
       }
-      before = this.#known.add(hash, state, { open, before })
+      before = this.#engineBlocks.add(hash, state, { open, before })
     }
   }
 
@@ -130,7 +130,7 @@ export class BlockTranslator {
     if (seed === undefined) {
       const { model, blockTokens } = this.#pool
       seed = chainSeed({ model, adapter, salts: salt === null ? [] : [salt], tenant: null, unit: 'ids', blockTokens })
-      if (this.#seeds.size >= MOST_SEEDS) this.#seeds.clear()
+      if (this.#seeds.size >= MAX_SEEDS) this.#seeds.clear()
       this.#seeds.set(key, seed)
     }
     return seed
@@ -138,7 +138,7 @@ export class BlockTranslator {
 }
 
 /** Salts can be one per tenant, so this is a bounded cache. */
-const MOST_SEEDS = 10_000
+const MAX_SEEDS = 10_000
 
 /** Extra keys besides the adapter that are texts. */
 function keysOf({ adapter, extraKeys }: BlocksStored, index: number): unknown[] {

@@ -9,7 +9,7 @@ export interface BlockSink {
 }
 
 /** Block of the engine: the hash chain up to its end. */
-export class EngineBlockSet implements ChainState {
+export class EngineBlock implements ChainState {
   /** Hash state of the chain, including the started pool block. */
   readonly lo: number
   readonly hi: number
@@ -26,17 +26,17 @@ export class EngineBlockSet implements ChainState {
 }
 
 /** One of several engine blocks in a pool block, with a list of its successors in it. */
-class Part extends EngineBlockSet {
+class PartialBlock extends EngineBlock {
   readonly hash: EngineHash
   /** Predecessor in the pool block; null: the pool block starts here. */
-  readonly before: Part | null
-  first: Part | null = null
-  next: Part | null = null
-  previous: Part | null = null
+  readonly before: PartialBlock | null
+  first: PartialBlock | null = null
+  next: PartialBlock | null = null
+  previous: PartialBlock | null = null
 
   constructor(
     hash: EngineHash,
-    { state, open, before }: { readonly state: ChainState; readonly open: number; readonly before: Part | null },
+    { state, open, before }: { readonly state: ChainState; readonly open: number; readonly before: PartialBlock | null },
   ) {
     super(state, open)
     this.hash = hash
@@ -59,9 +59,9 @@ class Part extends EngineBlockSet {
  * blocks are present, in any order of removal. A removed block stays known while others in the same pool block continue
  * from it: at most as many as there are present ones, times the engine blocks of a pool block.
  */
-export class KnownBlocks {
+export class EngineBlocks {
   readonly #sink: BlockSink
-  readonly #byHash = new Map<EngineHash, EngineBlockSet>()
+  readonly #byHash = new Map<EngineHash, EngineBlock>()
 
   constructor(sink: BlockSink) {
     this.#sink = sink
@@ -73,7 +73,7 @@ export class KnownBlocks {
   }
 
   /** Returns the block; undefined: unknown. */
-  get(hash: EngineHash): EngineBlockSet | undefined {
+  get(hash: EngineHash): EngineBlock | undefined {
     return this.#byHash.get(hash)
   }
 
@@ -81,15 +81,15 @@ export class KnownBlocks {
   add(
     hash: EngineHash,
     state: ChainState,
-    { open, before }: { readonly open: number; readonly before: EngineBlockSet | null },
-  ): EngineBlockSet {
+    { open, before }: { readonly open: number; readonly before: EngineBlock | null },
+  ): EngineBlock {
     let known = this.#byHash.get(hash)
     if (known === undefined) {
-      const inside = before instanceof Part && before.open > 0 ? before : null
+      const inside = before instanceof PartialBlock && before.open > 0 ? before : null
       known =
         inside === null && open === 0
-          ? new EngineBlockSet(state, open)
-          : new Part(hash, { state, open, before: inside })
+          ? new EngineBlock(state, open)
+          : new PartialBlock(hash, { state, open, before: inside })
       this.#byHash.set(hash, known)
     }
     known.copies += 1
@@ -104,7 +104,7 @@ export class KnownBlocks {
     known.copies -= 1
     if (known.copies > 0) return
     this.#changed(known, false)
-    if (known instanceof Part) this.#forget(known)
+    if (known instanceof PartialBlock) this.#forget(known)
     else this.#byHash.delete(hash)
   }
 
@@ -114,25 +114,25 @@ export class KnownBlocks {
   }
 
   /** Updates all pool blocks that contain the block and whose other parts are present. */
-  #changed(known: EngineBlockSet, isThere: boolean): void {
-    if (known instanceof Part) {
+  #changed(known: EngineBlock, isPresent: boolean): void {
+    if (known instanceof PartialBlock) {
       for (let part = known.before; part !== null; part = part.before) if (part.copies === 0) return
-      this.#tell(known, isThere)
-    } else if (isThere) this.#sink.hold(known.lo, known.hi)
+      this.#notifySink(known, isPresent)
+    } else if (isPresent) this.#sink.hold(known.lo, known.hi)
     else this.#sink.drop(known.lo, known.hi)
   }
 
-  #tell(part: Part, isThere: boolean): void {
+  #notifySink(part: PartialBlock, isPresent: boolean): void {
     if (part.open === 0) {
-      if (isThere) this.#sink.hold(part.lo, part.hi)
+      if (isPresent) this.#sink.hold(part.lo, part.hi)
       else this.#sink.drop(part.lo, part.hi)
     }
-    for (let after = part.first; after !== null; after = after.next) if (after.copies > 0) this.#tell(after, isThere)
+    for (let after = part.first; after !== null; after = after.next) if (after.copies > 0) this.#notifySink(after, isPresent)
   }
 
   /** Deletes removed blocks without successors. */
-  #forget(last: Part): void {
-    for (let part: Part | null = last; part !== null && part.copies === 0 && part.first === null; part = part.before) {
+  #forget(last: PartialBlock): void {
+    for (let part: PartialBlock | null = last; part !== null && part.copies === 0 && part.first === null; part = part.before) {
       part.leave()
       this.#byHash.delete(part.hash)
     }

@@ -2,55 +2,7 @@
  * Decoder of vLLM's KV events (vllm/distributed/kv_events.py), in both encodings: positional arrays up to 0.23, and
  * maps with a `type` since vllm-project/vllm#42892. Unknown fields are ignored, unknown events counted.
  */
-import { type Msgpack, MsgpackError, readMsgpack, type Wide } from './msgpack.ts'
-
-/** ZeroMQ frames of event batches, as vLLM's publisher sends them. */
-
-export interface Framed {
-  /** Sequence number of batches, from 0 at each start of the engine. */
-  readonly seq: number
-  readonly payload: Uint8Array
-}
-
-const SEQ_BYTES = 8
-
-/** Parses `[topic, seq, payload]`; null: invalid. */
-export function publishedFrames(frames: readonly Uint8Array[]): Framed | null {
-  return frames.length === 3 ? framed(frames) : null
-}
-
-/**
- * Parses `['', seq, payload]`, and since vllm-project/vllm#45177 `['', topic, seq, payload]`. `end`: the replay is
- * complete.
- */
-export function replayedFrames(frames: readonly Uint8Array[]): Framed | 'end' | null {
-  if (frames.length !== 3 && frames.length !== 4) return null
-  const payload = frames.at(-1)!
-  const seq = frames.at(-2)!
-  if (payload.length === 0 && seq.length === SEQ_BYTES && seq.every((byte) => byte === 0xff)) return 'end'
-  return framed(frames)
-}
-
-/** Replay request of a DEALER for all batches from `seq` on. */
-export function replayRequest(seq: number): [Uint8Array, Uint8Array] {
-  return [new Uint8Array(0), seqFrame(seq)]
-}
-
-export function seqFrame(seq: number): Uint8Array {
-  const bytes = new Uint8Array(SEQ_BYTES)
-  const view = new DataView(bytes.buffer)
-  view.setUint32(0, Math.floor(seq / 4_294_967_296))
-  view.setUint32(4, seq >>> 0)
-  return bytes
-}
-
-function framed(frames: readonly Uint8Array[]): Framed | null {
-  const seq = frames.at(-2)!
-  if (seq.length !== SEQ_BYTES) return null
-  const view = new DataView(seq.buffer, seq.byteOffset, SEQ_BYTES)
-  const number = view.getUint32(0) * 4_294_967_296 + view.getUint32(4)
-  return Number.isSafeInteger(number) ? { seq: number, payload: frames.at(-1)! } : null
-}
+import { type Msgpack, MsgpackError, readMsgpack, type WideInteger } from './msgpack.ts'
 
 /** The engine's id of a block, as an opaque string. */
 export type EngineHash = string
@@ -123,11 +75,11 @@ const POSITIONS: Readonly<Record<string, readonly string[]>> = {
 /** Decodes an event batch. Throws a MsgpackError. */
 export function readEventBatch(payload: Uint8Array): EventBatch {
   const batch = listOf(readMsgpack(payload), 'the batch')
-  const [at, given] = batch
+  const [at, list] = batch
   if (typeof at !== 'number') throw new MsgpackError('the batch does not begin with its time')
   const events: KvEvent[] = []
   let unknown = 0
-  for (const one of listOf(given, 'events')) {
+  for (const one of listOf(list, 'events')) {
     const event = eventOf(one)
     if (event === null) unknown += 1
     else events.push(event)
@@ -135,8 +87,8 @@ export function readEventBatch(payload: Uint8Array): EventBatch {
   return { atS: at, events, unknown }
 }
 
-function eventOf(given: Msgpack): KvEvent | null {
-  const [type, fields] = opened(given)
+function eventOf(event: Msgpack): KvEvent | null {
+  const [type, fields] = typeAndFields(event)
   if (type === 'AllBlocksCleared') return { kind: 'cleared' }
   if (type === 'BlockRemoved') {
     return { kind: 'removed', hashes: hashesOf(fields), medium: textOf(fields('medium')), group: groupOf(fields) }
@@ -158,7 +110,7 @@ function eventOf(given: Msgpack): KvEvent | null {
   }
 }
 
-function opened(given: Msgpack): readonly [type: string, fields: Fields] {
+function typeAndFields(given: Msgpack): readonly [type: string, fields: Fields] {
   if (given instanceof Map) return [textOf(given.get('type')) ?? '', (name) => given.get(name)]
   const list = listOf(given, 'an event')
   const type = textOf(list[0]) ?? ''
@@ -182,20 +134,20 @@ const groupOf = (fields: Fields): number => countOf(fields('group_idx') ?? 0, 'g
 const hashesOf = (fields: Fields): EngineHash[] => listOf(fields('block_hashes'), 'block_hashes').map(hashOf)
 
 /** Maximum length of a block id: twice the longest digest. */
-const MOST_HASH_BYTES = 128
+const MAX_HASH_BYTES = 128
 
 /** Decodes a block id: a 64-bit integer, or a digest with `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
 function hashOf(given: Msgpack): EngineHash {
-  if (given instanceof Uint8Array && given.length <= MOST_HASH_BYTES) return String.fromCharCode(...given)
+  if (given instanceof Uint8Array && given.length <= MAX_HASH_BYTES) return String.fromCharCode(...given)
   if (typeof given === 'number' && Number.isSafeInteger(given))
     return lanes(Math.floor(given / 4_294_967_296) >>> 0, given >>> 0)
-  if (isWide(given)) return lanes(given.hi, given.lo)
+  if (isWideInteger(given)) return lanes(given.hi, given.lo)
   throw new MsgpackError('a block hash is neither an integer nor a digest')
 }
 
 const lanes = (hi: number, lo: number): string => String.fromCharCode(hi >>> 16, hi & 0xffff, lo >>> 16, lo & 0xffff)
 
-function isWide(value: Msgpack): value is Wide {
+function isWideInteger(value: Msgpack): value is WideInteger {
   return typeof value === 'object' && value !== null && 'hi' in value
 }
 

@@ -1,6 +1,7 @@
 import { BlockTranslator, type PoolBlocks } from './block-translator.ts'
 import { type Delta, type DeltaLimits, DeltaLog } from './delta-log.ts'
-import { type EventBatch, readEventBatch, type Framed } from './event-batch.ts'
+import { type EventBatch, readEventBatch } from './event-batch.ts'
+import type { EventFrame } from './event-frames.ts'
 import { MsgpackError } from './msgpack.ts'
 
 export interface StreamCounts {
@@ -40,11 +41,11 @@ export class EventStream {
   #atS = Number.NEGATIVE_INFINITY
   /** Whether the full cache state is known. */
   #complete = false
-  #doubted = false
+  #mayHaveRestarted = false
   /** Batch that may be offered again after a replay. */
   #gapBefore = NONE
   /** No replay of the past was possible so far; the engine may still have it. */
-  #pastUnasked = false
+  #needsFullReplay = false
 
   constructor({ pool, limits, replays }: StreamOptions) {
     this.log = new DeltaLog(limits)
@@ -77,7 +78,7 @@ export class EventStream {
    * Start of the next replay: the last batch again, which identifies the engine run, or 0 if none was requested yet.
    */
   get replayFrom(): number {
-    return this.#pastUnasked ? 0 : Math.max(0, this.#seq)
+    return this.#needsFullReplay ? 0 : Math.max(0, this.#seq)
   }
 
   /** Returns the next delta for the gateway. */
@@ -86,28 +87,28 @@ export class EventStream {
   }
 
   /** Records a lost connection: the engine may have restarted, for any next sequence number. */
-  doubt(): void {
-    this.#doubted = true
+  connectionLost(): void {
+    this.#mayHaveRestarted = true
   }
 
   /** Applies a published batch. `replay`: request one from `replayFrom`, then offer this batch again. */
-  published(framed: Framed): 'taken' | 'replay' {
-    const batch = this.#read(framed)
+  published(frame: EventFrame): 'taken' | 'replay' {
+    const batch = this.#read(frame)
     if (batch === null) return 'taken'
     // Older than the last batch: of an earlier engine run, delayed in a socket, unless a clock was set back.
     const isLate = this.#replays && batch.atS < this.#atS
-    if (framed.seq === this.#seq + 1 && !isLate && !(this.#doubted && this.#seq !== NONE)) {
+    if (frame.seq === this.#seq + 1 && !isLate && !(this.#mayHaveRestarted && this.#seq !== NONE)) {
       // The first batch of an engine run: nothing came before it.
-      if (framed.seq === 0) this.#complete = true
-      this.#take(framed.seq, batch)
+      if (frame.seq === 0) this.#complete = true
+      this.#take(frame.seq, batch)
       return 'taken'
     }
     // Older than the known batches: a repeat, unless a clock was set back between two runs.
-    if (framed.seq <= this.#seq && batch.atS <= this.#atS && !(this.#doubted && this.#replays)) return 'taken'
-    if (framed.seq > this.#seq + 1 && this.#seq !== NONE && framed.seq !== this.#gapBefore) this.counts.gaps += 1
-    this.#gapBefore = framed.seq
+    if (frame.seq <= this.#seq && batch.atS <= this.#atS && !(this.#mayHaveRestarted && this.#replays)) return 'taken'
+    if (frame.seq > this.#seq + 1 && this.#seq !== NONE && frame.seq !== this.#gapBefore) this.counts.gaps += 1
+    this.#gapBefore = frame.seq
     if (this.#replays) return 'replay'
-    this.#startAt(framed.seq, batch)
+    this.#startAt(frame.seq, batch)
     return 'taken'
   }
 
@@ -115,50 +116,50 @@ export class EventStream {
    * Applies a complete replay from `from`. `again`: the engine restarted or no longer has the batches: request from 0,
    * which `replayFrom` returns now.
    */
-  replayed(answer: readonly Framed[], from: number): 'done' | 'again' {
-    if (this.#pastUnasked) this.#forget()
+  replayed(batches: readonly EventFrame[], from: number): 'done' | 'again' {
+    if (this.#needsFullReplay) this.#forget()
     if (this.#seq !== NONE) {
-      const echo = answer[0]
-      if (echo === undefined || echo.seq !== this.#seq || timeOf(echo) !== this.#atS) {
+      const repeated = batches[0]
+      if (repeated === undefined || repeated.seq !== this.#seq || timeOf(repeated) !== this.#atS) {
         // A later batch is first: same run, but the missing ones are no longer available.
-        if (echo === undefined || echo.seq <= this.#seq) this.counts.restarts += 1
+        if (repeated === undefined || repeated.seq <= this.#seq) this.counts.restarts += 1
         this.#forget()
-        this.#doubted = true
+        this.#mayHaveRestarted = true
         if (from > 0) return 'again'
       }
     }
     // An engine run without batches is not identified: the next batch 0 may be an old one from a socket.
-    if (answer.length > 0) this.#doubted = false
+    if (batches.length > 0) this.#mayHaveRestarted = false
     if (this.#seq === NONE) {
       // No batch yet, or its first one is included: the state is complete.
-      this.#complete = answer.length === 0 || answer[0]!.seq === 0
+      this.#complete = batches.length === 0 || batches[0]!.seq === 0
       if (!this.#complete) this.counts.losses += 1
     }
-    for (const framed of answer) this.#follow(framed)
+    for (const frame of batches) this.#follow(frame)
     return 'done'
   }
 
   /** Records a failed replay: the missing batches are lost. */
-  unreplayed(framed: Framed): void {
-    const batch = this.#read(framed)
-    if (batch !== null) this.#startAt(framed.seq, batch)
+  replayFailed(frame: EventFrame): void {
+    const batch = this.#read(frame)
+    if (batch !== null) this.#startAt(frame.seq, batch)
   }
 
-  #follow(framed: Framed): void {
-    if (framed.seq <= this.#seq) return
-    const batch = this.#read(framed)
+  #follow(frame: EventFrame): void {
+    if (frame.seq <= this.#seq) return
+    const batch = this.#read(frame)
     if (batch === null) return
-    if (framed.seq !== this.#seq + 1 && this.#seq !== NONE) this.#startAt(framed.seq, batch)
-    else this.#take(framed.seq, batch)
+    if (frame.seq !== this.#seq + 1 && this.#seq !== NONE) this.#startAt(frame.seq, batch)
+    else this.#take(frame.seq, batch)
   }
 
   /** Starts the state with this batch. It is complete only for the first batch of a run. */
   #startAt(seq: number, batch: EventBatch): void {
-    this.#doubted = false
+    this.#mayHaveRestarted = false
     if (seq <= this.#seq) this.counts.restarts += 1
     this.#forget()
     this.#complete = seq === 0
-    this.#pastUnasked = this.#replays && !this.#complete
+    this.#needsFullReplay = this.#replays && !this.#complete
     if (!this.#complete) this.counts.losses += 1
     this.#take(seq, batch)
   }
@@ -172,34 +173,34 @@ export class EventStream {
     for (const event of batch.events) {
       this.#translator.apply(event)
       // Unknown earlier blocks are gone, too.
-      if (event.kind === 'cleared') this.#knowsAll()
+      if (event.kind === 'cleared') this.#markComplete()
     }
     if (batch.events.length > 0) this.log.changedAt(batch.atS * 1000)
   }
 
-  #knowsAll(): void {
+  #markComplete(): void {
     this.#complete = true
-    this.#pastUnasked = false
+    this.#needsFullReplay = false
   }
 
   #forget(): void {
     this.#seq = NONE
     this.#atS = Number.NEGATIVE_INFINITY
     this.#complete = false
-    this.#pastUnasked = false
+    this.#needsFullReplay = false
     this.#translator.restart()
   }
 
   /** Decodes a batch; null: unreadable, so its changes are unknown. */
-  #read(framed: Framed): EventBatch | null {
+  #read(frame: EventFrame): EventBatch | null {
     try {
-      return readEventBatch(framed.payload)
+      return readEventBatch(frame.payload)
     } catch (error) {
       if (!(error instanceof MsgpackError)) throw error
       this.counts.losses += 1
       this.#translator.clear()
       this.#complete = false
-      this.#seq = framed.seq
+      this.#seq = frame.seq
       this.#atS = Number.NEGATIVE_INFINITY
       return null
     }
@@ -207,9 +208,9 @@ export class EventStream {
 }
 
 /** Counts an unreadable batch. */
-function timeOf(framed: Framed): number {
+function timeOf(frame: EventFrame): number {
   try {
-    return readEventBatch(framed.payload).atS
+    return readEventBatch(frame.payload).atS
   } catch {
     return Number.NEGATIVE_INFINITY
   }

@@ -5,7 +5,7 @@
  */
 
 /** 64-bit integer beyond the exact range of numbers. */
-export interface Wide {
+export interface WideInteger {
   readonly hi: number
   readonly lo: number
 }
@@ -16,7 +16,7 @@ export type Msgpack =
   | number
   | string
   | Uint8Array
-  | Wide
+  | WideInteger
   | readonly Msgpack[]
   | ReadonlyMap<string, Msgpack>
 
@@ -118,7 +118,7 @@ class Reader {
   }
 
   #text(length: number): string {
-    return utf8(this.#blob(length))
+    return decodeUtf8(this.#blob(length))
   }
 
   #blob(length: number): Uint8Array {
@@ -126,7 +126,7 @@ class Reader {
     return this.#bytes.subarray(from, from + length)
   }
 
-  #wide(signed: boolean): number | Wide {
+  #wide(signed: boolean): number | WideInteger {
     const at = this.#skip(8)
     const hi = this.#view.getUint32(at)
     const lo = this.#view.getUint32(at + 4)
@@ -148,7 +148,7 @@ class Reader {
 }
 
 /** Decodes a string; invalid UTF-8 becomes one character per byte. */
-function utf8(bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string {
   let text = ''
   let escaped = ''
   let isAscii = true

@@ -24,23 +24,23 @@ export interface BusyPeriodStart {
  */
 export class BusyPeriod {
   readonly #start: BusyPeriodStart
-  readonly #teach: OnSample
+  readonly #onSample: OnSample
   /** Highest booking order among its prompts. */
   #last: number
   #endedAt: number | null = null
   #prompts = 0
   #bookedTokens = 0
-  #isReported = 0
-  #spoiled = false
+  #recorded = 0
+  #isInvalid = false
   #steps = 0
   #newTokens = 0
   #pairs = 0
   #rttS = 0
 
-  /** @param teach called at most once, when the period and all its prompts have ended */
-  constructor(start: BusyPeriodStart, teach: OnSample) {
+  /** @param onSample called at most once, when the period and all its prompts have ended */
+  constructor(start: BusyPeriodStart, onSample: OnSample) {
     this.#start = start
-    this.#teach = teach
+    this.#onSample = onSample
     this.#last = start.from - 1
   }
 
@@ -74,15 +74,15 @@ export class BusyPeriod {
   end(at: number): void {
     this.#endedAt = at
     // A prompt without a first token, or a late one, is inside: time and sums do not match.
-    if (this.#prompts !== this.next - this.#start.from) this.#spoiled = true
+    if (this.#prompts !== this.next - this.#start.from) this.#isInvalid = true
     this.#conclude()
   }
 
   /** Records the final size of one of its prompts; null: unknown, so the period yields no sample. */
   record(size: PrefillSize | null, rttS: number): void {
-    this.#isReported += 1
+    this.#recorded += 1
     this.#rttS = rttS
-    if (size === null) this.#spoiled = true
+    if (size === null) this.#isInvalid = true
     else {
       this.#newTokens += size.newTokens
       this.#pairs += size.pairs
@@ -93,11 +93,11 @@ export class BusyPeriod {
 
   #conclude(): void {
     const endedAt = this.#endedAt
-    if (endedAt === null || this.#isReported < this.#prompts || this.#spoiled) return
+    if (endedAt === null || this.#recorded < this.#prompts || this.#isInvalid) return
     const seconds = (endedAt - this.#start.at) / 1000 - (this.#start.atBooking ? this.#rttS : 0)
     // Small prompts share steps, as in a queue.
     const count = Math.max(1, this.#steps)
-    this.#teach({
+    this.#onSample({
       newTokens: this.#newTokens / count,
       pairs: this.#pairs / count,
       seconds: seconds / count,

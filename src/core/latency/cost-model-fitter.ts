@@ -1,4 +1,5 @@
-import { fit, medianOf, Observations, RESTORED_SAMPLES, SHIFT, SURE, sureness, UNSURE } from './fit.ts'
+import { fit, medianOf, Observations } from './fit.ts'
+import { RESTORED_SAMPLES, SHIFT_LOG_FACTOR, FULL_CONFIDENCE, sampleConfidence, NO_CONFIDENCE } from './sample-confidence.ts'
 import {
   type PrefillCostModel,
   blend,
@@ -8,7 +9,7 @@ import {
   type PrefillSize,
   type PromptSize,
   scaled,
-  secondsOf,
+  costModelSeconds,
 } from './cost-model.ts'
 
 /** Sample: one prompt, or the mean of several prefilled together. */
@@ -24,7 +25,7 @@ const SIZE_BOUNDS = [128, 512, 2048, 8192, 32_768] as const
 const KEPT_PER_SIZE = 32
 /** Half-life of samples, milliseconds: an engine may change, but old samples keep some weight. */
 const HALF_LIFE_MS = 600_000
-const LEAST_WEIGHT = 0.05
+const MIN_WEIGHT = 0.05
 /**
  * Half-life in later samples of the same size: the first samples, before the warm-up, must not stay for ten minutes.
  */
@@ -41,8 +42,8 @@ const PRIOR_SIZES: readonly PromptSize[] = [
   { promptTokens: 16_384, cachedTokens: 16_000 },
 ]
 /** Valid range of prefill times, seconds: others are clock errors. */
-const SHORTEST_S = 1e-4
-const LONGEST_S = 1e4
+const MIN_SECONDS = 1e-4
+const MAX_SECONDS = 1e4
 /** Number of consecutive samples off by the same factor and direction after which the fit is reset. */
 const SHIFT_SAMPLES = 6
 const SHIFT_MISSES = 5
@@ -61,12 +62,12 @@ const RETURN_SHARE = 0.5
 const DELAY_LOSS_RATIO = 2
 const DELAY_LOSS = 0.02
 /** Maximum squared log error per sample, so that outliers do not decide. */
-const MOST_LOSS = 1
+const MAX_LOSS = 1
 /** Samples at which confidence is one half. */
-const HALF_SURE_SAMPLES = 6
+const HALF_CONFIDENCE_SAMPLES = 6
 
 /** Fit before a reset. */
-interface Earlier {
+interface EarlierFit {
   readonly costModel: PrefillCostModel
   readonly prior: PrefillCostModel
   readonly isPriorFitted: boolean
@@ -79,23 +80,23 @@ interface Earlier {
  * speed the fit is reset; if the samples allow it, the change is taken as a delay, and the earlier fit is restored
  * when samples agree with it again.
  */
-export class CostModelFitter {
+export class PrefillFitter {
   #prior: PrefillCostModel
   /** Whether the prior is this engine's own earlier fit. */
   #isPriorFitted = false
   /** Null: never reset, or restored. */
-  #earlier: Earlier | null = null
+  #earlier: EarlierFit | null = null
   /** Number of latest samples that fit `#earlier` and not the present model. */
   #returning = 0
   #costModel: PrefillCostModel
   #spread = 1
-  #samples = 0
+  #sampleCount = 0
   #confidence = 0
   #sinceFit = 0
   /** Time of the last update; null: restored. */
   #lastAt: number | null = 0
   #restoredSamples = 0
-  readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
+  readonly #samplesBySize: PrefillSample[][] = [[], [], [], [], [], []]
   /** Last samples with log(measured / expected) at their time. */
   readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
 
@@ -111,15 +112,15 @@ export class CostModelFitter {
   }
 
   /** Returns its cost model blended with a sibling's by confidence. */
-  lawBeside(sibling: PrefillCostModel, now: number): PrefillCostModel {
+  blendedCostModel(sibling: PrefillCostModel, now: number): PrefillCostModel {
     this.#lastAt ??= now
-    const share = sureness(Math.max(this.#samples, this.#restoredSamples), this.#lastAt, now)
-    if (share >= SURE) return this.costModel
-    return share < UNSURE ? sibling : blend(this.costModel, sibling, share)
+    const share = sampleConfidence(Math.max(this.#sampleCount, this.#restoredSamples), this.#lastAt, now)
+    if (share >= FULL_CONFIDENCE) return this.costModel
+    return share < NO_CONFIDENCE ? sibling : blend(this.costModel, sibling, share)
   }
 
   get samples(): number {
-    return this.#samples
+    return this.#sampleCount
   }
 
   /** 0: nothing but the prior; towards 1 with samples that agree with each other. */
@@ -131,7 +132,7 @@ export class CostModelFitter {
   setPrior(prior: PrefillCostModel): void {
     this.#prior = prior
     this.#isPriorFitted = false
-    if (this.#samples === 0) this.#costModel = prior
+    if (this.#sampleCount === 0) this.#costModel = prior
   }
 
   /** Restores a model, which counts like recent samples until new ones arrive. */
@@ -143,25 +144,25 @@ export class CostModelFitter {
 
   /** Whether it has samples or a restored model. */
   get hasLearned(): boolean {
-    return this.#samples + this.#restoredSamples > 0
+    return this.#sampleCount + this.#restoredSamples > 0
   }
 
   learn(sample: PrefillSample): void {
-    if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return
-    this.#recent.push({ sample, error: Math.log(sample.seconds / secondsOf(this.#costModel, sample)) })
+    if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return
+    this.#recent.push({ sample, error: Math.log(sample.seconds / costModelSeconds(this.#costModel, sample)) })
     if (this.#recent.length > SHIFT_SAMPLES) this.#recent.shift()
-    this.#keep(sample)
+    this.#store(sample)
     if (this.#hasReturned(sample)) this.#revert(sample.at)
     else if (this.#hasShifted()) this.#restart(sample.at)
-    if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
-    this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
+    if (this.#sampleCount <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
+    this.#confidence = this.#sampleCount / (this.#sampleCount + HALF_CONFIDENCE_SAMPLES) / (1 + 2 * this.#spread)
   }
 
-  #keep(sample: PrefillSample): void {
-    const kept = this.#kept[sizeClass(sample.newTokens)]!
+  #store(sample: PrefillSample): void {
+    const kept = this.#samplesBySize[sizeClass(sample.newTokens)]!
     if (kept.length === KEPT_PER_SIZE) kept.shift()
     kept.push(sample)
-    this.#samples++
+    this.#sampleCount++
     this.#lastAt = sample.at
     this.#sinceFit++
   }
@@ -170,8 +171,8 @@ export class CostModelFitter {
     let slower = 0
     let faster = 0
     for (const { error } of this.#recent) {
-      if (error > SHIFT) slower++
-      else if (error < -SHIFT) faster++
+      if (error > SHIFT_LOG_FACTOR) slower++
+      else if (error < -SHIFT_LOG_FACTOR) faster++
     }
     return Math.max(slower, faster) >= SHIFT_MISSES
   }
@@ -179,8 +180,8 @@ export class CostModelFitter {
   /** Whether the latest samples fit the earlier model and not the present one. */
   #hasReturned(sample: PrefillSample): boolean {
     if (this.#earlier === null) return false
-    const present = Math.abs(Math.log(sample.seconds / secondsOf(this.#costModel, sample)))
-    const earlier = Math.abs(Math.log(sample.seconds / secondsOf(this.#earlier.costModel, sample)))
+    const present = Math.abs(Math.log(sample.seconds / costModelSeconds(this.#costModel, sample)))
+    const earlier = Math.abs(Math.log(sample.seconds / costModelSeconds(this.#earlier.costModel, sample)))
     // A sample that fits both models proves nothing.
     if (earlier <= RETURN_ERROR && earlier < RETURN_SHARE * present) this.#returning += 1
     else if (earlier > RETURN_ERROR) this.#returning = 0
@@ -196,9 +197,9 @@ export class CostModelFitter {
     this.#costModel = costModel
     this.#prior = prior
     this.#isPriorFitted = isPriorFitted
-    for (let at = 0; at < kept.length; at++) this.#kept[at] = [...kept[at]!]
-    this.#samples = samples
-    for (const { sample } of since) this.#keep(sample)
+    for (let at = 0; at < kept.length; at++) this.#samplesBySize[at] = [...kept[at]!]
+    this.#sampleCount = samples
+    for (const { sample } of since) this.#store(sample)
     this.#recent.length = 0
     this.#refit(now)
   }
@@ -206,32 +207,32 @@ export class CostModelFitter {
   /** Resets the fit to the new speed. The earlier fit, without the samples of the new speed, is remembered. */
   #restart(now: number): void {
     const since = new Set(this.#recent.map(({ sample }) => sample))
-    for (let at = 0; at < this.#kept.length; at++)
-      this.#kept[at] = this.#kept[at]!.filter((sample) => !since.has(sample))
-    const samples = this.#samples - since.size
+    for (let at = 0; at < this.#samplesBySize.length; at++)
+      this.#samplesBySize[at] = this.#samplesBySize[at]!.filter((sample) => !since.has(sample))
+    const samples = this.#sampleCount - since.size
     if (samples > 0) {
       this.#refit(now)
       this.#earlier = {
         costModel: this.#costModel,
         prior: this.#prior,
         isPriorFitted: this.#isPriorFitted,
-        kept: this.#kept.slice(),
+        kept: this.#samplesBySize.slice(),
         samples,
       }
     }
     this.#returning = 0
     this.#prior = this.#costModel
     this.#isPriorFitted = samples > 0 || this.#isPriorFitted
-    for (let at = 0; at < this.#kept.length; at++) this.#kept[at] = []
-    this.#samples = 0
-    for (const { sample } of this.#recent) this.#keep(sample)
+    for (let at = 0; at < this.#samplesBySize.length; at++) this.#samplesBySize[at] = []
+    this.#sampleCount = 0
+    for (const { sample } of this.#recent) this.#store(sample)
     this.#recent.length = 0
   }
 
   #refit(now: number): void {
     this.#sinceFit = 0
     observed.count = 0
-    for (const kept of this.#kept)
+    for (const kept of this.#samplesBySize)
       for (let at = 0; at < kept.length; at++)
         observe(kept[at]!, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
     const start = this.#start()
@@ -251,19 +252,19 @@ export class CostModelFitter {
    */
   #start(): PrefillCostModel {
     const prior = this.#prior
-    const paced = scaled(
+    const rescaled = scaled(
       prior,
-      this.#medianOf((sample) => sample.seconds / secondsOf(prior, sample)),
+      this.#medianOf((sample) => sample.seconds / costModelSeconds(prior, sample)),
     )
-    if (!this.#isPriorFitted) return paced
-    const delayS = this.#medianOf((sample) => sample.seconds - secondsOf(prior, sample))
+    if (!this.#isPriorFitted) return rescaled
+    const delayS = this.#medianOf((sample) => sample.seconds - costModelSeconds(prior, sample))
     const delayed = { ...prior, fixedS: Math.max(0, prior.fixedS + delayS) }
-    return this.#lossOf(delayed) <= DELAY_LOSS_RATIO * this.#lossOf(paced) + DELAY_LOSS ? delayed : paced
+    return this.#lossOf(delayed) <= DELAY_LOSS_RATIO * this.#lossOf(rescaled) + DELAY_LOSS ? delayed : rescaled
   }
 
-  #medianOf(figure: (sample: PrefillSample) => number): number {
+  #medianOf(valueOf: (sample: PrefillSample) => number): number {
     let count = 0
-    for (const kept of this.#kept) for (const sample of kept) observed.sorted[count++] = figure(sample)
+    for (const kept of this.#samplesBySize) for (const sample of kept) observed.sorted[count++] = valueOf(sample)
     return medianOf(observed.sorted, count)
   }
 
@@ -271,9 +272,9 @@ export class CostModelFitter {
   #lossOf(costModel: PrefillCostModel): number {
     let loss = 0
     let count = 0
-    for (const kept of this.#kept)
+    for (const kept of this.#samplesBySize)
       for (const sample of kept) {
-        loss += Math.min(MOST_LOSS, Math.log(sample.seconds / Math.max(1e-9, secondsOf(costModel, sample))) ** 2)
+        loss += Math.min(MAX_LOSS, Math.log(sample.seconds / Math.max(1e-9, costModelSeconds(costModel, sample))) ** 2)
         count += 1
       }
     return count === 0 ? 0 : loss / count
@@ -283,12 +284,12 @@ export class CostModelFitter {
 /** Buffer for all samples and the prior, shared by all fitters. */
 const observed = new Observations()
 
-function observe(seen: Omit<PrefillSample, 'at'>, weight: number): void {
-  observed.add(seen.newTokens, seen.pairs, seen.seconds, weight)
+function observe(sample: Omit<PrefillSample, 'at'>, weight: number): void {
+  observed.add(sample.newTokens, sample.pairs, sample.seconds, weight)
 }
 
 function weightAt(at: number, now: number): number {
-  return Math.max(LEAST_WEIGHT, 2 ** (-Math.max(0, now - at) / HALF_LIFE_MS))
+  return Math.max(MIN_WEIGHT, 2 ** (-Math.max(0, now - at) / HALF_LIFE_MS))
 }
 
 function sizeClass(tokens: number): number {

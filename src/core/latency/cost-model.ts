@@ -36,7 +36,7 @@ export interface PrefillSize {
 }
 
 /** Seconds of a prefill, or of a step that prefills several prompts. */
-export function secondsOf({ fixedS, perTokenS, perPairS }: PrefillCostModel, size: PrefillSize): number {
+export function costModelSeconds({ fixedS, perTokenS, perPairS }: PrefillCostModel, size: PrefillSize): number {
   return fixedS + perTokenS * size.newTokens + perPairS * size.pairs
 }
 

@@ -1,33 +1,16 @@
 import type { PrefillCostModel } from './cost-model.ts'
 
-/**
- * Confidence in an engine's own samples, 0 to 1. It decays, because an engine that looked slow gets no traffic, and
- * nothing else would correct it.
- */
-
-const HALF_SURE_SAMPLES = 3
-const MOST_SAMPLES = 32
-const HALF_LIFE_MS = 5_000
-/** Confidence above or below which nothing is blended. */
-export const SURE = 0.9
-export const UNSURE = 0.05
-/** Samples that a restored value counts as. */
-export const RESTORED_SAMPLES = 32
-/** Log factor beyond plausible error: several consecutive samples off by it in one direction show a new speed. */
-export const SHIFT = Math.log(2)
-
-export function sureness(samples: number, lastAt: number, now: number): number {
-  const counting = Math.min(samples, MOST_SAMPLES) * 2 ** (-Math.max(0, now - lastAt) / HALF_LIFE_MS)
-  return counting / (counting + HALF_SURE_SAMPLES)
-}
-
 const ROUNDS = 8
+
 /** Robust rounds: the first tolerate outliers, the later ones reject them. */
 const HUBER_ROUNDS = 4
+
 const HUBER = 1.345
+
 const TUKEY = 4.685
+
 /** Minimum scale of residuals (3 %), which is noise. */
-const LEAST_SPREAD = 0.03
+const MIN_SPREAD = 0.03
 
 export interface Fit {
   readonly costModel: PrefillCostModel
@@ -60,16 +43,16 @@ export class Observations {
  * Robust weighted least squares of relative errors with coefficients that cannot be negative: iterated weights, first
  * Huber's, then Tukey's biweight, so that one answer in five may be wild. `start` decides what counts as wild at first.
  */
-export function fit(seen: Observations, start: PrefillCostModel): Fit {
+export function fit(observations: Observations, start: PrefillCostModel): Fit {
   let costModel = start
   let spread = 1
   for (let round = 0; round < ROUNDS; round++) {
-    for (let at = 0; at < seen.count; at++) {
-      seen.residual[at] = Math.log(seen.seconds[at]! / predict(costModel, seen, at))
-      seen.sorted[at] = Math.abs(seen.residual[at]!)
+    for (let at = 0; at < observations.count; at++) {
+      observations.residual[at] = Math.log(observations.seconds[at]! / predict(costModel, observations, at))
+      observations.sorted[at] = Math.abs(observations.residual[at]!)
     }
-    spread = Math.max(LEAST_SPREAD, 1.4826 * medianOf(seen.sorted, seen.count))
-    const next = step(seen, costModel, { spread, reject: round >= HUBER_ROUNDS })
+    spread = Math.max(MIN_SPREAD, 1.4826 * medianOf(observations.sorted, observations.count))
+    const next = step(observations, costModel, { spread, reject: round >= HUBER_ROUNDS })
     if (next === null) break
     costModel = next
   }
@@ -93,25 +76,29 @@ function tukey(size: number): number {
   return Math.abs(share) >= 1 ? 0 : (1 - share * share) ** 2
 }
 
-function predict(costModel: PrefillCostModel, seen: Observations, at: number): number {
+function predict(costModel: PrefillCostModel, observations: Observations, at: number): number {
   return Math.max(
     1e-9,
-    costModel.fixedS + costModel.perTokenS * seen.newTokens[at]! + costModel.perPairS * seen.pairs[at]!,
+    costModel.fixedS + costModel.perTokenS * observations.newTokens[at]! + costModel.perPairS * observations.pairs[at]!,
   )
 }
 
 // One fit runs at a time: everything below works in place.
 /** Normal equations: a symmetric matrix by rows, and the right side. */
 const gram = new Float64Array(9)
+
 const target = new Float64Array(3)
+
 const row = new Float64Array(3)
+
 /** Up to three equations with their right side, while they are solved. */
 const system = new Float64Array(12)
+
 const factors = new Float64Array(3)
 
 /** One weighted least-squares step; null when the observations determine nothing. */
 function step(
-  seen: Observations,
+  observations: Observations,
   costModel: PrefillCostModel,
   { spread, reject }: { readonly spread: number; readonly reject: boolean },
 ): PrefillCostModel | null {
@@ -122,13 +109,13 @@ function step(
   gram.fill(0)
   target.fill(0)
   row[0] = fixed
-  for (let at = 0; at < seen.count; at++) {
-    const size = seen.residual[at]! / spread
-    const weight = (seen.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(costModel, seen, at) ** 2
-    row[1] = perToken * seen.newTokens[at]!
-    row[2] = perPair * seen.pairs[at]!
+  for (let at = 0; at < observations.count; at++) {
+    const size = observations.residual[at]! / spread
+    const weight = (observations.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(costModel, observations, at) ** 2
+    row[1] = perToken * observations.newTokens[at]!
+    row[2] = perPair * observations.pairs[at]!
     for (let one = 0; one < 3; one++) {
-      target[one]! += weight * row[one]! * seen.seconds[at]!
+      target[one]! += weight * row[one]! * observations.seconds[at]!
       for (let other = 0; other < 3; other++) gram[one * 3 + other]! += weight * row[one]! * row[other]!
     }
   }
@@ -138,16 +125,17 @@ function step(
 }
 
 const ALL = [0, 1, 2] as const
+
 const SUBSETS = [[0, 1], [0, 2], [1, 2], [0], [1], [2]] as const
 
 /** Least squares under non-negativity: with three unknowns the best of all subsets is found by trying them. */
 function solve(): boolean {
   if (solveSubset(ALL)) return true
   let best: Float64Array | null = null
-  let least = Infinity
+  let minLoss = Infinity
   for (const subset of SUBSETS) {
-    if (!solveSubset(subset) || loss() >= least) continue
-    least = loss()
+    if (!solveSubset(subset) || loss() >= minLoss) continue
+    minLoss = loss()
     best = factors.slice()
   }
   if (best !== null) factors.set(best)

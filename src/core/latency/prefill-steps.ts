@@ -1,5 +1,5 @@
-import { CostModelFitter } from './cost-model-fitter.ts'
-import { type PrefillCostModel, type PrefillSize, secondsOf, STEP_TOKENS } from './cost-model.ts'
+import { PrefillFitter } from './cost-model-fitter.ts'
+import { type PrefillCostModel, type PrefillSize, costModelSeconds, STEP_TOKENS } from './cost-model.ts'
 import { DEFAULT_PROFILE, profile } from './profiles.ts'
 
 /**
@@ -8,12 +8,12 @@ import { DEFAULT_PROFILE, profile } from './profiles.ts'
  */
 const JOIN_MS = 10
 /** Shortest step, milliseconds: first tokens within this time are of one step. */
-const SHORTEST_MS = 3
+const MIN_STEP_MS = 3
 /** Time within which all first tokens of a step arrive, milliseconds; later ones are of a later step. */
 const DELIVERY_MS = 30
 
 /** Cost before the first sample, which rescales it. */
-const STARTING: PrefillCostModel = profile(DEFAULT_PROFILE)!
+const PRIOR: PrefillCostModel = profile(DEFAULT_PROFILE)!
 
 /** Full steps of one sample. */
 const SERIES_STEPS = 4
@@ -52,8 +52,8 @@ class Load {
 /** Prompts that the engine prefills together. */
 class Step {
   /** Prompts that have not ended, by whether their first token will be seen. */
-  readonly seen = new Load()
-  readonly unseen = new Load()
+  readonly visible = new Load()
+  readonly invisible = new Load()
   /** Booking of its first prompt, milliseconds. */
   readonly bookedAt: number
   /** Milliseconds; NaN: it has not begun. */
@@ -61,7 +61,7 @@ class Step {
   /** Whether it began on an empty queue, not at the end of another step. */
   isFirst = false
   /** Whether its time is no sample. */
-  isSpoiled = false
+  isInvalid = false
   isEnded = false
   next: Step | null = null
   /** Step that has taken over its prompts. */
@@ -72,19 +72,19 @@ class Step {
   }
 
   get newTokens(): number {
-    return this.seen.newTokens + this.unseen.newTokens
+    return this.visible.newTokens + this.invisible.newTokens
   }
 
   get pairs(): number {
-    return this.seen.pairs + this.unseen.pairs
+    return this.visible.pairs + this.invisible.pairs
   }
 
   get prompts(): number {
-    return this.seen.prompts + this.unseen.prompts
+    return this.visible.prompts + this.invisible.prompts
   }
 
-  of({ isVisible }: StepPrompt): Load {
-    return isVisible ? this.seen : this.unseen
+  loadOf({ isVisible }: StepPrompt): Load {
+    return isVisible ? this.visible : this.invisible
   }
 }
 
@@ -93,13 +93,13 @@ class Series {
   readonly load = new Load()
   seconds = 0
   steps = 0
-  isSpoiled = false
+  isInvalid = false
 
-  add(load: Load, seconds: number, isSpoiled: boolean): void {
+  add(load: Load, seconds: number, isInvalid: boolean): void {
     this.load.add(load, load.prompts)
     this.seconds += seconds
     this.steps += 1
-    this.isSpoiled ||= isSpoiled
+    this.isInvalid ||= isInvalid
   }
 
   get mean(): { readonly newTokens: number; readonly pairs: number; readonly seconds: number } {
@@ -122,7 +122,7 @@ interface EndedStep {
  * step is learned from the times between first tokens; it includes the decode of the running sequences.
  */
 export class PrefillSteps {
-  #fitter: CostModelFitter | null = null
+  #fitter: PrefillFitter | null = null
   /** Most new tokens of a step with several prompts. */
   #stepTokens = STEP_TOKENS
   /** Step that the engine is at, and the last one that is booked. */
@@ -143,12 +143,12 @@ export class PrefillSteps {
     const { fixedS } = costModel
     const running = this.#running
     const joined = this.#joinable(size, now)
-    const ownS = secondsOf(costModel, size)
+    const ownS = costModelSeconds(costModel, size)
     if (running === null) return ownS
     const leftS = this.#stepSeconds(running) - (now - running.startedAt) / 1000
     if (joined === running) return Math.max(ownS, leftS + ownS - fixedS)
     // Each waiting step has a fixed part; `secondsOf` counts one.
-    const waitingS = secondsOf(costModel, this.#waiting) + (this.#steps - 1) * fixedS
+    const waitingS = costModelSeconds(costModel, this.#waiting) + (this.#steps - 1) * fixedS
     const joinedS = joined === null || joined.prompts === 0 ? 0 : fixedS
     return Math.max(0, leftS) + waitingS + ownS - joinedS
   }
@@ -160,7 +160,7 @@ export class PrefillSteps {
       if (step.prompts === 0) this.#steps += 1
       this.#waiting.add(prompt)
     }
-    step.of(prompt).add(prompt)
+    step.loadOf(prompt).add(prompt)
     return { prompt, step }
   }
 
@@ -171,12 +171,12 @@ export class PrefillSteps {
     if (step === null) return
     if (!step.isEnded) {
       // Without a visible first token, `now` is an estimate.
-      if (!prompt.isVisible) step.isSpoiled = true
+      if (!prompt.isVisible) step.isInvalid = true
       // A first token of a later step ends the steps before it, too.
       while (this.#running !== step) this.#end(now)
       this.#end(now)
     }
-    presentStep(booked)!.of(prompt).remove(prompt)
+    presentStep(booked)!.loadOf(prompt).remove(prompt)
     booked.step = null
     if (prompt.isVisible && this.#ended !== null) this.#ended.load.add(prompt)
   }
@@ -187,11 +187,11 @@ export class PrefillSteps {
     const { prompt } = booked
     const step = presentStep(booked)
     if (step === null) return
-    step.of(prompt).remove(prompt)
+    step.loadOf(prompt).remove(prompt)
     booked.step = null
     if (step.isEnded) return
     if (step === this.#running) {
-      step.isSpoiled = true
+      step.isInvalid = true
       if (step.prompts === 0) this.#advance(now)
     } else {
       this.#waiting.remove(prompt)
@@ -215,7 +215,7 @@ export class PrefillSteps {
       this.#running = step
       step.startedAt = now
       step.isFirst = true
-      step.isSpoiled = !isBusy
+      step.isInvalid = !isBusy
     }
     return step
   }
@@ -223,10 +223,10 @@ export class PrefillSteps {
   /** Completes the ended step when all its first tokens should have arrived, and ends steps without visible ones. */
   #settle(now: number): void {
     if (this.#ended !== null && now - this.#ended.at > DELIVERY_MS) this.#complete()
-    for (let step = this.#running; step !== null && step.seen.prompts === 0; step = this.#running) {
+    for (let step = this.#running; step !== null && step.visible.prompts === 0; step = this.#running) {
       const endsAt = step.startedAt + 1000 * this.#stepSeconds(step)
       if (now < endsAt) return
-      step.isSpoiled = true
+      step.isInvalid = true
       this.#end(endsAt)
     }
   }
@@ -239,15 +239,15 @@ export class PrefillSteps {
     const { step, at, load } = this.#ended!
     this.#ended = null
     const isFull = this.#running !== null && this.#running.bookedAt <= step.startedAt
-    if (step.seen.prompts > 0) this.#takeOver(step, at)
-    else if (load.prompts > 1 && !step.isSpoiled) this.#stepTokens = Math.max(this.#stepTokens, load.newTokens)
+    if (step.visible.prompts > 0) this.#takeOver(step, at)
+    else if (load.prompts > 1 && !step.isInvalid) this.#stepTokens = Math.max(this.#stepTokens, load.newTokens)
     const series = this.#series
-    series.add(load, (at - step.startedAt) / 1000, step.isSpoiled)
+    series.add(load, (at - step.startedAt) / 1000, step.isInvalid)
     if (isFull && series.steps < SERIES_STEPS) return
     this.#series = new Series()
     const sample = series.mean
-    if (series.isSpoiled || sample.seconds * 1000 <= SHORTEST_MS) return
-    this.#fitter ??= new CostModelFitter(STARTING)
+    if (series.isInvalid || sample.seconds * 1000 <= MIN_STEP_MS) return
+    this.#fitter ??= new PrefillFitter(PRIOR)
     this.#fitter.learn({ ...sample, at })
   }
 
@@ -255,7 +255,7 @@ export class PrefillSteps {
   #takeOver(step: Step, endedAt: number): void {
     const running = this.#running ?? this.#append(true, endedAt)
     running.isFirst = false
-    running.seen.add(step.seen, step.seen.prompts)
+    running.visible.add(step.visible, step.visible.prompts)
     step.successor = running
   }
 
@@ -263,15 +263,15 @@ export class PrefillSteps {
   #end(now: number): void {
     const step = this.#running!
     const before = this.#ended
-    const isSame = before !== null && !step.isFirst && now - step.startedAt <= SHORTEST_MS
+    const isSame = before !== null && !step.isFirst && now - step.startedAt <= MIN_STEP_MS
     if (before !== null && !isSame) this.#complete()
     step.isEnded = true
     this.#advance(isSame ? before.at : now)
     if (!isSame) this.#ended = { step, at: now, load: new Load() }
-    this.#ended!.load.add(step.unseen, step.unseen.prompts)
+    this.#ended!.load.add(step.invisible, step.invisible.prompts)
     if (!isSame) return
-    before.step.seen.add(step.seen, step.seen.prompts)
-    before.step.isSpoiled ||= step.isSpoiled
+    before.step.visible.add(step.visible, step.visible.prompts)
+    before.step.isInvalid ||= step.isInvalid
     step.successor = before.step
   }
 
@@ -290,7 +290,7 @@ export class PrefillSteps {
   }
 
   #stepSeconds(step: Step): number {
-    return secondsOf(this.#fitter?.costModel ?? STARTING, step)
+    return costModelSeconds(this.#fitter?.costModel ?? PRIOR, step)
   }
 }
 

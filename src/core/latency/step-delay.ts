@@ -5,14 +5,15 @@ export interface DelayLimits {
   /** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
   readonly clip: number
   /** Maximum and minimum delay, as a multiple of the prediction without it. */
-  readonly most: number
-  readonly least: number
+  readonly maxRatio: number
+  readonly minRatio: number
 }
 
 /** Of predictions in steps. */
-export const IN_STEPS: DelayLimits = { clip: 0.1, most: 0.2, least: -0.2 }
+export const STEP_DELAY_LIMITS: DelayLimits = { clip: 0.1, maxRatio: 0.2, minRatio: -0.2 }
+
 /** Of predictions from the queued work, which do not model steps. */
-export const OF_WORK: DelayLimits = { clip: 0.15, most: 2, least: -0.7 }
+export const WORK_DELAY_LIMITS: DelayLimits = { clip: 0.15, maxRatio: 2, minRatio: -0.7 }
 
 /**
  * Delay of first tokens beyond a prediction. Prompts that arrive before a step of the engine starts delay those ahead
@@ -30,7 +31,7 @@ export class UsualDelay {
 
   /** Seconds to add to a prediction of `predictedS` seconds. */
   seconds(predictedS: number): number {
-    const { most, least } = this.#limits
+    const { maxRatio: most, minRatio: least } = this.#limits
     return Math.min(most * predictedS, Math.max(least * predictedS, this.#seconds))
   }
 
@@ -44,29 +45,5 @@ export class UsualDelay {
     const limit = this.#limits.clip * (predictedS + Math.abs(this.#seconds))
     const error = Math.min(limit, Math.max(-limit, measuredS - predictedS - this.#seconds))
     this.#seconds += Math.max(GAIN, 1 / (this.#samples + 1)) * error
-  }
-}
-
-/** Weight of a new error: a step ends with several first tokens, whose errors are alike. */
-const ERROR_GAIN = 0.05
-/** Ratio of errors from which the prediction in steps counts as the worse one. */
-const CLEARLY = 2
-
-/** Chooses between the prediction in steps (`prefill-steps.ts`) and the one from the queued work by recent errors. */
-export class BetterPrediction {
-  /** Moving means of |log(measured / predicted)|. */
-  #workError = 0
-  #stepsError = 0
-
-  /** The prediction in steps, unless it was clearly worse than the other. */
-  better(workS: number, inStepsS: number): number {
-    return this.#stepsError <= CLEARLY * this.#workError ? inStepsS : workS
-  }
-
-  compare(workS: number, inStepsS: number, measuredS: number): void {
-    if (!(workS > 0) || !(inStepsS > 0) || !(measuredS > 0)) return
-    const error = (predictedS: number): number => Math.min(1, Math.abs(Math.log(measuredS / predictedS)))
-    this.#workError += ERROR_GAIN * (error(workS) - this.#workError)
-    this.#stepsError += ERROR_GAIN * (error(inStepsS) - this.#stepsError)
   }
 }

@@ -1,4 +1,4 @@
-import type { RequestRecord } from '../reports/combine.ts'
+import type { RequestRecord } from '../reports/request-record.ts'
 
 /** Counters of one key since the start. */
 export interface KeyCounts {

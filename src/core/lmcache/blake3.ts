@@ -20,7 +20,7 @@ const PARENT = 4
 const ROOT = 8
 const BLOCK_WORDS = 16
 const CHUNK_WORDS = 256
-const MOST_LEVELS = 54
+const MAX_LEVELS = 54
 
 /** Message word of each of the 16 steps in each of the 7 rounds. */
 const SCHEDULE = scheduleOf()
@@ -201,7 +201,7 @@ function hashParent(stack: Uint32Array, at: number, root: boolean): void {
   compress(stack, at, { counter: 0, length: 64, flags: PARENT | (root ? ROOT : 0) })
 }
 
-const stack = new Uint32Array((MOST_LEVELS + 1) * 8)
+const stack = new Uint32Array((MAX_LEVELS + 1) * 8)
 
 /**
  * @param words the input as little-endian words; bytes beyond `bytes` in the last one must be 0

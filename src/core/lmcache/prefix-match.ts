@@ -1,43 +1,3 @@
-import type { CacheHint } from '../contract/contract.ts'
-
-export interface Readers {
-  /** Engines of the pool, and the instance each reads from. */
-  readonly pairs: readonly { readonly engine: string; readonly instance: string }[]
-  /** All engines of the pool. */
-  readonly engines: readonly string[]
-  /** Engines can read each other's cache: the best match of any counts for each, as remote. */
-  readonly shared: boolean
-  readonly promptTokens: number
-}
-
-const NOTHING: PrefixMatch = { host: 0, disk: 0, remote: 0 }
-
-/**
- * Converts holders to hints about engines: one hint per tier that adds tokens to the nearer ones. Instances without an
- * engine of the pool are ignored, except shared stores; nothing exceeds the prompt.
- */
-export function hintsOf(holders: Holders, { pairs, engines, shared, promptTokens }: Readers): CacheHint[] {
-  const instanceOf = new Map(pairs.map(({ engine, instance }) => [engine, instance]))
-  const anyone = shared ? Math.max(holders.shared, ...[...holders.instances.values()].map(({ remote }) => remote)) : 0
-  const hints: CacheHint[] = []
-  for (const engine of engines) {
-    const instance = instanceOf.get(engine)
-    const own = instance === undefined ? NOTHING : (holders.instances.get(instance) ?? NOTHING)
-    const common = instance === undefined ? anyone : Math.max(anyone, holders.shared)
-    let sofar = 0
-    for (const [tier, tokens] of [
-      ['host', own.host],
-      ['disk', own.disk],
-      ['remote', Math.max(own.remote, common)],
-    ] as const) {
-      const matchedTokens = Math.min(promptTokens, tokens)
-      if (matchedTokens > sofar) hints.push({ engine, matchedTokens, tier })
-      sofar = Math.max(sofar, matchedTokens)
-    }
-  }
-  return hints
-}
-
 /** Holders of a prompt, from the rows of a directory. */
 
 export interface CachePlacement {
@@ -68,7 +28,7 @@ export interface Holders {
   readonly shared: number
 }
 
-interface Walk {
+interface InstanceWalk {
   host: number
   disk: number
   remote: number
@@ -80,7 +40,9 @@ interface Walk {
 }
 
 const HOST = 3
+
 const DISK = 2
+
 const REMOTE = 1
 
 /**
@@ -113,7 +75,7 @@ export function holdersOf(chunks: readonly (readonly ChunkRow[])[], chunkTokens:
     if (allShared && shared === at) shared = at + 1
     if (!advance(walks, at) && shared <= at) break
   }
-  const inTokens = ({ host, disk, remote }: Walk): PrefixMatch => ({
+  const inTokens = ({ host, disk, remote }: InstanceWalk): PrefixMatch => ({
     host: host * chunkTokens,
     disk: disk * chunkTokens,
     remote: remote * chunkTokens,
@@ -121,8 +83,8 @@ export function holdersOf(chunks: readonly (readonly ChunkRow[])[], chunkTokens:
   return { instances: new Map([...walks].map(([id, walk]) => [id, inTokens(walk)])), shared: shared * chunkTokens }
 }
 
-function walksOf(chunks: readonly (readonly ChunkRow[])[]): Map<string, Walk> {
-  const walks = new Map<string, Walk>()
+function walksOf(chunks: readonly (readonly ChunkRow[])[]): Map<string, InstanceWalk> {
+  const walks = new Map<string, InstanceWalk>()
   for (const rows of chunks) {
     for (const row of rows) {
       for (const { instance } of row) {
@@ -135,14 +97,14 @@ function walksOf(chunks: readonly (readonly ChunkRow[])[]): Map<string, Walk> {
 }
 
 /** Adds the chunk to every walk that reached it. false: no walk continues. */
-function advance(walks: ReadonlyMap<string, Walk>, at: number): boolean {
-  let alive = false
+function advance(walks: ReadonlyMap<string, InstanceWalk>, at: number): boolean {
+  let continues = false
   for (const walk of walks.values()) {
     if (walk.remote !== at || walk.worst === 0) continue
     walk.remote = at + 1
     if (walk.worst >= DISK && walk.disk === at) walk.disk = at + 1
     if (walk.worst >= HOST && walk.host === at) walk.host = at + 1
-    alive = true
+    continues = true
   }
-  return alive
+  return continues
 }

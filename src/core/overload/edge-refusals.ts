@@ -1,59 +1,22 @@
 import { BoundedMap } from '../bounded-map.ts'
-import type { Admission, Refusal } from '../contract/contract.ts'
-
-/** Refusals per second above which edges answer a part themselves. */
-const MOST_REFUSALS_PER_S = 100
-/** Time constant of the rate, ms. */
-const RATE_MS = 1_000
-
-/** Refusals of one pool per second, including those that edges answered themselves. */
-export class RefusalRate {
-  #sum = 0
-  #at = 0
-
-  add(refusals: number, now: number): void {
-    this.#sum = this.perS(now) * (RATE_MS / 1_000) + refusals
-    this.#at = now
-  }
-
-  /** Counts a refusal, and adds the rate to one that edges may repeat. */
-  rated<Placed extends object>(
-    answer: Placed | { readonly refusal: Refusal },
-    admission: Admission,
-    now: number,
-  ): Placed | { readonly refusal: Refusal } {
-    if (!('refusal' in answer) || !isForLackOfRoom(admission, answer.refusal)) return answer
-    this.add(1, now)
-    const refusalsPerS = this.perS(now)
-    return refusalsPerS <= MOST_REFUSALS_PER_S ? answer : { refusal: { ...answer.refusal, refusalsPerS } }
-  }
-
-  perS(now: number): number {
-    const decayed = this.#sum * Math.exp(-Math.max(0, now - this.#at) / RATE_MS)
-    return (1_000 * decayed) / RATE_MS
-  }
-}
-
-/** Whether similar requests are likely to be refused too: the pool lacks room, and the request sets no own limit. */
-function isForLackOfRoom(
-  { attempt, hedge = false, ttftDeadlineMs }: Admission,
-  { reason, limit, mayWait = false, mayPanic = false }: Refusal,
-): boolean {
-  if (attempt > 0 || hedge || ttftDeadlineMs !== undefined || mayWait || mayPanic) return false
-  return reason === 'engines_full' || (reason === 'overloaded' && limit !== 'deadline' && limit !== 'queue')
-}
+import type { Admission } from '../contract/admission.ts'
+import type { Refusal } from '../contract/refusal.ts'
+import { isForLackOfRoom, MAX_REFUSALS_PER_S } from './refusal-rate.ts'
 
 /** Time for which an edge may answer without having asked the pool, ms. */
 const FRESH_MS = 1_000
+
 /** Time constant of the counts, ms. */
 const COUNTED_MS = 2_000
+
 /** Kinds of requests with counts of their own; the kind that was used longest ago is forgotten. */
 const MAX_KINDS = 1_000
+
 /** Spread of a repeated retry time around that of the pool. */
 const RETRY_SPREAD = 0.4
 
 /** Requests that the pool is likely to treat alike, as one edge counts them. */
-class Kind {
+class RequestKind {
   /** Decayed counts of requests. */
   admitted = 0
   refused = 0
@@ -73,14 +36,14 @@ class Kind {
 }
 
 /**
- * Refusals that an edge answers in place of a pool that refuses more than `MOST_REFUSALS_PER_S`. The pool gets as many
+ * Refusals that an edge answers in place of a pool that refuses more than `MAX_REFUSALS_PER_S`. The pool gets as many
  * requests as it admits, and its share of that rate beyond, so it stays as full as before: of each kind of requests,
  * the edge sends the share (admitted + refused * limit / rate) / (admitted + refused). A kind that the pool admits is
  * always sent.
  */
 export class EdgeRefusals {
   readonly #random: () => number
-  readonly #kinds = new BoundedMap<string, Kind>(MAX_KINDS)
+  readonly #kinds = new BoundedMap<string, RequestKind>(MAX_KINDS)
   #unreported = 0
 
   constructor(random: () => number) {
@@ -94,10 +57,10 @@ export class EdgeRefusals {
     if (kind === undefined || refusal === null || !isForLackOfRoom(admission, refusal)) return null
     const { refusalsPerS = 0 } = refusal
     const ageMs = now - kind.refusedAt
-    if (refusalsPerS <= MOST_REFUSALS_PER_S || ageMs < 0 || ageMs >= FRESH_MS) return null
+    if (refusalsPerS <= MAX_REFUSALS_PER_S || ageMs < 0 || ageMs >= FRESH_MS) return null
     kind.decay(now)
     const { admitted, refused } = kind
-    kind.credit += (admitted + (refused * MOST_REFUSALS_PER_S) / refusalsPerS) / (admitted + refused)
+    kind.credit += (admitted + (refused * MAX_REFUSALS_PER_S) / refusalsPerS) / (admitted + refused)
     if (kind.credit >= 1) {
       kind.credit -= 1
       return null
@@ -127,7 +90,7 @@ export class EdgeRefusals {
     const known = this.#kinds.get(name)
     // Without refusals nothing needs to be counted.
     if (refusal?.refusalsPerS === undefined && known === undefined) return
-    const kind = known ?? new Kind()
+    const kind = known ?? new RequestKind()
     kind.decay(now)
     if (refusal === null) kind.admitted += 1
     else {

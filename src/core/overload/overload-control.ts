@@ -1,61 +1,58 @@
-import type { Admission, Decision, Refusal, RequestClass, SloConfig } from '../contract/contract.ts'
-import { RefusalRate } from './edge-refusals.ts'
-import { PREFILL_WINDOW_MS } from './step-limit.ts'
+import type { Admission, RequestClass } from '../contract/admission.ts'
+import type { Decision } from '../contract/decision.ts'
+import type { SloConfig } from '../contract/pool-config.ts'
+import type { Refusal } from '../contract/refusal.ts'
+import { KeyShares } from './key-shares.ts'
+import { PREFILL_WINDOW_MS } from './prefill-share.ts'
+import type { Pressure } from './pressure.ts'
+import { RefusalRate } from './refusal-rate.ts'
 
 /** Wait on an engine, ms, up to which it counts as idle: a pool's objective refuses nothing there. */
 const IDLE_WAIT_MS = 100
+
 /** Excess of prefill, as a share of the budget, for which a request may move to another engine. */
 const MOVE_SHARE = 0.5
+
 /** Cost of a long prefill to each running stream of its engine, as a share of the prefill. */
 const STREAM_COST = 0.2
+
 /** Limit of the time between tokens for each class, as a share of the learned limit. */
 const CLASS_CEILINGS: Readonly<Record<RequestClass, number>> = { critical: 1, standard: 1, sheddable: 0.7 }
+
 /** The same for keys above their share while others are active. */
 const OVER_CEILING = 0.25
+
 /** Share of the admitted requests that long prompts keep, relative to all, while most requests are admitted. */
 const LONG_SHARE = 0.7
-const MOST_ADMITTED = 0.75
+
+const MIN_ADMITTED = 0.75
+
 /** Share of its own prefill that counts for a long prompt while long prompts have got less than their share. */
 const OWED_PREFILL = 0.5
+
 /** Most of a prefill that counts, ms: a longer one is admitted where there is room for this much. */
-const MOST_PREFILL_MS = PREFILL_WINDOW_MS / 2
+const MAX_PREFILL_MS = PREFILL_WINDOW_MS / 2
+
 /** Least share of an engine's time that decodes are assumed to get. */
-const LEAST_DECODE_SHARE = 0.02
+const MIN_DECODE_SHARE = 0.02
+
 /** Weight of a second of decode in the work of a key: decodes share an engine, prefills do not. */
 const DECODE_WEIGHT = 0.05
+
 const DEFAULT_OUTPUT_TOKENS = 256
+
 /** Time constant of refused work, ms. */
 const REFUSED_MS = 30_000
-const LEAST_RETRY_MS = 250
-const MOST_RETRY_MS = 60_000
+
+const MIN_RETRY_MS = 250
+
+const MAX_RETRY_MS = 60_000
+
 /**
  * Prefills of the engine that the cost model must have learned from before a predicted wait refuses anything. Their
  * spread does not matter: errors of single prefills cancel out in the sum over a queue.
  */
-const LEAST_SAMPLES = 6
-
-/** Load of one engine with the request added. */
-export interface Pressure {
-  /** Predicted wait before the prefill, including the network round trip. */
-  readonly waitMs: number
-  readonly prefillMs: number
-  /** Time since the predicted first token of the oldest request without one. */
-  readonly overdueMs: number
-  /** Duration of a decode step with this request, without delays by prefills. */
-  readonly stepMs: number
-  /** Share of the engine's time that prefills take, without this request. */
-  readonly prefillShare: number
-  /** Share of the KV cache that live requests use, with this one. */
-  readonly memoryShare: number
-  /** Learned limit of the time between tokens; Infinity: none. */
-  readonly stepLimitMs: number
-  /** Live requests. */
-  readonly requests: number
-  /** Requests without a first token. */
-  readonly waiting: number
-  /** Prefills that the cost model has learned from. */
-  readonly samples: number
-}
+const MIN_SAMPLES = 6
 
 export interface OverloadInput {
   readonly admission: Admission
@@ -179,14 +176,14 @@ export class OverloadControl {
     const ceiling = CLASS_CEILINGS[requestClass] * (this.#keys.isOver(tenant, now) ? OVER_CEILING : 1)
     const isOwed = this.#owesLong && isLong(prefill, slo, admission)
     // A prefill on another engine delays no decode of this one.
-    const ownMs = prefill === decode ? (isOwed ? OWED_PREFILL : 1) * Math.min(MOST_PREFILL_MS, prefill.prefillMs) : 0
+    const ownMs = prefill === decode ? (isOwed ? OWED_PREFILL : 1) * Math.min(MAX_PREFILL_MS, prefill.prefillMs) : 0
     // An engine without requests always admits one.
     if (decode.requests > 0) {
       if (slo.ttftMs !== null && decode.memoryShare > ceiling) return 'memory'
       if (tokenMs(decode, ownMs) > decode.stepLimitMs * ceiling) return 'itl'
     }
     // Lateness is measured; the rest of the wait is an estimate that may be no more than a prior.
-    const waitMs = prefill.overdueMs + (prefill.samples >= LEAST_SAMPLES ? prefill.waitMs : 0)
+    const waitMs = prefill.overdueMs + (prefill.samples >= MIN_SAMPLES ? prefill.waitMs : 0)
     const lateMs = (waitedMs + waitMs) / ceiling + prefill.prefillMs
     return waitMs > IDLE_WAIT_MS && lateMs > budgetOf(slo, admission) ? 'ttft' : null
   }
@@ -194,7 +191,7 @@ export class OverloadControl {
   /** Long prompts have got less than their share, although most requests are admitted. */
   get #owesLong(): boolean {
     const all = this.#admitted.share
-    return all >= MOST_ADMITTED && this.#longAdmitted.share < LONG_SHARE * all
+    return all >= MIN_ADMITTED && this.#longAdmitted.share < LONG_SHARE * all
   }
 
   /** The engine to which a request moves. null: none. */
@@ -203,11 +200,11 @@ export class OverloadControl {
     if (slo !== null && isLong(chosen, slo, admission)) return this.#leastDisturbed(input, chosen)
     const budgetMs = admission.ttftDeadlineMs ?? (slo === null ? Infinity : budgetOf(slo, admission))
     // Elsewhere its cached prefix would be computed again, and that of others evicted.
-    const mostPrefillMs = chosen.prefillMs + (budgetMs === Infinity ? 0 : MOVE_SHARE * budgetMs)
+    const maxPrefillMs = chosen.prefillMs + (budgetMs === Infinity ? 0 : MOVE_SHARE * budgetMs)
     let best: Move | null = null
     for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
-      if (pressure === null || pressure.prefillMs > mostPrefillMs) continue
+      if (pressure === null || pressure.prefillMs > maxPrefillMs) continue
       if (best !== null && ttftOf(pressure) >= ttftOf(best.pressure)) continue
       if (this.#limitOf(input, pressure, pressure) === null) best = { kind: 'move', engine, pressure }
     }
@@ -239,7 +236,7 @@ export class OverloadControl {
     if (waitedMs === undefined) this.#refused = { workS: workS + ownS, at: now, lastS: ownS }
     // Earlier refusals come back too: their work is spread over the time that the engines need for it.
     const backlogMs = (1000 * workS) / Math.max(1, engines)
-    const retryMs = Math.min(MOST_RETRY_MS, Math.max(LEAST_RETRY_MS, soonestMs + backlogMs))
+    const retryMs = Math.min(MAX_RETRY_MS, Math.max(MIN_RETRY_MS, soonestMs + backlogMs))
     return {
       kind: 'refuse',
       refusal: {
@@ -279,7 +276,7 @@ const ttftOf = ({ overdueMs, waitMs, prefillMs }: Pressure): number => overdueMs
 
 /** Predicted time between the tokens of the engine's streams with a further prefill. */
 function tokenMs({ stepMs, prefillShare }: Pressure, prefillMs: number): number {
-  return stepMs / Math.max(LEAST_DECODE_SHARE, 1 - prefillShare - prefillMs / PREFILL_WINDOW_MS)
+  return stepMs / Math.max(MIN_DECODE_SHARE, 1 - prefillShare - prefillMs / PREFILL_WINDOW_MS)
 }
 
 /** Whether the prefill alone takes longer than the objective, so that the request is late on an idle engine too. */
@@ -288,76 +285,10 @@ const isLong = ({ prefillMs }: Pressure, slo: SloConfig, admission: Admission): 
 
 /** Longest wait after which the first token can still meet the objective, ms. Infinity: unknown, or no limit. */
 export const longestWaitMs = (slo: SloConfig, admission: Admission, { prefillMs, samples }: Pressure): number =>
-  samples < LEAST_SAMPLES ? Infinity : budgetOf(slo, admission) - prefillMs
+  samples < MIN_SAMPLES ? Infinity : budgetOf(slo, admission) - prefillMs
 
 /** Time to the first token that the objective allows, ms. */
 function budgetOf({ ttftMs, ttftMsPer1kTokens }: SloConfig, { promptTokens }: Admission): number {
   if (ttftMs === null) return Infinity
   return ttftMs + ((ttftMsPer1kTokens ?? 0) * promptTokens) / 1000
-}
-
-/* Shares of keys. */
-
-/** Time constant of the work of a key, ms. */
-const WORK_MS = 30_000
-/** Keys without work for this long, ms, are not active. */
-const ACTIVE_MS = 60_000
-/** Further keys replace the least recently active one. */
-const MAX_KEYS = 4096
-/** Excess over the mean that counts as more than a share. */
-const EXCESS = 1.05
-
-interface KeyWork {
-  /** Decayed seconds of engine work at `at`. */
-  workS: number
-  at: number
-}
-
-/** Predicted engine work of each key, decayed, to find keys that use more than their share. */
-export class KeyShares {
-  /** Least recently active first. */
-  readonly #keys = new Map<string, KeyWork & { readonly weight: number }>()
-  /** Sum over the keys. */
-  #weight = 0
-  readonly #total: KeyWork = { workS: 0, at: 0 }
-
-  /** Number of active keys. */
-  active(now: number): number {
-    for (const [key, { at }] of this.#keys) {
-      if (now - at <= ACTIVE_MS) break
-      this.#forget(key)
-    }
-    return this.#keys.size
-  }
-
-  /** @param weight share of the key relative to others */
-  charge(key: string, workS: number, now: number, weight = 1): void {
-    const known = this.#keys.get(key) ?? { workS: 0, at: now }
-    this.#forget(key)
-    if (this.#keys.size >= MAX_KEYS) this.#forget(this.#keys.keys().next().value!)
-    this.#keys.set(key, { ...added(known, workS, now), weight })
-    this.#weight += weight
-    added(this.#total, workS, now)
-  }
-
-  /** Whether the key has used more than its share of the work of the active keys, while others are active. */
-  isOver(key: string, now: number): boolean {
-    const active = this.active(now)
-    const own = this.#keys.get(key)
-    if (own === undefined || active < 2) return false
-    return decayed(own, now) > (EXCESS * own.weight * decayed(this.#total, now)) / this.#weight
-  }
-
-  #forget(key: string): void {
-    this.#weight -= this.#keys.get(key)?.weight ?? 0
-    this.#keys.delete(key)
-  }
-}
-
-const decayed = ({ workS, at }: KeyWork, now: number): number => workS * Math.exp(-Math.max(0, now - at) / WORK_MS)
-
-function added(work: KeyWork, workS: number, now: number): KeyWork {
-  work.workS = decayed(work, now) + workS
-  work.at = Math.max(work.at, now)
-  return work
 }

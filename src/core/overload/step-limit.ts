@@ -1,46 +1,16 @@
 /** Step of one sample, and the share of samples that shall meet the target. */
 const GAIN = 0.03
+
 const QUANTILE = 0.8
+
 /** Lower bound as a share of the target. */
-const LEAST_SHARE = 0.3
+const MIN_SHARE = 0.3
+
 /** Half-life of the return to the target while the limit refuses nothing, ms. */
 const RELAX_MS = 15_000
+
 /** Time after a refusal during which the limit counts as reached, ms. */
 const REACHED_MS = 1_000
-
-/** Time constant of the work of prefills, ms. */
-export const PREFILL_WINDOW_MS = 40_000
-
-/**
- * Prefill work of one engine. A prefill delays all decodes of its engine, so the time between tokens is the decode
- * step divided by the share of time that prefills leave.
- */
-export class PrefillWork {
-  #decayedS = 0
-  #at = 0
-  #totalS = 0
-
-  /** All work since the start, seconds. */
-  get totalS(): number {
-    return this.#totalS
-  }
-
-  /** @param seconds duration of a prefill; negative: it was given up */
-  add(seconds: number, now: number): void {
-    this.#decayedS = Math.max(0, this.#decayed(now) + seconds)
-    this.#at = Math.max(this.#at, now)
-    this.#totalS += seconds
-  }
-
-  /** Share of the engine's time that the latest prefills take; above 1: more than it can do. */
-  share(now: number): number {
-    return (1000 * this.#decayed(now)) / PREFILL_WINDOW_MS
-  }
-
-  #decayed(now: number): number {
-    return this.#decayedS * Math.exp(-Math.max(0, now - this.#at) / PREFILL_WINDOW_MS)
-  }
-}
 
 /**
  * Limit of the predicted time between tokens of one engine, ms. It is the target, and less while responses miss the
@@ -84,6 +54,6 @@ export class StepLimit {
     const limit = this.limitMs(now)
     const isReached = now - this.#refusedAt <= REACHED_MS
     const factor = itlMs > this.#targetMs ? 1 - GAIN * QUANTILE : isReached ? 1 + GAIN * (1 - QUANTILE) : 1
-    this.#limitMs = Math.min(this.#targetMs, Math.max(LEAST_SHARE * this.#targetMs, limit * factor))
+    this.#limitMs = Math.min(this.#targetMs, Math.max(MIN_SHARE * this.#targetMs, limit * factor))
   }
 }

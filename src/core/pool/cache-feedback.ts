@@ -1,94 +1,3 @@
-/** Factor by which the estimate shrinks per evicted prompt, and grows per confirmed one. */
-const SHRINK = 0.08
-const GROW = 0.004
-/** Largest share by which the first observation may reduce an undeclared capacity. */
-const FIRST_LIMIT = 0.5
-/** Fill level above which eviction determines the content. */
-const BINDING = 0.95
-const LEAST_BLOCKS = 16
-
-/**
- * Estimates how many prompt blocks an engine keeps. It starts from the declared size (unlimited without one) and
- * follows the reported cache hits: output blocks, other gateways and the engine's eviction order use part of the
- * cache.
- */
-export class CacheCapacity {
-  /** Declared size in KV blocks; null: unknown. */
-  #declared: number | null = null
-  /** Estimated size in blocks of the index. */
-  #learned = Infinity
-  /** KV blocks per block of the index. */
-  scale = 1
-
-  /** KV blocks the engine can hold, live and cached; null: unknown. */
-  get declared(): number | null {
-    return this.#declared
-  }
-
-  /** Capacity in blocks of the index. */
-  get blocks(): number {
-    return Math.min(this.#learned, this.#most)
-  }
-
-  get #most(): number {
-    return this.#declared === null ? Infinity : Math.floor(this.#declared / this.scale)
-  }
-
-  get learned(): number | null {
-    return Number.isFinite(this.#learned) ? this.#learned : null
-  }
-
-  /** Declares the size in KV blocks; null or less than one: unknown. */
-  declare(blocks: number | null): void {
-    this.#declared = blocks !== null && blocks >= 1 ? Math.floor(blocks) : null
-  }
-
-  /** Rescales after a change of the block size by this factor. */
-  rescale(factor: number): void {
-    if (this.#declared !== null) this.#declared = Math.max(1, Math.floor(this.#declared * factor))
-    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#learned * factor))
-  }
-
-  restore(learned: number): void {
-    this.#learned = Math.max(LEAST_BLOCKS, learned)
-  }
-
-  /** Resets the estimate: the engine may have been replaced. */
-  forget(): void {
-    this.#learned = Infinity
-  }
-
-  /**
-   * Records an eviction: under LRU, the engine keeps at most the blocks used after the evicted ones.
-   * @param estimated estimated cached blocks of the engine
-   */
-  limit(blocks: number, estimated: number): void {
-    const from = this.#from(estimated)
-    const most = Number.isFinite(this.blocks) ? SHRINK : FIRST_LIMIT
-    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - most)), Math.min(from, blocks))
-  }
-
-  /**
-   * @param prompts number of prompts that were missing; half of one is 0.5
-   * @param estimated estimated cached blocks of the engine
-   */
-  shrink(prompts: number, estimated: number): void {
-    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(this.#from(estimated) * (1 - SHRINK) ** prompts))
-  }
-
-  /** Records a confirmed prediction: if the limit causes evictions, it may be too low. */
-  confirm(estimated: number): void {
-    if (!Number.isFinite(this.#learned) || estimated < BINDING * this.blocks) return
-    this.#learned = Math.ceil(this.#learned * (1 + GROW))
-    if (this.#learned >= this.#most) this.#learned = Infinity
-  }
-
-  /** Whether the estimate is unused capacity, which nothing confirms. */
-  #from(estimated: number): number {
-    return Math.min(this.blocks, Math.max(LEAST_BLOCKS, estimated))
-  }
-}
-
 /** Cached tokens of a request: as predicted at booking and as reported by the engine. */
 export interface CacheOutcome {
   readonly predictedTokens: number
@@ -117,6 +26,7 @@ export type CacheFinding =
   | { readonly kind: 'restarted'; readonly away: boolean }
 
 const FINE: CacheFinding = { kind: 'fine' }
+
 const OUTLIVED: CacheFinding = { kind: 'outlived' }
 
 export interface CacheReport {
@@ -132,17 +42,23 @@ export interface CacheReport {
 }
 
 /** Predictions below this are not judged: engines use other block sizes, lookups have chunks of 256 tokens. */
-const LEAST_TOKENS = 256
+const MIN_TOKENS = 256
+
 /** Reported share of the prediction below which it is a miss. */
 const HIT_SHARE = 0.1
+
 /** Reported share of the prediction above which it is a hit. */
 const GOOD_SHARE = 0.9
+
 /** Consecutive misses of recently used blocks, on an engine with earlier hits, that mean a restart. */
 const RESTART_AFTER = 3
+
 /** Consecutive misses without any hit that raise the alarm. */
 const SILENT_AFTER = 8
+
 /** Consecutive responses without the last cached block. Engines with speculative decoding (EAGLE, MTP) recompute it. */
 const REDONE_AFTER = 8
+
 const DECAY = 0.05
 
 export const SILENT_MISS_CAUSES = [
@@ -221,7 +137,7 @@ export class CacheFeedback {
       this.#error += DECAY * (Math.abs(actualTokens - predictedTokens) - this.#error)
     }
     const certain = predictedTokens - uncertainTokens
-    const judged = certain >= LEAST_TOKENS && certain > blockTokens
+    const judged = certain >= MIN_TOKENS && certain > blockTokens
     const miss = actualTokens < HIT_SHARE * predictedTokens
     const gone =
       judged && actualTokens < Math.min(GOOD_SHARE * certain, certain - blockTokens) ? 1 - actualTokens / certain : 0
@@ -231,7 +147,7 @@ export class CacheFeedback {
     }
     // A restart also loses recently used blocks. Without this check, every overestimate looks like a restart.
     if (judged && miss) return this.#sawHit && idleEnds > (this.#hitIdleEnds ?? Infinity) ? OUTLIVED : this.#miss()
-    if (!judged && actualTokens < LEAST_TOKENS) return FINE
+    if (!judged && actualTokens < MIN_TOKENS) return FINE
     if (judged && gone === 0)
       this.#hitIdleEnds =
         this.#hitIdleEnds === null ? idleEnds : this.#hitIdleEnds + DECAY * (idleEnds - this.#hitIdleEnds)

@@ -1,48 +1,3 @@
-import type { Booking } from './bookings.ts'
-import type { Outcome } from '../contract/contract.ts'
-
-/**
- * Classifies the end of a booking for the circuit of one of its engines. Client disconnects, 4xx and busy responses
- * are no failures; any response proves that the engine runs. Of several engines only the one that failed is judged,
- * unless all succeeded.
- * @param isMoving the engine sent output of other requests since this request was sent, so it does not hang
- */
-export function circuitSignal(
-  engine: string,
-  { placement, firstTokenSeen }: Pick<Booking, 'placement' | 'firstTokenSeen'>,
-  { failure, failedEngine, result, endUnseen }: Outcome,
-  isMoving = false,
-): CircuitSignal {
-  const spoke = placement.kind === 'whole' || failedEngine === engine
-  // Otherwise streams that are not parsed would hide the cuts of those that are.
-  if (result === 'complete' && endUnseen === true && (placement.kind === 'whole' || placement.decode === engine))
-    return 'begun'
-  if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
-  if (!spoke) return 'unclear'
-  if (failure === 'busy') return 'success'
-  // The client chooses the length of the response, so its timeout is no failure of the engine.
-  if (failure === 'answer_timeout') return 'unclear'
-  if (failure === 'first_byte_timeout') return isMoving ? 'unclear' : 'hung'
-  if (failure === 'connect_timeout') return isMoving ? 'failure' : 'hung'
-  return firstTokenSeen ? 'cut' : 'failure'
-}
-
-/**
- * Classifies the end of a booking on another gateway. Single failures belong to the engines behind it; it fails if
- * nothing arrives, several times in a row.
- */
-export function gatewayOutcome(
-  engine: string,
-  booking: Pick<Booking, 'placement' | 'firstTokenSeen'>,
-  outcome: Outcome,
-  isMoving = false,
-): CircuitSignal {
-  const signal = circuitSignal(engine, booking, outcome, isMoving)
-  if (signal === 'cut' || signal === 'begun' || (signal === 'failure' && outcome.failure === 'status_5xx'))
-    return 'success'
-  return signal === 'hung' ? 'failure' : signal
-}
-
 /** Circuit breaker of one engine, as a union of its states. Plain data, so that a snapshot can store it. */
 export type Circuit = Evidence & (ClosedCircuit | OpenCircuit | ProbingCircuit)
 
@@ -61,7 +16,7 @@ interface ClosedCircuit {
   readonly openings?: number
 }
 
-interface Opened {
+interface OpenTimes {
   /** Results of requests sent before this time are ignored. Milliseconds since the epoch. */
   readonly openedAt: number
   /** Earliest time of a trial, milliseconds since the epoch. */
@@ -71,12 +26,12 @@ interface Opened {
   readonly isHung?: true
 }
 
-interface OpenCircuit extends Opened {
+interface OpenCircuit extends OpenTimes {
   readonly state: 'open'
 }
 
 /** Half-open state. */
-interface ProbingCircuit extends Opened {
+interface ProbingCircuit extends OpenTimes {
   readonly state: 'probing'
   /** Booking keys of the trial requests in flight. */
   readonly trials: readonly string[]
@@ -99,8 +54,10 @@ export interface CircuitSettings {
 export type CircuitSignal = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
+
 /** Concurrent trial requests while half-open, before the circuit closes. */
 export const MAX_TRIALS = 8
+
 /** Concurrent trial requests after a passing health check, so that a long prefill does not block short ones. */
 const TRIALS_AFTER_RECOVERY = 4
 
@@ -128,7 +85,7 @@ export function booked(circuit: Circuit, key: string): Circuit {
 /** Whether the booking is a trial. */
 const isTrial = (circuit: Circuit, key: string): boolean => circuit.state === 'probing' && circuit.trials.includes(key)
 
-export interface Attempt {
+export interface JudgedAttempt {
   readonly key: string
   readonly now: number
   readonly settings: CircuitSettings
@@ -144,7 +101,7 @@ export interface Attempt {
  * Returns the circuit after an attempt. While half-open, only failures of trials count. Successes count for every
  * request sent after the circuit opened, including those of panic mode.
  */
-export function judged(circuit: Circuit, outcome: CircuitSignal, attempt: Attempt): Circuit {
+export function judged(circuit: Circuit, outcome: CircuitSignal, attempt: JudgedAttempt): Circuit {
   if (circuit.state !== 'closed' && !isTrial(circuit, attempt.key)) {
     const isFresh = attempt.sentAt !== undefined && attempt.sentAt > circuit.openedAt
     if (!isFresh || (outcome !== 'success' && outcome !== 'begun')) return circuit
@@ -180,7 +137,7 @@ const evidenceOf = ({ by, cuts, client }: Circuit): Evidence => ({
   ...(client === undefined ? {} : { client }),
 })
 
-const openedOf = ({ openedAt, untilMs, openings, isHung }: Opened): Opened =>
+const openedOf = ({ openedAt, untilMs, openings, isHung }: OpenTimes): OpenTimes =>
   isHung === true ? { openedAt, untilMs, openings, isHung } : { openedAt, untilMs, openings }
 
 /**
@@ -206,7 +163,7 @@ function withoutTrial(circuit: Circuit, key: string): Circuit {
   return { ...evidenceOf(circuit), ...openedOf(circuit), state: 'open' }
 }
 
-function failed(circuit: Circuit, outcome: 'failure' | 'cut' | 'hung', attempt: Attempt): Circuit {
+function failed(circuit: Circuit, outcome: 'failure' | 'cut' | 'hung', attempt: JudgedAttempt): Circuit {
   const { key, now, settings } = attempt
   const isHung = outcome === 'hung'
   const wasProbing = circuit.state === 'probing'
@@ -235,7 +192,7 @@ function failed(circuit: Circuit, outcome: 'failure' | 'cut' | 'hung', attempt: 
 }
 
 /** Client of all failures including this one; null: several or unknown. */
-function clientOf(circuit: Circuit, { client = null }: Attempt): string | null {
+function clientOf(circuit: Circuit, { client = null }: JudgedAttempt): string | null {
   return circuit.client === undefined || circuit.client === client ? client : null
 }
 

@@ -1,17 +1,22 @@
-import type { EngineRef } from './ledger-entry.ts'
+import type { EngineStats } from '../contract/engine-signal.ts'
+import type { Usage } from '../contract/outcome.ts'
+import type { EngineSpec } from '../contract/pool-config.ts'
+import type { EngineDigest } from '../contract/pool-digest.ts'
+import type { EngineRef } from './booking-ref.ts'
 import { type Circuit, closed } from './circuit.ts'
-import type { EngineDigest, EngineSpec, EngineStats, Usage } from '../contract/contract.ts'
-import { EngineSignals } from './signal-reader.ts'
+import { EngineSignals } from './engine-signals.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
+
 /** Number of TTFTs kept for the dashboard. */
 const TTFTS_KEPT = 40
+
 /** A request's share in the decayed sums behind the hit rate. */
 const HIT_SHARE = 0.03
 
 /** Part of one process in the limits of an engine. */
-export interface LimitShare {
+export interface TrafficShare {
   /** Share of the traffic, 0..1. */
   readonly fraction: number
   /** Requests of the other processes in flight. */
@@ -54,7 +59,7 @@ export class EngineState implements EngineRef {
   /** Bookings with the engine in any role. */
   bookings = 0
   /** Part of this process in the limits that several processes share. null: it has all. */
-  share: LimitShare | null = null
+  share: TrafficShare | null = null
 
   constructor(slot: number, spec: EngineSpec) {
     this.slot = slot
@@ -83,35 +88,5 @@ export class EngineState implements EngineRef {
   /** Share of prompt tokens that were cached, 0..1; null: never reported. */
   get hitRate(): number | null {
     return this.#promptTokens > 0 ? this.#cachedTokens / this.#promptTokens : null
-  }
-}
-
-/** Engines of a pool by id, each with a unique slot. */
-export class EngineTable {
-  readonly #byId = new Map<string, EngineState>()
-  readonly #freeSlots: number[] = []
-  #all: readonly EngineState[] = []
-  #slots = 0
-
-  add(spec: EngineSpec): EngineState {
-    const record = new EngineState(this.#freeSlots.pop() ?? this.#slots++, spec)
-    this.#byId.set(spec.id, record)
-    this.#all = [...this.#all, record]
-    return record
-  }
-
-  remove(record: EngineState): void {
-    this.#byId.delete(record.spec.id)
-    this.#freeSlots.push(record.slot)
-    this.#all = this.#all.filter((one) => one !== record)
-  }
-
-  get(id: string): EngineState | undefined {
-    return this.#byId.get(id)
-  }
-
-  /** Returns the engines in the order of addition, including removed ones that drain. The array is never modified. */
-  all(): readonly EngineState[] {
-    return this.#all
   }
 }

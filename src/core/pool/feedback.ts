@@ -1,107 +1,11 @@
-import { tokenSeconds } from '../latency/decode.ts'
-import { newTokens, attentionPairs, type PrefillCostModel } from '../latency/cost-model.ts'
-import type { Admission, Outcome, StageTimes, EngineDigest } from '../contract/contract.ts'
+import type { Admission } from '../contract/admission.ts'
+import type { Outcome } from '../contract/outcome.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import { attentionPairs, newTokens } from '../latency/cost-model.ts'
+import { tokenSeconds } from '../latency/decode-cost-model.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import type { LegEntry, LedgerEntry } from './ledger-entry.ts'
-import { tokensOfBlock } from './signal-reader.ts'
-import { SILENT_MISS_CAUSES } from './cache-feedback.ts'
-import type { EngineEstimators } from './engine-estimators.ts'
-
-export const LEARNED_VERSION = 1
-
-/** Learned values of an engine that survive an eviction. Small and structured-cloneable. */
-export interface LearnedEngine {
-  readonly costModel: PrefillCostModel | null
-  readonly decodeLogPace: number
-  /** null in older snapshots. */
-  readonly stepLogPace: number | null
-  readonly capacityBlocks: number | null
-}
-
-export function learnedOf(book: EngineEstimators): LearnedEngine {
-  const { learner, decode, step, capacity } = book
-  return {
-    costModel: learner.hasLearned ? learner.costModel : null,
-    decodeLogPace: decode.logPace,
-    stepLogPace: step.logPace,
-    capacityBlocks: capacity.learned,
-  }
-}
-
-/** Restores learned values as a prior, which new samples confirm or replace. */
-export function relearn(book: EngineEstimators, learned: LearnedEngine): void {
-  if (learned.costModel !== null) book.learner.restore(learned.costModel)
-  book.decode.restore(learned.decodeLogPace)
-  if (learned.stepLogPace !== null) book.step.restore(learned.stepLogPace)
-  if (learned.capacityBlocks !== null) book.capacity.restore(learned.capacityBlocks)
-}
-
-/** Validates a snapshot, which may be of another version. null: unusable. */
-export function readLearned(data: unknown): ReadonlyMap<string, LearnedEngine> | null {
-  if (typeof data !== 'object' || data === null || !('version' in data) || data.version !== LEARNED_VERSION) return null
-  if (!('engines' in data) || typeof data.engines !== 'object' || data.engines === null) return null
-  const found = new Map<string, LearnedEngine>()
-  for (const [id, value] of Object.entries(data.engines as Record<string, Partial<LearnedEngine> | null>)) {
-    if (value === null || typeof value !== 'object') continue
-    const { costModel = null, decodeLogPace = 0, stepLogPace = null, capacityBlocks = null } = value
-    if (
-      costModel !== null &&
-      ![costModel.fixedS, costModel.perTokenS, costModel.perPairS].every((part) => Number.isFinite(part) && part >= 0)
-    )
-      continue
-    if (
-      ![decodeLogPace, stepLogPace ?? 0].every(Number.isFinite) ||
-      (capacityBlocks !== null && !(capacityBlocks >= 1))
-    )
-      continue
-    found.set(id, { costModel, decodeLogPace, stepLogPace, capacityBlocks })
-  }
-  return found
-}
-
-export interface EngineFacts {
-  readonly costModel: PrefillCostModel
-  readonly activeBlocks: number
-  readonly cachedBlocks: number
-  readonly now: number
-}
-
-export function engineDigestOf(
-  book: EngineEstimators,
-  { costModel, activeBlocks, cachedBlocks, now }: EngineFacts,
-): Partial<EngineDigest> {
-  const report = book.feedback.report
-  const feed = book.feed.stateAt(now)
-  const stepLimitMs = book.stepLimit.limitMs(now)
-  book.queue.settle(now)
-  return {
-    activeBlocks,
-    // The index counts blocks of running requests too, and the scale of fractional blocks is an estimate.
-    cachedBlocks: Math.min(cachedBlocks, book.capacity.declared ?? Infinity),
-    queuedPrefillS: book.queue.seconds(now),
-    queuedPrefillTokens: book.queue.newTokens,
-    queuedPrefillWork: book.queue.work,
-    ...(feed === null
-      ? {}
-      : { kvFeed: { state: feed, changes: book.feed.changes, resyncs: book.feed.resyncs, lagMs: book.feed.lagMs } }),
-    ...(book.capacity.declared === null ? {} : { cacheBlocks: book.capacity.declared }),
-    learned: {
-      costModel,
-      samples: book.learner.samples,
-      confidence: book.learner.confidence,
-      cacheBlocks: book.capacity.learned === null ? null : Math.round(book.capacity.scale * book.capacity.learned),
-      ttftError: book.ttftError,
-      ...(stepLimitMs === Infinity ? {} : { stepLimitMs }),
-      ...(book.places.limit === Infinity ? {} : { places: book.places.limit }),
-      predictedCachedTokens: report.predictedTokens,
-      actualCachedTokens: report.actualTokens,
-      cachedTokensError: report.errorTokens,
-      restarts: report.restarts,
-      silentMiss: report.silentMiss ? SILENT_MISS_CAUSES : null,
-      warmth: book.warmth(now),
-    },
-  }
-}
+import { tokensPerBlock } from './block-tokens.ts'
+import type { LedgerEntry, LegEntry } from './ledger-entry.ts'
 
 /** Output tokens up to which a non-streaming response time is mostly prefill. */
 const SHORT_ANSWER_TOKENS = 16
@@ -112,43 +16,21 @@ export interface LearningContext {
   readonly blockTokens: number
 }
 
-/** Least weight of the latest response in `UsualOutput`. */
-const LATEST_OUTPUT_SHARE = 0.01
-
-/** Mean output tokens of the pool's responses. */
-export class UsualOutput {
-  #tokens: number | null = null
-  #responses = 0
-
-  /** null: no response yet. */
-  get tokens(): number | null {
-    return this.#tokens
-  }
-
-  learn({ result, usage }: Outcome, sequences = 1): void {
-    if (result !== 'complete' || usage === null) return
-    const tokens = usage.completionTokens / sequences
-    this.#responses += 1
-    const before = this.#tokens ?? tokens
-    this.#tokens = before + Math.max(LATEST_OUTPUT_SHARE, 1 / this.#responses) * (tokens - before)
-  }
-}
-
 /** Compares the predicted TTFT with the measured one; no effect if either is missing. */
 export function judgeForecast(leg: LegEntry, stages: StageTimes): void {
-  const { isResumed, part, estimate, estimators, firstTokenInexact } = leg
+  const { isResumed, legRole, estimate, estimators, firstTokenInexact } = leg
   const { ttft, gateway_queue: heldMs = 0 } = stages
   if (isResumed || estimate.ttftMs === null || ttft === undefined) return
   // The prediction was made at the end of the wait for room.
   estimators.judgeTtft(estimate.ttftMs, ttft - heldMs)
   const { prefill, behindOthers } = estimate
-  if (part !== 'whole' || prefill === null || firstTokenInexact) return
+  if (legRole !== 'whole' || prefill === null || firstTokenInexact) return
   const measuredS = (ttft - heldMs) / 1000
   const [workS, inStepsS, baseS] = [prefill.workMs / 1000, prefill.inStepsMs / 1000, prefill.baseMs / 1000]
   if (leg.queued?.isBusy === true) estimators.workDelay.learn(workS, measuredS)
   if (!behindOthers) return
   estimators.stepDelay.learn(baseS, measuredS)
-  estimators.prediction.compare(workS, inStepsS, measuredS)
+  estimators.prediction.learn(workS, inStepsS, measuredS)
 }
 
 /** Records the end of a prefill: its first token, or the end of a prefill leg. */
@@ -160,7 +42,7 @@ export function prefillEnded(leg: LegEntry, stages: StageTimes, now: number): vo
   leg.busyPeriod = leg.estimators.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
   // Without an end of its own, the prefill leg's time is the response's first token, which is later.
-  leg.firstTokenInexact ||= leg.part === 'prefill' && stages.prefill_leg === undefined
+  leg.firstTokenInexact ||= leg.legRole === 'prefill' && stages.prefill_leg === undefined
 }
 
 /** Estimates the prefill end of a short response that does not stream. */
@@ -173,8 +55,8 @@ export function endUnstreamed(
   const tokens = usage.completionTokens / (request.sequences ?? 1)
   if (tokens > SHORT_ANSWER_TOKENS) return
   for (const leg of request.legs) {
-    const { queued, part, estimators } = leg
-    if (queued === null || part !== 'whole') continue
+    const { queued, legRole, estimators } = leg
+    if (queued === null || legRole !== 'whole') continue
     const decodeS =
       Math.max(0, tokens - 1) * tokenSeconds(estimators.decodeCostModel(blockTokens, now), estimators.requests, 0)
     leg.busyPeriod = estimators.queue.firstToken(queued, now - decodeS * 1000)
@@ -182,9 +64,10 @@ export function endUnstreamed(
 }
 
 /** Fewest decode steps of a response that measure the time between tokens. */
-const LEAST_STEPS = 8
+const MIN_STEPS = 8
+
 /** Least share of a response's time that is decode, because the prefill work during it is an estimate. */
-const LEAST_DECODE_SHARE = 0.1
+const MIN_DECODE_SHARE = 0.1
 
 /** Updates the estimators of its engines from a completed request. */
 export function learn(request: LedgerEntry, admission: Admission, outcome: Outcome, context: LearningContext): void {
@@ -198,7 +81,7 @@ export function learn(request: LedgerEntry, admission: Admission, outcome: Outco
       now,
       index,
       judges: !admission.computesAll,
-      blockTokens: tokensOfBlock(admission, context.blockTokens),
+      blockTokens: tokensPerBlock(admission, context.blockTokens),
       promptBlocks: admission.blocks.length >> 1,
     })
     learnPace(leg, admission, { outcome, actual, now })
@@ -220,11 +103,11 @@ function learnCache(
 ): number | null {
   // A split request's response is from the decode engine, which reports the transferred tokens. The prefill leg's
   // response is the evidence.
-  const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
+  const usage = leg.legRole === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
   if (usage === null) return null
   const { estimators, estimate } = leg
-  const said = estimators.feedback.actualOf(usage.cachedTokens)
-  const actualTokens = said === null ? null : Math.min(said, usage.promptTokens)
+  const reportedTokens = estimators.feedback.actualOf(usage.cachedTokens)
+  const actualTokens = reportedTokens === null ? null : Math.min(reportedTokens, usage.promptTokens)
   if (actualTokens === null || !judges || !estimators.caches(leg.engine.spec)) return actualTokens
   const inIndex = estimate.indexBlocks * blockTokens
   const predictedTokens = Math.max(estimate.cached.total, estimators.wholeBlocks(inIndex))
@@ -259,13 +142,13 @@ function learnCache(
   return actualTokens
 }
 
-interface Facts {
+interface PaceInput {
   readonly outcome: Outcome
   readonly actual: number | null
   readonly now: number
 }
 
-function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }: Facts): void {
+function learnPace(leg: LegEntry, admission: Admission, { outcome, actual, now }: PaceInput): void {
   if (leg.queued === null) return
   const { cached, adapterFit } = leg.estimate
   const length = {
@@ -290,18 +173,18 @@ function learnDecode(
   outcome: Outcome,
   { now, blockTokens }: LearningContext,
 ): void {
-  if (leg.queued !== null && leg.part !== 'whole') return
+  if (leg.queued !== null && leg.legRole !== 'whole') return
   if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
   const seconds = (now - request.firstTokenAt) / 1000
   const tokens = outcome.usage.completionTokens / (request.sequences ?? 1) - 1
-  if (tokens >= LEAST_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
+  if (tokens >= MIN_STEPS) leg.estimators.stepLimit.learn((1000 * seconds) / tokens, now)
   const { estimators } = leg
   for (const learner of [estimators.decode, estimators.kind.decode]) {
     const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
     learner.learn(seconds, tokens, { expectedTokenS, now })
   }
   const delayedS = Math.max(0, estimators.prefilledS(now) - request.prefilledS)
-  const stepsS = Math.max(LEAST_DECODE_SHARE * seconds, seconds - delayedS)
+  const stepsS = Math.max(MIN_DECODE_SHARE * seconds, seconds - delayedS)
   for (const learner of [estimators.step, estimators.kind.step]) {
     const expectedTokenS = tokenSeconds(learner.costModel(blockTokens), request.running, request.blocks)
     learner.learn(stepsS, tokens, { expectedTokenS, now })

@@ -1,27 +1,24 @@
-import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
+import type { EngineSignal } from '../contract/engine-signal.ts'
+import { type CircuitConfig, type EngineSpec, isOpaque, type PoolConfig } from '../contract/pool-config.ts'
+import type { EngineDigest } from '../contract/pool-digest.ts'
+import type { EngineEstimate } from '../contract/region-digest.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import * as circuits from './circuit.ts'
 import type { CircuitSignal } from './circuit.ts'
-import {
-  isOpaque,
-  type CircuitConfig,
-  type EngineDigest,
-  type EngineSignal,
-  type EngineSpec,
-  type PoolConfig,
-} from '../contract/contract.ts'
-import { overlaps, supportsRole, unavailability } from './eligible.ts'
-import { type EngineState, EngineTable } from './engine-state.ts'
-import type { EngineEstimate } from '../contract/region-digest.ts'
+import { unavailability } from './eligible.ts'
+import { engineDigest } from './engine-digest.ts'
+import type { EngineState } from './engine-state.ts'
+import { EngineTable } from './engine-table.ts'
+import type { PoolAccounts } from './pool-accounts.ts'
 import type { PoolEvent, PoolEvents } from './pool-events.ts'
-import type { PoolLedger } from './ledger.ts'
-import type { LoadStats } from './load-stats.ts'
-import { type EngineSnapshot, engineDigest } from './snapshot.ts'
+import { overlaps, supportsRole } from './roles.ts'
+import type { EngineSnapshot } from './snapshot.ts'
 
 /** Age from which reported KV use is unknown, ms. */
 const STATS_VALID_MS = 60_000
 
 /** Origin of a result for a circuit. */
-export interface Attempt {
+export interface BookingAttempt {
   /** Booking key. */
   readonly key: string
   readonly now: number
@@ -37,13 +34,7 @@ export interface Attempt {
   readonly elsewhere?: boolean
 }
 
-/** Accounts of a pool's live bookings. */
-export interface PoolAccounts {
-  readonly load: LoadStats
-  readonly ledger: PoolLedger
-}
-
-type Probed = Extract<EngineSignal, { readonly kind: 'probe' }>
+type ProbeReport = Extract<EngineSignal, { readonly kind: 'probe' }>
 
 /** Engines of a pool: membership, health and circuits. A removed engine stays until its last booking ends. */
 export class Fleet {
@@ -93,7 +84,7 @@ export class Fleet {
     }
   }
 
-  #probed(engine: EngineState, signal: Probed, now: number): void {
+  #probed(engine: EngineState, signal: ProbeReport, now: number): void {
     // A clock that is ahead must not make later reports look old.
     const at = Math.min(signal.at, now)
     if (at < engine.probedAt) return
@@ -137,7 +128,7 @@ export class Fleet {
     engine.bookings += 1
   }
 
-  judge(engine: EngineState, outcome: CircuitSignal, attempt: Attempt): void {
+  judge(engine: EngineState, outcome: CircuitSignal, attempt: BookingAttempt): void {
     const { key, now, sentAt, tenant, elsewhere = false } = attempt
     if (!elsewhere && (outcome === 'failure' || outcome === 'cut' || outcome === 'hung')) engine.failuresTotal += 1
     engine.circuit = circuits.judged(engine.circuit, outcome, {
@@ -155,7 +146,7 @@ export class Fleet {
    * Whether the circuit may open: not for one client's failures on the last available engine, and not beyond the
    * maximum share.
    */
-  #mayOpen(engine: EngineState, client: string | null, attempt: Attempt): boolean {
+  #mayOpen(engine: EngineState, client: string | null, attempt: BookingAttempt): boolean {
     const limit = this.#limitOfEjection(engine, client, attempt)
     if (limit === null) return true
     if (attempt.elsewhere !== true) {
@@ -168,7 +159,7 @@ export class Fleet {
   #limitOfEjection(
     engine: EngineState,
     client: string | null,
-    { hasAlternative }: Attempt,
+    { hasAlternative }: BookingAttempt,
   ): NonNullable<PoolEvent['limit']> | null {
     const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)

@@ -1,4 +1,4 @@
-import { SlidingCount } from './retry-budget.ts'
+import { SlidingCount } from '../sliding-count.ts'
 
 /** Report of an engine about all its requests, whoever sent them. */
 export interface EngineReport {
@@ -22,7 +22,7 @@ export interface OwnLoad {
 }
 
 /** Load of an engine from other sources. */
-export interface Foreign {
+export interface ForeignEstimate {
   /** Running and waiting requests. */
   readonly requests: number
   /** Requests that wait for their prefill. */
@@ -33,39 +33,31 @@ export interface Foreign {
   readonly blocks: number
 }
 
-export const NO_FOREIGN_LOAD: Foreign = { requests: 0, waiting: 0, queuedS: 0, blocks: 0 }
+export const NO_FOREIGN_LOAD: ForeignEstimate = { requests: 0, waiting: 0, queuedS: 0, blocks: 0 }
 
-/** Maximum interval, ms, at which engines that also serve other sources are probed: only reports show that load. */
-export const SHARED_PROBE_MS = 1_000
-/** Minimum interval, milliseconds. */
-const LEAST_SHARED_PROBE_MS = 100
-/** Probes of shared engines that a gateway makes in a second. They take about 1 % of a core (bench/probes.ts). */
-export const SHARED_PROBES_PER_S = 80
 /** Time by which a report may be older or younger than the bookings, milliseconds: engines report once per step. */
 const REPORT_LAG_MS = 500
+
 /** Maximum of sequences counted for one request. */
-const MOST_COUNTED = 64
+const MAX_COUNTED = 64
+
 /** Half-life of the mean load, milliseconds. */
 const MEAN_HALF_LIFE_MS = 10_000
+
 /** Mean requests below which an engine no longer counts as shared with other sources. */
-const LEAST_MEAN = 0.05
+const MIN_MEAN = 0.05
+
 /** Time constant at which a report of requests and blocks gives way to the mean, milliseconds. */
 const REQUESTS_KEPT_MS = 5_000
+
 /** The same for queued prefills, in usual prefills: a queue is a new one after a few of them. */
 const QUEUE_KEPT_PREFILLS = 2
-/** Share of the used blocks below which a difference is rounding: engines and gateway count partial blocks. */
-const LEAST_BLOCK_SHARE = 0.02
 
-/**
- * Interval, milliseconds, at which a gateway probes each of its `engines` that also serve other sources. The shorter
- * the interval, the better it knows their queues; in total it makes at most 80 probes a second, or one per engine.
- */
-export function sharedProbeMs(engines: number): number {
-  return Math.min(SHARED_PROBE_MS, Math.max(LEAST_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S))
-}
+/** Share of the used blocks below which a difference is rounding: engines and gateway count partial blocks. */
+const MIN_BLOCK_SHARE = 0.02
 
 /** Latest value of reports, and their mean. */
-class Reported {
+class ReportedValue {
   latest = 0
   mean = 0
 
@@ -88,9 +80,9 @@ class Reported {
 export class ForeignLoad {
   readonly #begun = new SlidingCount(REPORT_LAG_MS)
   readonly #ended = new SlidingCount(REPORT_LAG_MS)
-  readonly #requests = new Reported()
-  readonly #queuedS = new Reported()
-  readonly #blocks = new Reported()
+  readonly #requests = new ReportedValue()
+  readonly #queuedS = new ReportedValue()
+  readonly #blocks = new ReportedValue()
   #own = 0
   #usualPrefillS = 0
   #prefilledS = 0
@@ -101,7 +93,7 @@ export class ForeignLoad {
   /** Records own requests that the engine has from now on; parallel answers count each. */
   began(sequences: number, now: number): void {
     this.#own += sequences
-    count(this.#begun, sequences, now)
+    addSequences(this.#begun, sequences, now)
   }
 
   /** Records a first token of an own request: prompts that were there before it have been prefilled. */
@@ -111,7 +103,7 @@ export class ForeignLoad {
 
   ended(sequences: number, now: number): void {
     this.#own -= sequences
-    count(this.#ended, sequences, now)
+    addSequences(this.#ended, sequences, now)
   }
 
   observed({ running, waiting, usedBlocks }: EngineReport, own: OwnLoad): void {
@@ -122,9 +114,9 @@ export class ForeignLoad {
     const requests = this.#requestsBeyond(running + waiting, at)
     const arrived = Math.max(0, requests - before)
     const leftS = this.#leftS(at, own.prefilledS) + arrived * arrivedS(elapsedS, usualPrefillS)
-    const leastS = waitingOf(requests, waiting, own.queued) * usualPrefillS
+    const minS = waitingOf(requests, waiting, own.queued) * usualPrefillS
     this.#requests.report(requests, meanShare)
-    this.#queuedS.report(Math.min(requests * usualPrefillS, Math.max(leastS, leftS)), meanShare)
+    this.#queuedS.report(Math.min(requests * usualPrefillS, Math.max(minS, leftS)), meanShare)
     this.#blocks.report(requests === 0 ? 0 : blocksBeyond(usedBlocks, own.activeBlocks), meanShare)
     if (arrived > 0) this.#arrivedAt = at
     this.#usualPrefillS = usualPrefillS
@@ -139,7 +131,7 @@ export class ForeignLoad {
 
   /** Whether other sources have used the engine lately. */
   get isPresent(): boolean {
-    return this.#requests.latest > 0 || this.#requests.mean > LEAST_MEAN
+    return this.#requests.latest > 0 || this.#requests.mean > MIN_MEAN
   }
 
   /** Running and waiting requests. */
@@ -148,7 +140,7 @@ export class ForeignLoad {
   }
 
   /** @param prefilledS seconds of own prefill work done so far */
-  estimate(now: number, prefilledS: number): Foreign {
+  estimate(now: number, prefilledS: number): ForeignEstimate {
     const usualPrefillS = this.#usualPrefillS
     const kept = this.#keptAt(now, QUEUE_KEPT_PREFILLS * usualPrefillS * 1000)
     const queuedS = this.#leftS(now, prefilledS) + (1 - kept) * this.#queuedS.mean
@@ -163,9 +155,9 @@ export class ForeignLoad {
   /** The number nearest to the last one that the report allows: it may still, or not yet, count own requests. */
   #requestsBeyond(reported: number, at: number): number {
     const beyond = reported - this.#own
-    const least = Math.max(0, beyond - this.#ended.count(at))
-    const most = Math.max(0, beyond + this.#begun.count(at))
-    return Math.min(most, Math.max(least, this.#requests.latest))
+    const min = Math.max(0, beyond - this.#ended.count(at))
+    const max = Math.max(0, beyond + this.#begun.count(at))
+    return Math.min(max, Math.max(min, this.#requests.latest))
   }
 
   /** Seconds that remain of the prefills of the last report: an engine works on them or on own ones. */
@@ -179,8 +171,8 @@ export class ForeignLoad {
   }
 }
 
-function count(counter: SlidingCount, sequences: number, now: number): void {
-  for (let at = 0; at < Math.min(sequences, MOST_COUNTED); at++) counter.add(now)
+function addSequences(counter: SlidingCount, sequences: number, now: number): void {
+  for (let at = 0; at < Math.min(sequences, MAX_COUNTED); at++) counter.add(now)
 }
 
 /** Mean seconds that remain of a prefill which began at an unknown time within the last `elapsedS`. */
@@ -195,5 +187,5 @@ function waitingOf(requests: number, waiting: number, queued: number): number {
 
 function blocksBeyond(usedBlocks: number | null, activeBlocks: number): number {
   const blocks = (usedBlocks ?? 0) - activeBlocks
-  return usedBlocks === null || blocks < LEAST_BLOCK_SHARE * usedBlocks ? 0 : blocks
+  return usedBlocks === null || blocks < MIN_BLOCK_SHARE * usedBlocks ? 0 : blocks
 }

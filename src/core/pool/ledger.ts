@@ -1,48 +1,30 @@
 import { ChurnMap } from '../churn-map.ts'
 import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
-import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta-log.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import type { LoadStats } from './load-stats.ts'
 import { ActiveBlocks, shapeOf } from '../prefix-index/active-blocks.ts'
 import { endsAtFirstToken } from '../contract/legs.ts'
-import {
-  type Admission,
-  type EngineDigest,
-  type EngineSpec,
-  type EngineStats,
-  type Outcome,
-  type PoolConfig,
-  type StageTimes,
-  isOpaque,
-} from '../contract/contract.ts'
-import { EngineEstimators, HardwareClass } from './engine-estimators.ts'
-import {
-  endUnstreamed,
-  judgeForecast,
-  learn,
-  prefillEnded,
-  engineDigestOf,
-  LEARNED_VERSION,
-  learnedOf,
-  readLearned,
-  relearn,
-  learnStep,
-  UsualOutput,
-} from './feedback.ts'
+import type { Admission } from '../contract/admission.ts'
+import type { EngineDigest } from '../contract/pool-digest.ts'
+import { type EngineSpec, type PoolConfig, isOpaque } from '../contract/pool-config.ts'
+import type { EngineStats } from '../contract/engine-signal.ts'
+import type { Outcome } from '../contract/outcome.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import { EngineEstimators } from './engine-estimators.ts'
+import { HardwareClass } from './hardware-class.ts'
+import { endUnstreamed, judgeForecast, learn, prefillEnded, learnStep } from './feedback.ts'
+import { estimatorDigest } from './estimator-digest.ts'
+import { LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned-values.ts'
+import { UsualOutput } from './usual-output.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
-import { prefillWork } from './prefill-queue.ts'
+import { prefillWork } from '../latency/prefill-work.ts'
 import { PrefixIndex } from '../prefix-index/prefix-index.ts'
-import {
-  endPresumed,
-  type LegEntry,
-  type LedgerEntry,
-  type BookingRef,
-  type EngineRef,
-  type Forecast,
-  type Leg,
-  type LegDone,
-} from './ledger-entry.ts'
-import { SignalReader, type Sources, tokensOfBlock } from './signal-reader.ts'
+import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
+import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
+import type { Forecast } from './forecast.ts'
+import { SignalReader, type SignalSources } from './signal-reader.ts'
+import { tokensPerBlock } from './block-tokens.ts'
 
 /**
  * Ledger of a pool: live and cached blocks, queued prefill work, and estimators per engine. Everything is booked at
@@ -55,12 +37,12 @@ export class PoolLedger {
   readonly #engines: (LedgerEngine | undefined)[] = []
   readonly #requests = new ChurnMap<string, LedgerEntry>()
   /** Shared estimators by hardware profile. */
-  readonly #kinds = new Map<string, HardwareClass>()
+  readonly #hardwareClasses = new Map<string, HardwareClass>()
   #blockTokens = 0
   /** Objective of the time between tokens; null: none. */
   #itlMs: number | null = null
   /** Data of the signal readers; replaced when the block size changes. */
-  #sources: Sources
+  #sources: SignalSources
   #firstAddedAt: number | null = null
   readonly #usualOutput = new UsualOutput()
 
@@ -87,76 +69,76 @@ export class PoolLedger {
     this.#firstAddedAt ??= now
     // Engines that start together have no warm engine to compare with.
     const warmSince = now === this.#firstAddedAt ? -Infinity : now
-    const book = new EngineEstimators(this.#index.addEngine(), {
-      kind: this.#kindOf(engine.spec),
+    const estimators = new EngineEstimators(this.#index.addEngine(), {
+      kind: this.#hardwareClassOf(engine.spec),
       prior: priorOf(engine.spec),
       warmSince,
     })
-    book.capacity.declare(engine.spec.cacheBlocks)
-    book.stepLimit.configure(this.#itlMs)
-    this.#engines[engine.slot] = { engine, book }
-    this.#limit(book)
+    estimators.capacity.declare(engine.spec.cacheBlocks)
+    estimators.stepLimit.configure(this.#itlMs)
+    this.#engines[engine.slot] = { engine, estimators }
+    this.#limit(estimators)
   }
 
   engineForgotten(engine: EngineRef): void {
-    const book = this.#book(engine)
-    this.#index.removeEngine(book.number)
+    const estimators = this.#estimators(engine)
+    this.#index.removeEngine(estimators.number)
     this.#engines[engine.slot] = undefined
-    book.kind.forgotten(book)
+    estimators.kind.forgotten(estimators)
   }
 
   /** Prefill work of bookings without a first token, seconds. */
   queuedPrefillS(engine: EngineRef, now: number): number {
-    const { queue } = this.#book(engine)
+    const { queue } = this.#estimators(engine)
     queue.settle(now)
     return queue.seconds(now)
   }
 
   /** Records that the step limit of an engine refused or moved a request. */
   stepLimited(engine: EngineRef, now: number): void {
-    this.#book(engine).stepLimit.refused(now)
+    this.#estimators(engine).stepLimit.refused(now)
   }
 
   revived(engine: EngineRef): void {
-    this.#book(engine).revived(this.#index.stamp)
+    this.#estimators(engine).revived(this.#index.stamp)
   }
 
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
-    const book = this.#book(engine)
-    const cached = book.caches(engine.spec)
-    book.observed(stats, this.#blockTokens, engine.spec)
-    if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
-    this.#limit(book)
-    book.feed.fade(this.#index, { engine: book.number, now })
+    const estimators = this.#estimators(engine)
+    const cached = estimators.caches(engine.spec)
+    estimators.observed(stats, this.#blockTokens, engine.spec)
+    if (cached && !estimators.caches(engine.spec)) this.#index.flush(estimators.number)
+    this.#limit(estimators)
+    estimators.feed.discardSilent(this.#index, { engine: estimators.number, now })
     const { running, waiting, kvUsage } = stats
-    const capacity = book.capacity.declared
+    const capacity = estimators.capacity.declared
     const usedBlocks = kvUsage === null || capacity === null ? null : kvUsage * capacity
-    const activeBlocks = this.#active.active(book.number)
-    book.queue.settle(now)
-    const { queue, usualPrefillS } = book
+    const activeBlocks = this.#active.active(estimators.number)
+    estimators.queue.settle(now)
+    const { queue, usualPrefillS } = estimators
     this.#load.observed(
       engine,
       { running, waiting, usedBlocks },
-      { activeBlocks, queued: queue.length, usualPrefillS, prefilledS: book.prefilledS(now), at: now },
+      { activeBlocks, queued: queue.length, usualPrefillS, prefilledS: estimators.prefilledS(now), at: now },
     )
     if (engine.spec.role === 'any' || engine.spec.role === 'decode')
-      book.places.reported(running, waiting, { hasMemory: kvUsage !== null && kvUsage < MEMORY_SHARE, now })
+      estimators.places.reported(running, waiting, { hasMemory: kvUsage !== null && kvUsage < MEMORY_SHARE, now })
   }
 
   applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
-    const book = this.#book(engine)
+    const estimators = this.#estimators(engine)
     return feed.blockTokens === this.#blockTokens
-      ? book.feed.take(feed, this.#index, { engine: book.number, now })
+      ? estimators.feed.apply(feed, this.#index, { engine: estimators.number, now })
       : 'block_tokens'
   }
 
   book(booking: BookingRef, now: number, reading?: SignalReader): void {
     const source = reading ?? this.read(booking.admission, now, [])
-    const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ part }) => part === 'decode')
+    const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ legRole }) => legRole === 'decode')
     const handOverMs =
-      decode === undefined ? 0 : this.#book(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
+      decode === undefined ? 0 : this.#estimators(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
     const legs = booking.legs
-      .filter(({ part }) => part !== 'encode')
+      .filter(({ legRole }) => legRole !== 'encode')
       .map((leg) =>
         this.#addLeg(leg, booking.admission, {
           reading: source,
@@ -176,15 +158,15 @@ export class PoolLedger {
       reported: null,
     })
     const { admission } = booking
-    this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
+    this.#active.learnScale(tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
-  legDone(booking: BookingRef, { part, stages, usage = null }: LegDone, now: number): void {
+  legDone(booking: BookingRef, { legRole, stages, usage = null }: LegDone, now: number): void {
     const request = this.#requests.get(booking.key)
     if (request === undefined) return
     for (const leg of request.legs) {
-      if (leg.part !== part || leg.live === null) continue
+      if (leg.legRole !== legRole || leg.live === null) continue
       leg.usage = usage
       prefillEnded(leg, stages, now)
       this.#endLeg(leg, booking.admission)
@@ -198,11 +180,11 @@ export class PoolLedger {
     for (const leg of request.legs) {
       if (leg.queued?.ended === true) judgeForecast(leg, stages)
       else prefillEnded(leg, stages, now)
-      if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
+      if (endsAtFirstToken(leg.legRole)) this.#endLeg(leg, booking.admission)
       else {
         endPresumed(leg)
         this.#received(leg, booking.admission)
-        if (leg.part === 'decode' && stages.first_byte !== undefined)
+        if (leg.legRole === 'decode' && stages.first_byte !== undefined)
           leg.estimators.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.estimators.unseenFrom(now, request.sequences)
         request.running = leg.estimators.requests
@@ -218,7 +200,7 @@ export class PoolLedger {
     if (request === undefined) return
     const { expectedOutputTokens } = booking.admission
     for (const leg of request.legs) {
-      if (leg.live === null || endsAtFirstToken(leg.part)) continue
+      if (leg.live === null || endsAtFirstToken(leg.legRole)) continue
       this.#active.output(leg.live, outputBlocks)
       learnStep(leg, request, { outputBlocks, blockTokens: this.#blockTokens, now })
       if (expectedOutputTokens !== null)
@@ -239,10 +221,10 @@ export class PoolLedger {
     if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.estimators.queue.abandon(leg.queued, now, outcome.result === 'complete')
-      if (leg.queued !== null && !prefilled) leg.estimators.prefillWork.add(-leg.queued.seconds, now)
+      if (leg.queued !== null && !prefilled) leg.estimators.prefillShare.add(-leg.queued.seconds, now)
       endPresumed(leg)
       if (prefilled && request.firstTokenAt === null) this.#received(leg, booking.admission)
-      if (!endsAtFirstToken(leg.part))
+      if (!endsAtFirstToken(leg.legRole))
         leg.estimators.places.ended(request.sequences ?? 1, booking.admission.streams === true, {
           startedAt: request.firstTokenAt,
           now,
@@ -261,14 +243,14 @@ export class PoolLedger {
   }
 
   estimate(engine: EngineRef, now: number): EngineEstimate {
-    const book = this.#book(engine)
-    const { queue } = book
+    const estimators = this.#estimators(engine)
+    const { queue } = estimators
     queue.settle(now)
     return {
       waitS: engine.spec.rttMs / 1000 + queue.seconds(now),
       queued: queue.length,
-      costModel: book.costModel(now),
-      confidence: book.learner.confidence,
+      costModel: estimators.costModel(now),
+      confidence: estimators.learner.confidence,
     }
   }
 
@@ -277,18 +259,18 @@ export class PoolLedger {
   }
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
-    const book = this.#book(engine)
-    return engineDigestOf(book, {
-      costModel: book.learner.samples > 0 ? book.learner.costModel : book.costModel(now),
-      activeBlocks: this.#active.active(book.number),
-      cachedBlocks: Math.round(this.#active.scale * this.#index.cachedBlocks(book.number)),
+    const estimators = this.#estimators(engine)
+    return estimatorDigest(estimators, {
+      costModel: estimators.learner.samples > 0 ? estimators.learner.costModel : estimators.costModel(now),
+      activeBlocks: this.#active.active(estimators.number),
+      cachedBlocks: Math.round(this.#active.scale * this.#index.cachedBlocks(estimators.number)),
       now,
     })
   }
 
   snapshot(): unknown {
     const engines = this.#engines.flatMap((entry) =>
-      entry === undefined ? [] : [[entry.engine.spec.id, learnedOf(entry.book)] as const],
+      entry === undefined ? [] : [[entry.engine.spec.id, learnedOf(entry.estimators)] as const],
     )
     return { version: LEARNED_VERSION, engines: Object.fromEntries(engines) }
   }
@@ -299,70 +281,70 @@ export class PoolLedger {
     for (const entry of this.#engines) {
       const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
       if (entry === undefined || own === undefined) continue
-      relearn(entry.book, own)
-      this.#limit(entry.book)
+      relearn(entry.estimators, own)
+      this.#limit(entry.estimators)
     }
   }
 
-  #reconfigure({ engine: { spec }, book }: LedgerEngine, blockTokens: number): void {
+  #reconfigure({ engine: { spec }, estimators }: LedgerEngine, blockTokens: number): void {
     // Blocks of another size have other hashes, so nothing in the index matches again.
-    if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
-    book.stepLimit.configure(this.#itlMs)
-    book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
-    this.#limit(book)
+    if (this.#blockTokens !== blockTokens || !estimators.caches(spec)) this.#index.flush(estimators.number)
+    estimators.stepLimit.configure(this.#itlMs)
+    estimators.described(spec, { kind: this.#hardwareClassOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
+    this.#limit(estimators)
   }
 
   /** Sets the engine's capacity in the index. */
-  #limit(book: EngineEstimators): void {
-    book.capacity.scale = this.#active.scale
-    this.#index.setCapacity(book.number, book.capacity.blocks)
+  #limit(estimators: EngineEstimators): void {
+    estimators.capacity.scale = this.#active.scale
+    this.#index.setCapacity(estimators.number, estimators.capacity.blocks)
   }
 
   #addLeg(leg: Leg, admission: Admission, { reading, isResumed, handOverMs, now }: LegStart): LegEntry {
-    const { engine, part } = leg
-    const book = this.#book(engine)
-    const prefills = part !== 'decode'
+    const { engine, legRole } = leg
+    const estimators = this.#estimators(engine)
+    const prefills = legRole !== 'decode'
     const forecast = prefills ? reading.forecast(engine) : NO_FORECAST
-    book.queue.settle(now)
+    estimators.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
     const estimate = {
       cached,
       indexBlocks: reading.indexBlocks(engine),
-      uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
+      uncertainTokens: estimators.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[estimators.number]!),
       stamp: this.#index.stamp,
-      usedStamp: this.#index.lastUsed(book.number),
+      usedStamp: this.#index.lastUsed(estimators.number),
       ttftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
       prefill: forecast.prefill ?? null,
-      behindOthers: !book.queue.isEmpty,
-      adapterFit: book.adapters.fit(admission.adapter),
+      behindOthers: !estimators.queue.isEmpty,
+      adapterFit: estimators.adapters.fit(admission.adapter),
     }
     const prefill = {
       newTokens: newTokens(size),
       work: prefillWork(size.promptTokens, size.cachedTokens),
-      seconds: queueSeconds(book.costModel(now), size),
+      seconds: queueSeconds(estimators.costModel(now), size),
       // The response of a prefill leg marks its end.
-      streams: part === 'prefill' || admission.streams,
+      streams: legRole === 'prefill' || admission.streams,
       sequences: admission.sequences,
     }
-    const queued = prefills ? book.queuePrefill(prefill, now) : null
+    const queued = prefills ? estimators.queuePrefill(prefill, now) : null
     const shared = prefills ? reading.shape.blockCount : estimate.indexBlocks
-    const live = this.#active.add(book.number, reading.shape, reading.shares(engine), shared)
-    book.requests += 1
+    const live = this.#active.add(estimators.number, reading.shape, reading.shares(engine), shared)
+    estimators.requests += 1
     const sequences = admission.sequences ?? 1
-    const needsPlace = book.places.excess(sequences + this.#load.foreignRequests(engine, now)) > 0
-    if (!endsAtFirstToken(part)) book.places.booked(sequences, admission.streams === true)
-    if (admission.adapter !== null) book.adapters.begin(admission.adapter)
+    const needsPlace = estimators.places.excess(sequences + this.#load.foreignRequests(engine, now)) > 0
+    if (!endsAtFirstToken(legRole)) estimators.places.booked(sequences, admission.streams === true)
+    if (admission.adapter !== null) estimators.adapters.begin(admission.adapter)
     return {
       engine,
-      estimators: book,
-      part,
+      estimators: estimators,
+      legRole,
       isResumed,
       live,
       queued,
       estimate,
       busyPeriod: null,
-      firstTokenInexact: part === 'whole' && needsPlace,
+      firstTokenInexact: legRole === 'whole' && needsPlace,
       prefillMs: null,
       usage: null,
     }
@@ -372,7 +354,7 @@ export class PoolLedger {
   #placeTaken(leg: LegEntry, { sequences = 1 }: LedgerEntry, now: number): void {
     const { estimators, estimate, queued } = leg
     estimators.places.started(sequences, now)
-    if (leg.part !== 'whole' || leg.isResumed || queued === null || estimate.prefill === null) return
+    if (leg.legRole !== 'whole' || leg.isResumed || queued === null || estimate.prefill === null) return
     const capacity = estimators.capacity.declared
     if (capacity === null || this.#active.active(estimators.number) > MEMORY_SHARE * capacity) return
     const late = { bookedAt: queued.bookedAt, predictedMs: estimate.prefill.workMs, now }
@@ -380,8 +362,8 @@ export class PoolLedger {
   }
 
   /** Shares the transferred blocks of a decode leg. vLLM caches them on arrival, for NIXL and LMCache alike. */
-  #received({ part, live }: LegEntry, { blocks, promptTokens }: Admission): void {
-    if (part === 'decode' && live !== null)
+  #received({ legRole, live }: LegEntry, { blocks, promptTokens }: Admission): void {
+    if (legRole === 'decode' && live !== null)
       this.#active.received(live, shapeOf(blocks, promptTokens, this.#blockTokens))
   }
 
@@ -392,7 +374,7 @@ export class PoolLedger {
     if (leg.live.pin === null && keepBlocks === Infinity && leg.estimators.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.estimators.number, admission.blocks, admission.blocks.length >> 1))
     }
-    leg.estimators.feed.ended(admission.blocks, this.#index, keepBlocks === Infinity)
+    leg.estimators.feed.requestEnded(admission.blocks, this.#index, keepBlocks === Infinity)
     leg.live = null
     leg.estimators.requests -= 1
     if (admission.adapter !== null) leg.estimators.adapters.end(admission.adapter)
@@ -402,32 +384,32 @@ export class PoolLedger {
   #markSeen(request: LedgerEntry): void {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
-    for (const { estimators, part } of request.legs)
-      if (!endsAtFirstToken(part)) estimators.seen(request.firstTokenAt, request.sequences)
+    for (const { estimators, legRole } of request.legs)
+      if (!endsAtFirstToken(legRole)) estimators.seen(request.firstTokenAt, request.sequences)
   }
 
-  #sourcesOf(blockTokens: number): Sources {
+  #sourcesOf(blockTokens: number): SignalSources {
     return {
       index: this.#index,
       active: this.#active,
       load: this.#load,
       blockTokens,
       output: this.#usualOutput,
-      book: (engine) => this.#book(engine),
+      estimators: (engine) => this.#estimators(engine),
     }
   }
 
-  #kindOf(spec: EngineSpec): HardwareClass {
-    const name = kindOf(spec)
-    const known = this.#kinds.get(name) ?? new HardwareClass()
-    this.#kinds.set(name, known)
+  #hardwareClassOf(spec: EngineSpec): HardwareClass {
+    const name = profileOf(spec)
+    const known = this.#hardwareClasses.get(name) ?? new HardwareClass()
+    this.#hardwareClasses.set(name, known)
     return known
   }
 
-  #book(engine: EngineRef): EngineEstimators {
-    const book = this.#engines[engine.slot]?.book
-    if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
-    return book
+  #estimators(engine: EngineRef): EngineEstimators {
+    const estimators = this.#engines[engine.slot]?.estimators
+    if (estimators === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    return estimators
   }
 }
 
@@ -437,7 +419,7 @@ const MEMORY_SHARE = 0.8
 
 interface LedgerEngine {
   readonly engine: EngineRef
-  readonly book: EngineEstimators
+  readonly estimators: EngineEstimators
 }
 
 interface LegStart {
@@ -448,5 +430,5 @@ interface LegStart {
   readonly now: number
 }
 
-const kindOf = (spec: EngineSpec): string => spec.profile ?? DEFAULT_PROFILE
-const priorOf = (spec: EngineSpec): PrefillCostModel => profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!
+const profileOf = (spec: EngineSpec): string => spec.profile ?? DEFAULT_PROFILE
+const priorOf = (spec: EngineSpec): PrefillCostModel => profile(profileOf(spec)) ?? profile(DEFAULT_PROFILE)!

@@ -1,10 +1,12 @@
 import { ChurnMap } from '../churn-map.ts'
 import type { Signal } from '../routing/policy.ts'
 import { type EarlyLegRole, endsAtFirstToken, type LegRole } from '../contract/legs.ts'
-import type { BookingRef, EngineRef, Leg, LegDone } from './ledger-entry.ts'
-import type { Admission, EngineDigest, EngineSpec, PoolConfig, Role } from '../contract/contract.ts'
-import { type EngineReport, type Foreign, ForeignLoad, NO_FOREIGN_LOAD, type OwnLoad } from './foreign-load.ts'
-import { SlidingCount } from './retry-budget.ts'
+import type { BookingRef, EngineRef, Leg, LegDone } from './booking-ref.ts'
+import type { Admission } from '../contract/admission.ts'
+import type { EngineDigest } from '../contract/pool-digest.ts'
+import type { EngineSpec, PoolConfig, Role } from '../contract/pool-config.ts'
+import { type EngineReport, type ForeignEstimate, ForeignLoad, NO_FOREIGN_LOAD, type OwnLoad } from './foreign-load.ts'
+import { SlidingCount } from '../sliding-count.ts'
 
 const ARRIVALS_WINDOW_MS = 60_000
 /** Half-life of recent work, milliseconds: requests minutes apart still rotate, and old bursts do not matter. */
@@ -52,7 +54,7 @@ export class LoadStats {
   /** Bookings whose first token has not come, with the time of booking. */
   readonly #unprefilled = new ChurnMap<string, number>()
   /** Roles of them that ended early. */
-  readonly #doneParts = new Map<string, ReadonlySet<EarlyLegRole>>()
+  readonly #endedRoles = new Map<string, ReadonlySet<EarlyLegRole>>()
   #staleAfterMs = 0
   /**
    * Virtual time of the last served engine: new engines start here instead of catching up. One per kind of work, so
@@ -96,7 +98,7 @@ export class LoadStats {
    * Returns the engine's load from other sources; zero without a recent report.
    * @param prefilledS seconds of own prefill work done so far
    */
-  foreign(engine: EngineRef, now: number, prefilledS: number): Foreign {
+  foreign(engine: EngineRef, now: number, prefilledS: number): ForeignEstimate {
     const { foreign } = this.#load(engine)
     return this.#isRecent(foreign, now) ? foreign.estimate(now, prefilledS) : NO_FOREIGN_LOAD
   }
@@ -124,18 +126,18 @@ export class LoadStats {
       load.recentNewTokens =
         decayed(load.recentNewTokens, load, now) + workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)
       load.recentAt = now
-      const work = workFor(leg.part)
+      const work = workFor(leg.legRole)
       this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
       load.turn = this.#turnNow[work] + 1 / weightOf(leg.engine.spec)
     }
   }
 
-  legDone(booking: BookingRef, { part }: LegDone, now: number): void {
+  legDone(booking: BookingRef, { legRole }: LegDone, now: number): void {
     if (!this.#unprefilled.has(booking.key)) return
-    const done = this.#doneParts.get(booking.key)
-    if (done?.has(part) === true) return
-    this.#doneParts.set(booking.key, new Set(done).add(part))
-    for (const leg of booking.legs) if (leg.part === part) this.#left(booking, leg, now)
+    const done = this.#endedRoles.get(booking.key)
+    if (done?.has(legRole) === true) return
+    this.#endedRoles.set(booking.key, new Set(done).add(legRole))
+    for (const leg of booking.legs) if (leg.legRole === legRole) this.#left(booking, leg, now)
   }
 
   firstToken(booking: BookingRef, now: number): void {
@@ -143,19 +145,19 @@ export class LoadStats {
     if (bookedAt === undefined) return
     this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
-      if (leg.part === 'whole') this.#load(leg.engine).foreign.firstToken(bookedAt)
-      if (endsAtFirstToken(leg.part)) this.#endLeg(booking, leg, now)
+      if (leg.legRole === 'whole') this.#load(leg.engine).foreign.firstToken(bookedAt)
+      if (endsAtFirstToken(leg.legRole)) this.#endLeg(booking, leg, now)
     }
-    this.#doneParts.delete(booking.key)
+    this.#endedRoles.delete(booking.key)
   }
 
   release(booking: BookingRef, now: number): void {
     const prefilled = !this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
-      if (prefilled && endsAtFirstToken(leg.part)) continue
+      if (prefilled && endsAtFirstToken(leg.legRole)) continue
       this.#endLeg(booking, leg, now)
     }
-    this.#doneParts.delete(booking.key)
+    this.#endedRoles.delete(booking.key)
   }
 
   digest(engine: EngineRef): Pick<EngineDigest, 'requests'> {
@@ -183,7 +185,7 @@ export class LoadStats {
   }
 
   #endLeg(booking: BookingRef, leg: Leg, now: number): void {
-    if (endsAtFirstToken(leg.part) && this.#doneParts.get(booking.key)?.has(leg.part) === true) return
+    if (endsAtFirstToken(leg.legRole) && this.#endedRoles.get(booking.key)?.has(leg.legRole) === true) return
     this.#left(booking, leg, now)
   }
 
@@ -206,8 +208,8 @@ export class LoadStats {
 
 type Work = 'encode' | 'prefill' | 'answer'
 
-function workFor(partOrRole: LegRole | Role): Work {
-  return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
+function workFor(role: LegRole | Role): Work {
+  return role === 'encode' || role === 'prefill' ? role : 'answer'
 }
 
 /** Work of a request: its uncached tokens; an empty prompt counts 1. */

@@ -1,14 +1,18 @@
-import { type Admission, isOpaque, type PoolConfig } from '../contract/contract.ts'
+import type { Admission } from '../contract/admission.ts'
+import { isOpaque, type PoolConfig } from '../contract/pool-config.ts'
 import { longestWaitMs, type OverloadControl } from '../overload/overload-control.ts'
 import type { Random } from '../routing/policy.ts'
 import type { RankingPool } from '../routing/ranking.ts'
-import { decide, type DecisionResult, movedTo, type PolicyChains, servingEngine } from './decide.ts'
+import { decide, movedTo } from './decide.ts'
+import type { DecisionResult } from './decision-result.ts'
+import type { PolicyChains } from './policy-chains.ts'
+import { servingEngine } from '../contract/placement.ts'
 import type { Fleet } from './fleet.ts'
 import type { PoolLedger } from './ledger.ts'
 import { retryBudgetSpent } from './refusals.ts'
 import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
-import { type Demand, expectedWork } from './waiting-room.ts'
+import { type Demand, expectedWork } from './demand.ts'
 
 export interface PlacerParts {
   readonly random: Random
@@ -20,7 +24,7 @@ export interface PlacerParts {
 }
 
 /** Configuration of the pool. */
-export interface Configured {
+export interface ConfiguredPool {
   readonly pool: PoolConfig
   readonly chains: PolicyChains
 }
@@ -49,16 +53,16 @@ export class Placer {
   }
 
   /** Decides what is booked, or why nothing is. */
-  place(asked: PlacingInput, configured: Configured): DecisionResult {
+  place(input: PlacingInput, configured: ConfiguredPool): DecisionResult {
     return this.#orReserve(
-      this.#withinLimits(this.#withinBudget(asked, configured), asked, configured),
-      asked,
+      this.#withinLimits(this.#withinBudget(input, configured), input, configured),
+      input,
       configured,
     )
   }
 
   /** Decides by the policy alone. */
-  choose({ admission, reading, now }: PlacingInput, configured: Configured): DecisionResult {
+  choose({ admission, reading, now }: PlacingInput, configured: ConfiguredPool): DecisionResult {
     const { fleet, random, spare } = this.#parts
     const { pool, chains } = configured
     const { engines } = fleet
@@ -66,7 +70,7 @@ export class Placer {
   }
 
   /** What the request asks of the engine that suits it best. */
-  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: Configured): Demand {
+  demandOf(admission: Admission, reading: SignalReader, { pool: { slo = null } }: ConfiguredPool): Demand {
     const engines = this.#parts.fleet.engines.all()
     const cached = engines.map((engine) => reading.forecast(engine).cachedTokens ?? 0)
     const waitsMs = engines.map((engine) =>
@@ -76,18 +80,18 @@ export class Placer {
   }
 
   /** If the retry budget is spent, legs that failed are skipped where the pool allows it. */
-  #withinBudget(asked: PlacingInput, configured: Configured): DecisionResult {
-    const { admission, now } = asked
+  #withinBudget(input: PlacingInput, configured: ConfiguredPool): DecisionResult {
+    const { admission, now } = input
     const { retry, split } = configured.pool
     const isGranted = !isRetry(admission) || this.#parts.budget.allows(now, retry, admission.hedge)
     const granted = isGranted ? admission : withoutFailedLegs(admission, split)
-    return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...asked, admission: granted }, configured)
+    return granted === null ? { refusal: retryBudgetSpent } : this.choose({ ...input, admission: granted }, configured)
   }
 
   /** Refuses or moves a request that its engine has no room for. */
-  #withinLimits(chosen: DecisionResult, asked: PlacingInput, { pool }: Configured): DecisionResult {
+  #withinLimits(chosen: DecisionResult, input: PlacingInput, { pool }: ConfiguredPool): DecisionResult {
     if ('refusal' in chosen) return chosen
-    const { admission, reading, now, waitedMs } = asked
+    const { admission, reading, now, waitedMs } = input
     const { slo = null, maxWaiting = Infinity } = pool
     const { fleet, overload, ledger, spare } = this.#parts
     const { engines } = fleet
@@ -113,23 +117,23 @@ export class Placer {
       spare.give(chosen.ranked)
       return verdict
     }
-    const found = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
-    if (found !== null) overload.charge(admission, found, now)
+    const chargedPressure = verdict.kind === 'move' ? verdict.pressure : slo === null ? null : pressure(own)
+    if (chargedPressure !== null) overload.charge(admission, chargedPressure, now)
     return verdict.kind === 'admit'
       ? chosen
       : { ...chosen, decision: movedTo(verdict.engine, decision, reading.forecast(engines.get(verdict.engine)!)) }
   }
 
   /** Asks a provider if the pool's own engines are too slow for the request. */
-  #orReserve(chosen: DecisionResult, asked: PlacingInput, configured: Configured): DecisionResult {
-    const { admission } = asked
+  #orReserve(chosen: DecisionResult, input: PlacingInput, configured: ConfiguredPool): DecisionResult {
+    const { admission } = input
     const { engines } = configured.pool
     const isTooSlow = 'refusal' in chosen && chosen.refusal.reason === 'overloaded'
     if (!isTooSlow || !engines.some(({ isExternal }) => isExternal === true)) return chosen
     if (admission.isLastResort !== true) return { refusal: { ...chosen.refusal, mayPanic: true } }
     const own = engines.flatMap(({ id, isExternal }) => (isExternal === true ? [] : [id]))
     const avoid = [...admission.avoid, ...own]
-    const reserve = this.choose({ ...asked, admission: { ...admission, avoid } }, configured)
+    const reserve = this.choose({ ...input, admission: { ...admission, avoid } }, configured)
     return 'refusal' in reserve ? chosen : reserve
   }
 }

@@ -1,66 +1,64 @@
-import { CacheRegistry } from '../lmcache/registry.ts'
-import { packFilter } from '../routing/prefix-filter.ts'
-import type { Random } from '../routing/policy.ts'
-import { RankingPool } from '../routing/ranking.ts'
-import { LoadStats } from './load-stats.ts'
-import { PoolLedger } from './ledger.ts'
-import { type Booking, bookingKey, Bookings, legsOf, BoundedSet, BookingLifecycle } from './bookings.ts'
-import type { LegDone } from './ledger-entry.ts'
-import { type Choice, PolicyChains, servingEngine } from './decide.ts'
-import { Placer, type PlacingInput } from './placer.ts'
-import { type Answer, behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
-import {
-  type Admission,
-  type ClusterDigest,
-  type ClusterSummary,
-  type Decision,
-  endedAs,
-  type EngineSignal,
-  type Outcome,
-  PAYLOAD_VERSION,
-  type Placement,
-  type PoolConfig,
-  type Refusal,
-  type Resume,
-  type StageTimes,
-} from '../contract/contract.ts'
-import type { Circuit } from './circuit.ts'
-import { Decisions, toDecision, DecisionCounts } from './decisions.ts'
-import type { LimitShare } from './engine-state.ts'
-import { Fleet } from './fleet.ts'
+import { BoundedSet } from '../bounded-set.ts'
+import type { Admission } from '../contract/admission.ts'
+import type { Decision } from '../contract/decision.ts'
+import type { EngineSignal } from '../contract/engine-signal.ts'
+import { endedAs, type Outcome } from '../contract/outcome.ts'
+import { PAYLOAD_VERSION } from '../contract/payload-version.ts'
+import { type Placement, servingEngine } from '../contract/placement.ts'
+import type { PoolConfig } from '../contract/pool-config.ts'
+import type { PoolDigest, PoolSummary } from '../contract/pool-digest.ts'
+import type { Refusal } from '../contract/refusal.ts'
 import { type RegionDigest, regionDigestOf } from '../contract/region-digest.ts'
-import { type PoolEvent, PoolEvents } from './pool-events.ts'
-import type { SignalReader } from './signal-reader.ts'
+import type { Resume } from '../contract/resume.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import { CacheRegistry } from '../lmcache/registry.ts'
+import { OverloadControl } from '../overload/overload-control.ts'
 import { HistoryRecorder } from '../reports/history.ts'
+import type { Random } from '../routing/policy.ts'
+import { packFilter } from '../routing/prefix-filter.ts'
+import { RankingPool } from '../routing/ranking.ts'
+import type { AdmissionResult, AdmittedBooking, BookingHandle } from './admission-result.ts'
+import { BookingLifecycle } from './booking-lifecycle.ts'
+import type { LegDone } from './booking-ref.ts'
+import { type Booking, bookingKey, Bookings, engineLegsOf } from './bookings.ts'
+import type { Circuit } from './circuit.ts'
+import { DecisionCounts } from './decision-counts.ts'
+import type { Choice } from './decision-result.ts'
+import { DecisionLog, toDecision } from './decisions.ts'
+import type { TrafficShare } from './engine-state.ts'
+import { Fleet } from './fleet.ts'
+import { PoolLedger } from './ledger.ts'
+import { LoadStats } from './load-stats.ts'
+import { Placer, type PlacingInput } from './placer.ts'
+import { PolicyChains } from './policy-chains.ts'
+import { PoolEvents } from './pool-events.ts'
 import { unconfigured } from './refusals.ts'
 import { isRetry, repeats, RetryBudget } from './retry-budget.ts'
-import { OverloadControl } from '../overload/overload-control.ts'
-import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION, emptyDigest } from './snapshot.ts'
+import type { SignalReader } from './signal-reader.ts'
+import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
+import { behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
+
+/** Returns the digest of an object without configuration. */
+export function emptyDigest(facts: Pick<PoolDigest, 'version' | 'epoch' | 'seq' | 'at'>): PoolDigest {
+  return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
+}
 
 const DECISIONS_KEPT = 1000
+
 /** Number of block hashes in a region digest: about 20 KB of text. */
 const DIGEST_PREFIXES = 8192
+
 /** Minimum interval of prefix samples, milliseconds, for any number of readers. */
 const PREFIX_SAMPLE_TTL_MS = 1_000
+
 /** Released keys remembered, so that a late renewal does not restore the booking. */
 const ENDED_KEYS_KEPT = 4096
+
 /** Grace period after an eviction, as a share of the lease. Live edges renew every third of a lease. */
 const GRACE_SHARE = 0.5
+
 /** Maximum age of a snapshot's booking with grace, in leases. */
 const GRACE_LEASES = 3
-
-/** Handle of a booking. */
-export interface BookingHandle {
-  readonly key: string
-}
-
-export interface Admitted extends BookingHandle {
-  readonly placement: Placement
-  readonly policy: string
-  readonly predictedTtftMs: number | null
-  /** Events for the log. Absent: none. */
-  readonly events?: readonly PoolEvent[]
-}
 
 interface BookingTerms {
   readonly now: number
@@ -70,7 +68,7 @@ interface BookingTerms {
   readonly elsewhere?: boolean
 }
 
-export interface ClusterStateParts {
+export interface PoolStateParts {
   readonly random: Random
   /** Id of this incarnation, part of every digest. */
   readonly epoch: string
@@ -81,7 +79,7 @@ export interface ClusterStateParts {
  * is synchronous; `now` is milliseconds since the epoch. Ranking and booking in one step makes concurrent requests see
  * each other.
  */
-export class ClusterState {
+export class PoolState {
   /** LMCache registry, for pools that use the gateway as one. */
   readonly registry = new CacheRegistry()
   readonly #epoch: string
@@ -90,7 +88,7 @@ export class ClusterState {
   readonly #fleet: Fleet
   readonly #bookings = new Bookings()
   readonly #spare = new RankingPool()
-  readonly #decisions = new Decisions(DECISIONS_KEPT, this.#spare)
+  readonly #decisionLog = new DecisionLog(DECISIONS_KEPT, this.#spare)
   readonly #counts = new DecisionCounts()
   readonly #events = new PoolEvents()
   readonly #history = new HistoryRecorder()
@@ -101,7 +99,7 @@ export class ClusterState {
   readonly #placer: Placer
   readonly #waiting = new WaitingRoom({
     place: (admission, now, waitedMs) => this.#placed({ admission, now, waitedMs }),
-    cachedTokens: (key) => this.#decisions.find(key)?.predictedCachedTokens ?? 0,
+    cachedTokens: (key) => this.#decisionLog.find(key)?.predictedCachedTokens ?? 0,
     refused: (admission, refusal) => this.#counted({ refusal }, admission),
     demandOf: (admission, now) => this.#placer.demandOf(admission, this.#read(admission, now), this.#configured!),
   })
@@ -109,7 +107,7 @@ export class ClusterState {
   #prefixes = { at: NaN, text: '' }
   #seq = 0
 
-  constructor({ random, epoch }: ClusterStateParts) {
+  constructor({ random, epoch }: PoolStateParts) {
     this.#epoch = epoch
     this.#overload = new OverloadControl(random)
     const accounts = { load: this.#load, ledger: this.#ledger }
@@ -125,7 +123,7 @@ export class ClusterState {
     this.#lifecycle = new BookingLifecycle({
       ...accounts,
       fleet: this.#fleet,
-      decisions: this.#decisions,
+      decisions: this.#decisionLog,
       history: this.#history,
     })
   }
@@ -162,7 +160,7 @@ export class ClusterState {
   }
 
   /** Ranks and books. A repeated call for a live booking (lost response) returns the same placement. */
-  admit(asked: Admission, now: number): Admitted | { readonly refusal: Refusal } {
+  admit(asked: Admission, now: number): AdmittedBooking | { readonly refusal: Refusal } {
     const key = bookingKey(asked)
     const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
@@ -171,7 +169,7 @@ export class ClusterState {
       this.#counts.refusedByEdge(edgeRefusals)
       this.#overload.refusedByEdges(edgeRefusals, now)
     }
-    const admission = this.registry.hinted(asked, now)
+    const admission = this.registry.withHints(asked, now)
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
     if (!isRetry(admission)) this.#budget.request(now)
     if (this.#waiting.holdsBack(admission, now)) return { refusal: { ...behindOthers, mayWait: true } }
@@ -187,7 +185,7 @@ export class ClusterState {
     const key = bookingKey(asked)
     const held = this.#bookings.get(key)
     if (held !== undefined) return done(this.#again(held, now))
-    const admission = this.registry.hinted(asked, now)
+    const admission = this.registry.withHints(asked, now)
     if (this.#lacksConfiguration(admission)) return done({ refusal: unconfigured })
     if (this.#ended.has(key)) return done({ refusal: leftQueue })
     if (!this.#waiting.isOpen) return done(this.#placed({ admission, now }))
@@ -212,7 +210,7 @@ export class ClusterState {
   }
 
   /** Decides and books. */
-  #placed({ admission, now, waitedMs }: Omit<PlacingInput, 'reading'>): Answer {
+  #placed({ admission, now, waitedMs }: Omit<PlacingInput, 'reading'>): AdmissionResult {
     const reading = this.#read(admission, now)
     const chosen = this.#placer.place({ admission, reading, now, waitedMs }, this.#configured!)
     if ('refusal' in chosen) {
@@ -220,7 +218,7 @@ export class ClusterState {
       if (this.#waiting.takes(admission, chosen.refusal, now))
         return waitedMs === undefined ? { refusal: { ...chosen.refusal, mayWait: true } } : chosen
       if (admission.attempt > 0 && admission.hedge !== true)
-        this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
+        this.#decisionLog.retryRefused(admission.id, chosen.refusal.reason)
       return this.#counted(chosen, admission)
     }
     const waited = waitedMs === undefined ? chosen : { ...chosen, decision: { ...chosen.decision, waitedMs } }
@@ -232,12 +230,12 @@ export class ClusterState {
     return refused
   }
 
-  #booked(chosen: Choice, { admission, now, reading }: PlacingInput): Admitted {
+  #booked(chosen: Choice, { admission, now, reading }: PlacingInput): AdmittedBooking {
     this.#counts.add(chosen, admission)
     if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now, admission.hedge)
     this.#placer.booked()
     const { decision } = chosen
-    this.#decisions.add(chosen)
+    this.#decisionLog.add(chosen)
     if (admission.attempt === 0) this.#history.requested(now)
     this.#gauge(now)
     const booking = this.#book(admission, decision.placement, { now, leaseMs: this.#leaseMs, reading })
@@ -254,7 +252,7 @@ export class ClusterState {
   /** Ranks without booking or any other effect. */
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#lacksConfiguration(admission)) return { refusal: unconfigured }
-    const hinted = this.registry.hinted(admission, now)
+    const hinted = this.registry.withHints(admission, now)
     const chosen = this.#placer.choose({ admission: hinted, reading: this.#read(hinted, now), now }, this.#configured!)
     if ('refusal' in chosen) return chosen
     const decision = toDecision(chosen)
@@ -327,7 +325,7 @@ export class ClusterState {
     return this.#fleet.feed(feeds, now)
   }
 
-  digest(now: number): ClusterDigest {
+  digest(now: number): PoolDigest {
     return this.#digestOf(() => this.#fleet.digest(now), now)
   }
 
@@ -351,12 +349,12 @@ export class ClusterState {
    * @param decisions maximum number of decisions
    * @param historySince ms since the epoch: the history has what ended after it
    */
-  summary(decisions: number, historySince: number, now: number): ClusterSummary {
+  summary(decisions: number, historySince: number, now: number): PoolSummary {
     this.#gauge(now)
     return {
       digest: this.#digestOf(() => this.#fleet.summary(now), now),
-      decisions: this.#decisions.latest(decisions),
-      measured: this.#decisions.measured(decisions),
+      decisions: this.#decisionLog.latest(decisions),
+      measured: this.#decisionLog.measured(decisions),
       history: this.#history.data(historySince, now),
     }
   }
@@ -379,7 +377,7 @@ export class ClusterState {
    * Applies what several processes in front of one engine share. No effect for unknown engines.
    * @param circuit absent: it stays
    */
-  follow(engine: string, { share, circuit }: { readonly share: LimitShare; readonly circuit?: Circuit }): void {
+  follow(engine: string, { share, circuit }: { readonly share: TrafficShare; readonly circuit?: Circuit }): void {
     const state = this.#fleet.engines.get(engine)
     if (state === undefined) return
     state.share = share
@@ -389,7 +387,7 @@ export class ClusterState {
 
   /** Finds a decision by request id (its last attempt) or by booking key. */
   explain(id: string): Decision | null {
-    return this.#decisions.find(id)
+    return this.#decisionLog.find(id)
   }
 
   /** Releases bookings that were not renewed for a lease; returns their number. Their edges may resume them. */
@@ -405,7 +403,7 @@ export class ClusterState {
   }
 
   /** Returns the state as plain data; null: never configured. */
-  snapshot(now: number): ClusterSnapshot | null {
+  snapshot(now: number): PoolSnapshot | null {
     if (this.#configured === null) return null
     const { version: configVersion, pool } = this.#configured
     return {
@@ -420,7 +418,7 @@ export class ClusterState {
   }
 
   /** Restores a snapshot into a new state. Edges have half a lease to renew their bookings; others expire. */
-  restore(snapshot: ClusterSnapshot, now: number): void {
+  restore(snapshot: PoolSnapshot, now: number): void {
     if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
     this.#fleet.restore(snapshot.engines, now)
     this.#ledger.restore(snapshot.estimators)
@@ -432,7 +430,7 @@ export class ClusterState {
     return this.#configured?.pool.leaseMs ?? 0
   }
 
-  #digestOf(engines: () => ClusterDigest['engines'], now: number): ClusterDigest {
+  #digestOf(engines: () => PoolDigest['engines'], now: number): PoolDigest {
     this.#seq += 1
     const facts = { version: PAYLOAD_VERSION, seq: this.#seq, epoch: this.#epoch, at: now }
     if (this.#configured === null) return emptyDigest(facts)
@@ -458,9 +456,9 @@ export class ClusterState {
     return this.#ledger.read(admission, now, this.#fleet.engines.all())
   }
 
-  #again(booking: Booking, now: number): Admitted {
+  #again(booking: Booking, now: number): AdmittedBooking {
     this.#bookings.touch(booking, now, this.#leaseMs)
-    const decision = this.#decisions.find(booking.key)
+    const decision = this.#decisionLog.find(booking.key)
     const { key, placement } = booking
     return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
@@ -471,7 +469,7 @@ export class ClusterState {
     { now, leaseMs, reading, elsewhere = false }: BookingTerms,
   ): Booking {
     const key = bookingKey(admission)
-    const legs = legsOf(placement, this.#fleet.engines)
+    const legs = engineLegsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
     this.#load.book(booking, now, reading)

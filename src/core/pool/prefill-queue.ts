@@ -1,29 +1,6 @@
+import { addAt, sumTo } from '../fenwick-tree.ts'
 import { BusyPeriod, type BusyPeriodStart, type OnSample } from '../latency/busy-period.ts'
 import { type BookedPrompt, PrefillSteps } from '../latency/prefill-steps.ts'
-
-/**
- * Adds to one place of a Fenwick tree of whole numbers (prefix sums in O(log n)). Exact while the total is below 2^53.
- * Places start at 1; the array is one longer.
- */
-export function addAt(place: number, by: number, sums: Float64Array): void {
-  for (let at = place; at < sums.length; at += at & -at) sums[at]! += by
-}
-
-/** Returns the sum up to and including `place`. */
-export function sumTo(place: number, sums: Float64Array): number {
-  let sum = 0
-  for (let at = place; at > 0; at &= at - 1) sum += sums[at]!
-  return sum
-}
-
-/**
- * Attention work of a prefill in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670). Cached
- * tokens are clamped to the prompt; without the clamp, 20 cached of 10 gave -155.
- */
-export function prefillWork(promptTokens: number, cachedTokens: number): number {
-  const cached = Math.min(Math.max(0, cachedTokens), promptTokens)
-  return ((cached + 1 + promptTokens) * (promptTokens - cached)) / 2
-}
 
 /** Prefill to book. */
 export interface Prefill {
@@ -62,15 +39,19 @@ export interface QueuedPrefill extends Prefill {
 
 /** First tokens within this time are of one engine step, milliseconds. */
 const SAME_STEP_MS = 3
+
 /** New tokens after which a busy period is divided under load, so that its overlap with its neighbours is small. */
 const BUSY_PERIOD_TOKENS = 8192
+
 /**
  * A first token is overdue after this multiple of its step's expected time plus `OVERDUE_MICROS`. Under load many are
  * twice as late as predicted, and avoiding their engines costs more (agentic trace at 95 % load: mean TTFT 4.96 s
  * instead of 4.46 s).
  */
 const OVERDUE_TIMES = 4
+
 const OVERDUE_MICROS = 5e6
+
 /** Minimum bookings before places of ended prefills are reused. */
 const FREE_PLACES = 64
 

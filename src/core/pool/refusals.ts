@@ -1,12 +1,19 @@
+import type { Admission } from '../contract/admission.ts'
+import type { ExclusionReason } from '../contract/decision.ts'
+import type { Refusal } from '../contract/refusal.ts'
 import { waitMs } from './circuit.ts'
-import type { Admission, ExclusionReason, Refusal } from '../contract/contract.ts'
-import { supportsRole, serves } from './eligible.ts'
+import { serves } from './eligible.ts'
 import type { EngineState } from './engine-state.ts'
+import type { Exclusion } from './exclusions.ts'
+import { supportsRole } from './roles.ts'
 
 /** Retry-After of a full pool, milliseconds: requests end continually. */
 const FULL_RETRY_MS = 1000
+
 const MIN_RETRY_MS = 1000
+
 const MAX_RETRY_MS = 30_000
+
 /** Retry-After if only a new configuration helps, milliseconds. */
 const CONFIG_RETRY_MS = 10_000
 
@@ -22,11 +29,6 @@ export const retryBudgetSpent: Refusal = {
   retryAfterMs: MIN_RETRY_MS,
 }
 
-export interface Excluded {
-  readonly engine: EngineState
-  readonly reason: ExclusionReason
-}
-
 interface RefusalFacts {
   readonly now: number
   readonly statsIntervalMs: number
@@ -39,7 +41,7 @@ interface RefusalFacts {
 export function refuse(
   engines: Iterable<EngineState>,
   admission: Admission,
-  excluded: readonly Excluded[],
+  excluded: readonly Exclusion[],
   facts: RefusalFacts,
 ): Refusal {
   const panic = facts.mayPanic === true ? { mayPanic: true } : {}
@@ -70,7 +72,7 @@ const MAX_LABELS = 4
 function roleEmpty(
   role: 'prefill' | 'decode',
   serving: readonly EngineState[],
-  excluded: readonly Excluded[],
+  excluded: readonly Exclusion[],
 ): Pick<Refusal, 'reason' | 'detail' | 'emptyRole'> {
   const own = serving.filter(({ spec }) => spec.role === role)
   const labels = [
@@ -83,7 +85,7 @@ function roleEmpty(
 }
 
 function retryAfterMs(
-  { engine, reason }: Excluded,
+  { engine, reason }: Exclusion,
   facts: { readonly now: number; readonly statsIntervalMs: number },
 ): number {
   if (reason === 'circuit_open') return waitMs(engine.circuit, facts.now) ?? facts.statsIntervalMs
@@ -95,7 +97,7 @@ function clamp(ms: number): number {
 }
 
 /** "2 unhealthy, 1 draining" */
-function summary(excluded: readonly Excluded[]): string {
+function summary(excluded: readonly Exclusion[]): string {
   const counts = new Map<ExclusionReason, number>()
   for (const { reason } of excluded) counts.set(reason, (counts.get(reason) ?? 0) + 1)
   return [...counts].map(([reason, count]) => `${count} ${reason}`).join(', ')

@@ -1,56 +1,14 @@
+import type { Admission } from '../contract/admission.ts'
 import type { EarlyLegRole } from '../contract/legs.ts'
+import type { Placement } from '../contract/placement.ts'
+import type { EngineSpec, PoolConfig } from '../contract/pool-config.ts'
 import type { Circuit } from './circuit.ts'
-import type { Admission, EngineSpec, Placement, PoolConfig, ClusterDigest, EngineDigest } from '../contract/contract.ts'
-import { unavailability } from './eligible.ts'
-import type { EngineState } from './engine-state.ts'
-import type { PoolAccounts } from './fleet.ts'
-
-/** Returns one engine's entry of the digest. */
-export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts, now: number): EngineDigest {
-  const { spec, stats } = engine
-  const kept = { ...load.digest(engine), ...ledger.digest(engine, now) }
-  return {
-    activeBlocks: 0,
-    queuedPrefillS: 0,
-    cachedBlocks: 0,
-    cacheBlocks: spec.cacheBlocks ?? stats?.value.cacheBlocks ?? null,
-    ...kept,
-    id: spec.id,
-    role: spec.role,
-    weight: spec.weight,
-    available: unavailability(engine, kept.requests, now) === null,
-    healthy: engine.healthy,
-    ...detailsOf(engine),
-    draining: engine.isLeaving,
-    ...(engine.moveAt === undefined ? {} : { moveAt: engine.moveAt }),
-    asleep: engine.asleep,
-    circuit: engine.circuit.state,
-    ttftMs: engine.ttftMs,
-    hitRate: engine.hitRate,
-    requestsTotal: engine.requestsTotal,
-    failuresTotal: engine.failuresTotal,
-    ejectionsWithheld: engine.ejectionsWithheld,
-    countedBefore: engine.countedBefore,
-    stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
-  }
-}
-
-const detailsOf = ({ problem, lastFailure, version }: EngineState): Partial<EngineDigest> => ({
-  ...(problem === undefined ? {} : { problem }),
-  ...(lastFailure === undefined ? {} : { lastFailure }),
-  ...(version === undefined ? {} : { engineVersion: version }),
-})
-
-/** Returns the digest of an object without configuration. */
-export function emptyDigest(facts: Pick<ClusterDigest, 'version' | 'epoch' | 'seq' | 'at'>): ClusterDigest {
-  return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
-}
 
 /** Version of the snapshot. Raise it if the meaning of a field changes; other versions are not read. */
 export const SNAPSHOT_VERSION = 3
 
-/** `ClusterState` as plain data. */
-export interface ClusterSnapshot {
+/** `PoolState` as plain data. */
+export interface PoolSnapshot {
   readonly version: number
   readonly at: number
   readonly configVersion: number

@@ -29,7 +29,7 @@ export interface LiveRequest {
 /** Unit of discounts: whole numbers, so that adding and subtracting is exact. */
 const DISCOUNT_UNIT = 1024
 
-interface EngineLedger {
+interface EngineBlockCounts {
   own: number
   output: number
   discount: number
@@ -45,7 +45,7 @@ const SCALE_BLOCKS = 256
  */
 export class ActiveBlocks {
   readonly #index: PrefixIndex
-  readonly #engines: EngineLedger[] = []
+  readonly #counts: EngineBlockCounts[] = []
   /**
    * KV blocks per block of the index, a mean. 1 for prompts of token ids; byte chunks hold a varying number of tokens.
    */
@@ -57,7 +57,7 @@ export class ActiveBlocks {
   }
 
   /** Records a prompt whose blocks stand for `scale` KV blocks each. */
-  saw(scale: number, blocks: number): void {
+  learnScale(scale: number, blocks: number): void {
     this.scale += ((scale - this.scale) * blocks) / (blocks + SCALE_BLOCKS)
   }
 
@@ -68,7 +68,7 @@ export class ActiveBlocks {
   add(engine: number, prompt: PromptShape, reuse: boolean, sharedBlocks = prompt.blockCount): LiveRequest {
     const pin = reuse ? this.#index.pin(engine, prompt.blocks, sharedBlocks) : null
     const own = prompt.blockCount - (pin?.blocks ?? 0) + (prompt.partial ? 1 : 0)
-    this.#of(engine).own += own
+    this.#countsOf(engine).own += own
     return { engine, pin, own, outputBlocks: 0, discount: 0 }
   }
 
@@ -79,7 +79,7 @@ export class ActiveBlocks {
     request.pin = this.#index.pin(request.engine, prompt.blocks, prompt.blockCount)
     this.#index.release(before)
     const own = prompt.blockCount - request.pin.blocks + (prompt.partial ? 1 : 0)
-    this.#of(request.engine).own += own - request.own
+    this.#countsOf(request.engine).own += own - request.own
     request.own = own
   }
 
@@ -92,7 +92,7 @@ export class ActiveBlocks {
   output(request: LiveRequest, outputBlocks: number): void {
     const more = Math.max(0, outputBlocks - request.outputBlocks)
     request.outputBlocks += more
-    this.#of(request.engine).output += more
+    this.#countsOf(request.engine).output += more
   }
 
   /**
@@ -105,16 +105,16 @@ export class ActiveBlocks {
       this.scale * (request.own + (request.pin === null ? 0 : this.#index.exclusiveBlocks(request.pin))) +
       request.outputBlocks
     const discount = Math.round(alone * DISCOUNT_UNIT * Math.min(1, Math.max(0, done)))
-    this.#of(request.engine).discount += discount - request.discount
+    this.#countsOf(request.engine).discount += discount - request.discount
     request.discount = discount
   }
 
   /** Ends a request. `keep`: see `PrefixIndex.release`. */
   free(request: LiveRequest, keep?: number): void {
-    const ledger = this.#of(request.engine)
-    ledger.own -= request.own
-    ledger.output -= request.outputBlocks
-    ledger.discount -= request.discount
+    const counts = this.#countsOf(request.engine)
+    counts.own -= request.own
+    counts.output -= request.outputBlocks
+    counts.discount -= request.discount
     request.own = 0
     request.outputBlocks = 0
     request.discount = 0
@@ -123,14 +123,14 @@ export class ActiveBlocks {
 
   /** KV blocks of live requests on the engine; fractional only with discounts or a scale. */
   active(engine: number): number {
-    const ledger = this.#of(engine)
+    const counts = this.#countsOf(engine)
     return Math.max(
       0,
-      this.scale * (this.#index.liveBlocks(engine) + ledger.own) + ledger.output - ledger.discount / DISCOUNT_UNIT,
+      this.scale * (this.#index.liveBlocks(engine) + counts.own) + counts.output - counts.discount / DISCOUNT_UNIT,
     )
   }
 
-  #of(engine: number): EngineLedger {
-    return (this.#engines[engine] ??= { own: 0, output: 0, discount: 0 })
+  #countsOf(engine: number): EngineBlockCounts {
+    return (this.#counts[engine] ??= { own: 0, output: 0, discount: 0 })
   }
 }

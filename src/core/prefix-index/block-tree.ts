@@ -1,4 +1,5 @@
-import { BlockArena, MAX_RUN, orderOf, RecordSlab } from './block-arena.ts'
+import { BlockArena, MAX_RUN, orderOf } from './block-arena.ts'
+import { RecordSlab } from './record-slab.ts'
 /** Fields of a node. */
 export const OFFSET = 0
 export const LENGTH = 1

@@ -1,5 +1,5 @@
 import { type BlockTree, CHILDREN, HOLDERS, HOLDING, LENGTH, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
-import { RecordSlab } from './block-arena.ts'
+import { RecordSlab } from './record-slab.ts'
 
 /** Fields of a holding: the part of one run that one engine holds. */
 export const NODE = 0
@@ -16,7 +16,7 @@ export const SIBLING = 6
 export const PARENT_HOLDING = 7
 /** Stamp of its last use, for eviction over all engines. */
 export const STAMP = 8
-const DOOMED = 9
+const INVALID = 9
 export const HOLDING_STRIDE = 10
 
 export const NONE = -1
@@ -72,7 +72,7 @@ export class EngineRuns {
     words[at + LIVE] = 0
     words[at + PARENT_HOLDING] = parent
     words[at + STAMP] = 0
-    words[at + DOOMED] = 0
+    words[at + INVALID] = 0
     this.#joinNode(holding, node)
     return holding
   }
@@ -85,8 +85,8 @@ export class EngineRuns {
     const node = words[at + NODE]! * NODE_STRIDE
     const length = this.tree.nodes.words[node + LENGTH]!
     const held = words[at + HELD]!
-    if (words[at + DOOMED] === 1) {
-      words[at + DOOMED] = 0
+    if (words[at + INVALID] === 1) {
+      words[at + INVALID] = 0
       share.cached += held
     }
     share.cached += length - held
@@ -124,8 +124,8 @@ export class EngineRuns {
     this.#linkAfter(holding, NONE, share)
   }
 
-  isDoomed(holding: number): boolean {
-    return this.records.words[holding * HOLDING_STRIDE + DOOMED] === 1
+  isInvalid(holding: number): boolean {
+    return this.records.words[holding * HOLDING_STRIDE + INVALID] === 1
   }
 
   /** Removes a leaf holding, and its run if no other engine holds it. */
@@ -135,7 +135,7 @@ export class EngineRuns {
     const share = this.shares[words[at + ENGINE]!]!
     if (wasLive) this.#unlinkLive(holding, share)
     else this.#unlink(holding, share)
-    if (words[at + DOOMED] === 0) share.cached -= words[at + HELD]!
+    if (words[at + INVALID] === 0) share.cached -= words[at + HELD]!
     this.entries -= words[at + HELD]!
     const node = words[at + NODE]!
     this.#leaveNode(holding, node)
@@ -167,7 +167,7 @@ export class EngineRuns {
     while (share.last !== NONE) this.drop(share.last, false)
     const words = this.records.words
     for (let at = share.firstLive; at !== NONE; at = words[at * HOLDING_STRIDE + NEXT]!)
-      words[at * HOLDING_STRIDE + DOOMED] = 1
+      words[at * HOLDING_STRIDE + INVALID] = 1
     share.cached = 0
   }
 
@@ -304,7 +304,7 @@ export function lastUsed(holdings: EngineRuns, engine: number): number | null {
 }
 
 /** Least recently used evictable run over all engines. */
-export function leastRecent(holdings: EngineRuns): number {
+export function leastRecentlyUsed(holdings: EngineRuns): number {
   const { words } = holdings.records
   let oldest = NONE
   for (const { last } of holdings.shares) {

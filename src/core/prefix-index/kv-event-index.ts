@@ -90,18 +90,18 @@ export class KvEventIndex {
   match(blocks: Uint32Array, count: number): void {
     const { reach } = this
     const words = this.#wordsPerSlot
-    const alive = new Uint32Array(words).fill(0xffff_ffff)
+    const remaining = new Uint32Array(words).fill(0xffff_ffff)
     for (let at = 0; ; at += 1) {
       const slot = at < count ? this.#slot(blocks[at * 2]!, blocks[at * 2 + 1]!) * words : -1
-      let anybody = 0
+      let anyHolder = 0
       for (let word = 0; word < words; word += 1) {
-        const holders = slot < 0 ? 0 : alive[word]! & this.#holders[slot + word]!
-        for (let lost = alive[word]! ^ holders; lost !== 0; lost &= lost - 1)
+        const holders = slot < 0 ? 0 : remaining[word]! & this.#holders[slot + word]!
+        for (let lost = remaining[word]! ^ holders; lost !== 0; lost &= lost - 1)
           reach[word * 32 + 31 - Math.clz32(lost & -lost)] = at
-        alive[word] = holders
-        anybody |= holders
+        remaining[word] = holders
+        anyHolder |= holders
       }
-      if (anybody === 0) return
+      if (anyHolder === 0) return
     }
   }
 

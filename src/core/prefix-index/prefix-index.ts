@@ -12,10 +12,11 @@ import {
   PARENT_HOLDING,
   SIBLING,
   lastUsed,
-  leastRecent,
+  leastRecentlyUsed,
   usedSince,
 } from './engine-runs.ts'
-import { samplePrefixes, RecentPrefixes } from './recent-prefixes.ts'
+import { samplePrefixes } from './prefix-sample.ts'
+import { RecentPrefixes } from './recent-prefixes.ts'
 /** Maximum bytes per (block, engine) entry over all tables. */
 export const BYTES_PER_ENTRY = 40
 const HOLDING_BYTES = HOLDING_STRIDE * 4
@@ -40,7 +41,7 @@ export class PrefixIndex {
   readonly #holdings = new EngineRuns(this.#tree)
   /** Blocks from the engines' KV events. */
   readonly exact = new KvEventIndex()
-  readonly #kvEvents = new RecentPrefixes()
+  readonly #recentPrefixes = new RecentPrefixes()
   #maxEntries = 0
   #maxBytes = 0
   readonly #capacity: number[] = []
@@ -116,7 +117,7 @@ export class PrefixIndex {
   }
 
   /** Applies stored and removed blocks of KV events. false: not enough room for all. */
-  tell(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
+  applyKvEvents(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
     this.exact.setAll(engine, removed, false)
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
@@ -132,8 +133,8 @@ export class PrefixIndex {
   }
 
   /** Records a completed prompt of an engine with KV events, so that `sample` finds its blocks. */
-  ended(blocks: Uint32Array): void {
-    this.#kvEvents.ended(blocks)
+  recordCompleted(blocks: Uint32Array): void {
+    this.#recentPrefixes.add(blocks)
   }
 
   /**
@@ -142,7 +143,7 @@ export class PrefixIndex {
    */
   sample(limit: number): Uint32Array {
     const lanes = samplePrefixes(this.#holdings, limit)
-    this.#kvEvents.addTo(lanes, limit, this.exact)
+    this.#recentPrefixes.addTo(lanes, limit, this.exact)
     return Uint32Array.from(lanes)
   }
 
@@ -202,7 +203,7 @@ export class PrefixIndex {
     for (let holding = first; holding !== NONE; holding = words[holding * HOLDING_STRIDE + SIBLING]!) {
       const at = holding * HOLDING_STRIDE
       const engine = words[at + ENGINE]!
-      if (cached[engine] === 0 && !this.#holdings.isDoomed(holding)) {
+      if (cached[engine] === 0 && !this.#holdings.isInvalid(holding)) {
         cached[engine] = start + Math.min(part, words[at + HELD]!)
         seen.cached++
       }
@@ -260,12 +261,12 @@ export class PrefixIndex {
   /** Ends a live run: kept, truncated to `keep` blocks, or dropped. */
   #settle(holding: number, stamp: number, keep: number): void {
     const holdings = this.#holdings
-    const cut = keep < holdings.records.words[holding * HOLDING_STRIDE + HELD]! && holdings.isLeaf(holding)
-    if (holdings.isDoomed(holding) || (cut && keep <= 0)) {
+    const isTruncated = keep < holdings.records.words[holding * HOLDING_STRIDE + HELD]! && holdings.isLeaf(holding)
+    if (holdings.isInvalid(holding) || (isTruncated && keep <= 0)) {
       holdings.drop(holding, true)
       return
     }
-    if (cut) holdings.truncate(holding, keep)
+    if (isTruncated) holdings.truncate(holding, keep)
     holdings.makeEvictable(holding, stamp)
   }
 
@@ -330,7 +331,7 @@ export class PrefixIndex {
   #enforceCap(): void {
     const holdings = this.#holdings
     while (holdings.entries > this.#maxEntries || this.usedBytes > this.#maxBytes) {
-      const oldest = leastRecent(holdings)
+      const oldest = leastRecentlyUsed(holdings)
       if (oldest === NONE) return
       const excess = holdings.entries - this.#maxEntries
       this.#evict(oldest, excess > 0 ? excess : Infinity)

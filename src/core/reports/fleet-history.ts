@@ -1,49 +1,11 @@
 /** Last 15 minutes of all pools, as the tiles and charts of the dashboard show them. */
-import {
-  ERROR_LIMITS,
-  emptyErrors,
-  type HistorySlice,
-  type HistoryStep,
-  mergeSlices,
-  mergeSteps,
-  type PoolHistory,
-  SLICE_MS,
-  STEP_MS,
-  STEPS,
-} from './history.ts'
+import { emptyErrors, ERROR_LIMITS, type HistorySlice, type HistoryStep, type PoolHistory, SLICE_MS, SPAN_MS, STEP_MS } from '../contract/pool-history.ts'
+import type { EndedByStep, EndedCounts } from './ended-history.ts'
+import { mergeSlices, mergeSteps } from './merge-histories.ts'
 import { quantileOf } from './sketch.ts'
 
-const SPAN_MS = STEP_MS * STEPS
 /** Steps behind the current TTFT and shares: the last minute. */
 const RECENT_STEPS = 6
-
-/** Ended requests of one step: [all, failed, rejected]. A list, so that sums over processes need no other code. */
-export type EndedCounts = readonly [all: number, failed: number, rejected: number]
-
-/** By start of the step, ms since the epoch. */
-export type EndedByStep = Readonly<Record<string, EndedCounts>>
-
-/** Counts ended and rejected requests of one gateway in steps. */
-export class EndedHistory {
-  readonly #steps = new Map<number, [number, number, number]>()
-
-  add(kind: 'served' | 'failed' | 'rejected', now: number): void {
-    const at = now - (now % STEP_MS)
-    let step = this.#steps.get(at)
-    if (step === undefined) {
-      step = [0, 0, 0]
-      this.#steps.set(at, step)
-      for (const old of this.#steps.keys()) if (old <= at - SPAN_MS) this.#steps.delete(old)
-    }
-    step[0] += 1
-    if (kind === 'failed') step[1] += 1
-    if (kind === 'rejected') step[2] += 1
-  }
-
-  byStep(): EndedByStep {
-    return Object.fromEntries([...this.#steps].map(([at, step]) => [String(at), [...step] as const]))
-  }
-}
 
 /** Figures of the tiles. null: unknown. */
 export interface Figures {
@@ -77,29 +39,29 @@ export interface HistoryView {
 
 type SlicesView = Pick<HistoryView, 'stages' | 'ttftErrors'>
 
-interface KnownPool {
+interface PoolEntry {
   readonly steps: Map<number, HistoryStep>
   readonly slices: Map<number, HistorySlice>
   /** Steps that end before are complete. */
-  knownUntil: number
+  completeUntil: number
 }
 
 const startOf = (now: number): number => now - (now % STEP_MS)
 
 /** Keeps the histories of pools, so that each view asks them only for the newest steps. */
 export class FleetHistory {
-  readonly #pools = new Map<string, KnownPool>()
+  readonly #pools = new Map<string, PoolEntry>()
   readonly #points = new Map<number, Figures>()
   #slices: { readonly at: number; readonly view: SlicesView } | null = null
 
   /** Start of the steps that the pool has to send. */
   since(pool: string): number {
-    return this.#pools.get(pool)?.knownUntil ?? 0
+    return this.#pools.get(pool)?.completeUntil ?? 0
   }
 
   /** Adopts what a pool sent for `since`. */
   add(pool: string, { steps, slices }: PoolHistory, now: number): void {
-    const known = this.#pools.get(pool) ?? { steps: new Map(), slices: new Map(), knownUntil: 0 }
+    const known = this.#pools.get(pool) ?? { steps: new Map(), slices: new Map(), completeUntil: 0 }
     this.#pools.set(pool, known)
     for (const step of steps) {
       known.steps.set(step.at, step)
@@ -107,7 +69,7 @@ export class FleetHistory {
     }
     for (const slice of slices) known.slices.set(slice.at, slice)
     // The step before the current one may still get what is on its way.
-    known.knownUntil = startOf(now) - STEP_MS
+    known.completeUntil = startOf(now) - STEP_MS
     for (const at of known.steps.keys()) if (at < startOf(now) - SPAN_MS) known.steps.delete(at)
     for (const at of known.slices.keys()) if (at + SLICE_MS < now - SPAN_MS) known.slices.delete(at)
   }

@@ -1,50 +1,12 @@
 /** Rates, first tokens and queues of a pool over the last 15 minutes, in bounded steps. */
-import type { SloConfig, StageTimes } from '../contract/contract.ts'
-import { Sketch, type SketchData } from './sketch.ts'
+import type { SloConfig } from '../contract/pool-config.ts'
+import { emptyErrors, ERROR_LIMITS, type HistoryStep, type PoolHistory, SLICE_MS, STEP_MS, STEPS } from '../contract/pool-history.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import { maxKnown } from './merge-histories.ts'
+import { Sketch } from './sketch.ts'
 
-export const STEP_MS = 10_000
-/** 15 minutes, without the current step. */
-export const STEPS = 90
-/** Stages and prediction errors are kept per slice: their sketches are too many for each step. */
-export const SLICE_MS = 60_000
 /** One more than 15 minutes, because the first one is partly older. */
 const SLICES = 16
-
-/** Totals of one step. Plain data. */
-export interface HistoryStep {
-  /** Start, ms since the epoch; a multiple of `STEP_MS`. */
-  readonly at: number
-  /** Requests placed for the first time. */
-  readonly requests: number
-  readonly outputTokens: number
-  /** First tokens, ms. */
-  readonly ttft: SketchData
-  /** First tokens with an objective, and those that exceeded it. */
-  readonly judged: number
-  readonly late: number
-  /** Longest prefill queue of an engine; null: unknown. */
-  readonly queueS: number | null
-  /** Highest KV cache use of an engine; null: none reported. */
-  readonly kvUsage: number | null
-}
-
-/** Totals of one slice. Plain data. */
-export interface HistorySlice {
-  /** Start, ms since the epoch; a multiple of `SLICE_MS`. */
-  readonly at: number
-  /** By stage, ms. */
-  readonly stages: Readonly<Record<string, SketchData>>
-  /** Requests by predicted / actual TTFT: counts up to each of `ERROR_LIMITS`, and beyond. */
-  readonly errors: readonly number[]
-}
-
-export interface PoolHistory {
-  readonly steps: readonly HistoryStep[]
-  readonly slices: readonly HistorySlice[]
-}
-
-/** Upper limits of predicted / actual TTFT in the histogram of errors. */
-export const ERROR_LIMITS = [0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2, 4] as const
 
 interface Step {
   readonly at: number
@@ -75,7 +37,7 @@ export class HistoryRecorder {
   readonly #steps: Step[] = []
   readonly #slices: Slice[] = []
   #slo: SloConfig | null = null
-  #gaugedAt = -Infinity
+  #lastGaugesAt = -Infinity
 
   configure(slo: SloConfig | null): void {
     this.#slo = slo
@@ -94,7 +56,7 @@ export class HistoryRecorder {
     if (ttftMs === undefined) return
     const step = this.#step(now)
     step.ttft.add(ttftMs)
-    const limitMs = limitOf(this.#slo, promptTokens)
+    const limitMs = ttftLimitMs(this.#slo, promptTokens)
     if (limitMs !== null) {
       step.judged += 1
       if (ttftMs > limitMs) step.late += 1
@@ -103,19 +65,19 @@ export class HistoryRecorder {
     const times: Readonly<Record<string, number>> = stages
     for (const stage in times) sketchOf(slice, stage).add(times[stage]!)
     const sentMs = ttftMs - (stages.gateway_queue ?? 0)
-    if (predictedTtftMs !== null && sentMs > 0) slice.errors[binOf(predictedTtftMs / sentMs)]! += 1
+    if (predictedTtftMs !== null && sentMs > 0) slice.errors[errorBin(predictedTtftMs / sentMs)]! += 1
   }
 
   /** Whether a second has passed since the last gauges: reading them takes a pass over all engines. */
   isGaugeDue(now: number): boolean {
-    return now - this.#gaugedAt >= 1_000
+    return now - this.#lastGaugesAt >= 1_000
   }
 
   gauges({ queueS, kvUsage }: Pick<HistoryStep, 'queueS' | 'kvUsage'>, now: number): void {
-    this.#gaugedAt = now
+    this.#lastGaugesAt = now
     const step = this.#step(now)
-    step.queueS = most(step.queueS, queueS)
-    step.kvUsage = most(step.kvUsage, kvUsage)
+    step.queueS = maxKnown(step.queueS, queueS)
+    step.kvUsage = maxKnown(step.kvUsage, kvUsage)
   }
 
   /** The parts that end after `since`, ms since the epoch, and not before the last 15 minutes. */
@@ -164,14 +126,12 @@ export class HistoryRecorder {
   }
 }
 
-export const emptyErrors = (): number[] => Array.from({ length: ERROR_LIMITS.length + 1 }, () => 0)
-
-function binOf(ratio: number): number {
+function errorBin(ratio: number): number {
   const at = ERROR_LIMITS.findIndex((limit) => ratio <= limit)
   return at < 0 ? ERROR_LIMITS.length : at
 }
 
-function limitOf(slo: SloConfig | null, promptTokens: number): number | null {
+function ttftLimitMs(slo: SloConfig | null, promptTokens: number): number | null {
   if (slo === null || slo.ttftMs === null) return null
   return slo.ttftMs + ((slo.ttftMsPer1kTokens ?? 0) * promptTokens) / 1000
 }
@@ -182,72 +142,4 @@ function sketchOf({ stages }: Slice, stage: string): Sketch {
   const sketch = new Sketch()
   stages.set(stage, sketch)
   return sketch
-}
-
-/** The larger value; null: both are unknown. */
-const most = (a: number | null, b: number | null): number | null =>
-  a === null || b === null ? (a ?? b) : Math.max(a, b)
-
-/** Adds histories of different processes, or of the parts of a pool. */
-export function mergeHistories(all: readonly PoolHistory[]): PoolHistory {
-  return {
-    steps: merged(
-      all.map(({ steps }) => steps),
-      mergeSteps,
-    ),
-    slices: merged(
-      all.map(({ slices }) => slices),
-      mergeSlices,
-    ),
-  }
-}
-
-/** The parts of a history that end after `since`, ms since the epoch. */
-export const historyFrom = ({ steps, slices }: PoolHistory, since: number): PoolHistory => ({
-  steps: steps.filter(({ at }) => at + STEP_MS > since),
-  slices: slices.filter(({ at }) => at + SLICE_MS > since),
-})
-
-function merged<Part extends { readonly at: number }>(
-  lists: readonly (readonly Part[])[],
-  add: (parts: readonly Part[]) => Part,
-): Part[] {
-  const byStart = new Map<number, Part[]>()
-  for (const part of lists.flat()) byStart.set(part.at, [...(byStart.get(part.at) ?? []), part])
-  return [...byStart.values()].map((parts) => (parts.length === 1 ? parts[0]! : add(parts))).sort((a, b) => a.at - b.at)
-}
-
-/** Adds steps, at least one, with the start of the first. */
-export function mergeSteps(steps: readonly HistoryStep[]): HistoryStep {
-  const sum = (of: (step: HistoryStep) => number) => steps.reduce((total, step) => total + of(step), 0)
-  const highest = (of: (step: HistoryStep) => number | null) =>
-    steps.reduce<number | null>((value, step) => most(value, of(step)), null)
-  return {
-    at: steps[0]!.at,
-    requests: sum(({ requests }) => requests),
-    outputTokens: sum(({ outputTokens }) => outputTokens),
-    ttft: mergeSketches(steps.map(({ ttft }) => ttft)),
-    judged: sum(({ judged }) => judged),
-    late: sum(({ late }) => late),
-    queueS: highest(({ queueS }) => queueS),
-    kvUsage: highest(({ kvUsage }) => kvUsage),
-  }
-}
-
-/** Adds slices, at least one, with the start of the first. */
-export function mergeSlices(slices: readonly HistorySlice[]): HistorySlice {
-  const names = new Set(slices.flatMap(({ stages }) => Object.keys(stages)))
-  return {
-    at: slices[0]!.at,
-    stages: Object.fromEntries(
-      Array.from(names, (name) => [name, mergeSketches(slices.flatMap(({ stages }) => stages[name] ?? []))]),
-    ),
-    errors: slices.reduce((sum, { errors }) => sum.map((count, at) => count + (errors[at] ?? 0)), emptyErrors()),
-  }
-}
-
-function mergeSketches(all: readonly SketchData[]): SketchData {
-  const sketch = new Sketch()
-  for (const one of all) sketch.merge(one)
-  return sketch.data()
 }

@@ -50,7 +50,7 @@ function unpack(slot: number): Slot {
 export const MAX_FACTS = 4096
 
 /** Facts of one id in the order of arrival. The first fact of a slot counts. */
-export class ReportFields {
+export class ReportFacts {
   /** Triples: slot, value, order of arrival. */
   readonly #numbers: number[] = []
 
@@ -66,9 +66,9 @@ export class ReportFields {
       group: child === null ? 0 : Math.min(child, MAX_ITEMS - 1) + 1,
       item: partial.item === null ? 0 : partial.item + 1,
     }
-    let news = false
+    let isNew = false
     const put = (field: number, part: number, value: number): void => {
-      if (this.#put(pack({ ...place, field, part }), value, order)) news = true
+      if (this.#put(pack({ ...place, field, part }), value, order)) isNew = true
     }
     for (const [name, value] of partial.values) {
       const field = FIELDS.indexOf(name)
@@ -77,7 +77,7 @@ export class ReportFields {
       if (partial.last && partial.chunk !== null) put(field, LAST_CHUNK, partial.chunk)
     }
     if (partial.serial !== null) put(SERIAL, WHOLE, partial.serial ? 1 : 0)
-    return news
+    return isNew
   }
 
   #put(slot: number, value: number, order: number): boolean {
@@ -88,9 +88,9 @@ export class ReportFields {
     return true
   }
 
-  forEach(tell: (slot: number, value: number, order: number) => void): void {
+  forEach(visit: (slot: number, value: number, order: number) => void): void {
     const numbers = this.#numbers
-    for (let at = 0; at < numbers.length; at += 3) tell(numbers[at]!, numbers[at + 1]!, numbers[at + 2]!)
+    for (let at = 0; at < numbers.length; at += 3) visit(numbers[at]!, numbers[at + 1]!, numbers[at + 2]!)
   }
 }
 
@@ -98,7 +98,7 @@ export class ReportFields {
 export type Values = { readonly [Field in ReportField]?: number }
 
 /** Merges the facts of all ids of a request: the first one counts; chunks and items are combined. */
-export function valuesByRole(all: readonly ReportFields[]): Readonly<Record<ReportRole, Values>> {
+export function valuesByRole(all: readonly ReportFacts[]): Readonly<Record<ReportRole, Values>> {
   const tallies = new Map<number, Tally>()
   for (const [slot, value] of firstOfEach(all)) {
     const { role, field, group, item, part } = unpack(slot)
@@ -120,7 +120,7 @@ export function valuesByRole(all: readonly ReportFields[]): Readonly<Record<Repo
 }
 
 /** Number of children with a report of the role. */
-export function childrenSeen(all: readonly ReportFields[]): number {
+export function childrenSeen(all: readonly ReportFacts[]): number {
   const groups = new Set<number>()
   for (const facts of all) {
     facts.forEach((slot) => {
@@ -131,7 +131,7 @@ export function childrenSeen(all: readonly ReportFields[]): number {
   return groups.size
 }
 
-function firstOfEach(all: readonly ReportFields[]): Iterable<readonly [number, number]> {
+function firstOfEach(all: readonly ReportFacts[]): Iterable<readonly [number, number]> {
   const pairs: [number, number][] = []
   if (all.length === 1) {
     all[0]!.forEach((slot, value) => pairs.push([slot, value]))
@@ -172,19 +172,19 @@ class Tally {
    */
   value(): number | null {
     let widest = 0
-    const behindEachOther: number[] = []
+    const serialTotals: number[] = []
     for (const [group, items] of inOrder(this.#pieces)) {
       const total = totalOf(items, group === 0 && this.serial.get(group) === false)
       if (total === null) return null
-      if (group !== 0 && this.serial.get(group) === true) behindEachOther.push(total)
+      if (group !== 0 && this.serial.get(group) === true) serialTotals.push(total)
       else widest = Math.max(widest, total)
     }
-    return this.#pieces.size === 0 ? null : widest + sum(behindEachOther)
+    return this.#pieces.size === 0 ? null : widest + sum(serialTotals)
   }
 }
 
 /** A total over all items takes precedence over the items. */
-function totalOf(items: ReadonlyMap<number, Piece>, sideBySide: boolean): number | null {
+function totalOf(items: ReadonlyMap<number, Piece>, isParallel: boolean): number | null {
   const together = items.get(0)?.value()
   if (together !== undefined && together !== null) return together
   const values: number[] = []
@@ -193,7 +193,7 @@ function totalOf(items: ReadonlyMap<number, Piece>, sideBySide: boolean): number
     if (value === null) return null
     values.push(value)
   }
-  return sideBySide ? Math.max(...values) : sum(values)
+  return isParallel ? Math.max(...values) : sum(values)
 }
 
 /** Sorted by key, because floating-point sums must not depend on the order of arrival. */

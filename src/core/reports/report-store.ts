@@ -1,7 +1,8 @@
 /** Store of the reports of many requests, bounded in number, bytes and time. */
 import { combine, type TtftReport } from './combine.ts'
-import { ReportFields } from './report-fields.ts'
-import { type ReportPartial, readItemId, readReportId, type ReportId } from './partial.ts'
+import { ReportFacts } from './report-fields.ts'
+import type { ReportPartial } from './partial.ts'
+import { readItemId, readReportId, type ReportId } from './report-id.ts'
 
 export interface StoreLimits {
   readonly maxRequests: number
@@ -10,12 +11,12 @@ export interface StoreLimits {
   readonly ttlMs: number
 }
 
-export interface Reported extends TtftReport {
+export interface StoredReport extends TtftReport {
   /** The request's own id, as far as it is known. */
   readonly id: string
 }
 
-export interface Added extends Reported {
+export interface AddedReport extends StoredReport {
   /** Effect of a report: none, a new stage, or the last missing stage. */
   readonly news: 'none' | 'stage' | 'complete'
 }
@@ -25,7 +26,7 @@ interface Entry<Note> {
   readonly key: string
   /** Possible ids of the request, the most exact first. One: it is the request's own. */
   readonly candidates: readonly string[]
-  readonly facts: ReportFields
+  readonly facts: ReportFacts
   /** Arrival of the first report. */
   readonly at: number
   bytes: number
@@ -40,7 +41,7 @@ const FACT_BYTES = 36
  * Limit of ids that may stand for one request. A client may give all its requests one label, and reading a report
  * reads all of them.
  */
-const MOST_STAND_INS = 128
+const MAX_STAND_INS = 128
 
 /**
  * Ids that engines have extended are stored separately and joined when read, so that the order of arrival does not
@@ -75,15 +76,15 @@ export class ReportStore<Note> {
     return this.#bytes
   }
 
-  add(partial: ReportPartial, now: number): Added {
+  add(partial: ReportPartial, now: number): AddedReport {
     this.expire(now)
     const { candidates, child } = idOf(partial)
     const entry = this.#entryFor(candidates, now)
     const id = this.#resolve(candidates)
-    const before = this.#read(id)
+    const before = this.#report(id)
     const changed = entry.facts.add(partial, child, this.#order++)
-    this.#weigh(entry)
-    const after = changed || before === null ? this.#read(id)! : before
+    this.#updateBytes(entry)
+    const after = changed || before === null ? this.#report(id)! : before
     this.#shrink()
     return { id, ...after, news: newsOf(before, after) }
   }
@@ -94,20 +95,20 @@ export class ReportStore<Note> {
     const entry = this.#entryFor([readReportId(id).candidates[0]!], now)
     if (entry.note !== null) return
     entry.note = note
-    this.#weigh(entry)
+    this.#updateBytes(entry)
     this.#shrink()
   }
 
   /** Finds reports by the request's own id, or by any id derived from it. */
-  find(id: string, now: number): (Reported & { readonly note: Note | null }) | null {
+  find(id: string, now: number): (StoredReport & { readonly note: Note | null }) | null {
     this.expire(now)
     const item = readItemId(id)
     return this.#find(readReportId(id)) ?? (item === null ? null : this.#find(item))
   }
 
-  #find({ candidates }: ReportId): (Reported & { readonly note: Note | null }) | null {
+  #find({ candidates }: ReportId): (StoredReport & { readonly note: Note | null }) | null {
     const key = this.#resolve(candidates)
-    const report = this.#read(key)
+    const report = this.#report(key)
     return report === null ? null : { id: key, ...report, note: this.#entries.get(exactKey(key))?.note ?? null }
   }
 
@@ -124,8 +125,8 @@ export class ReportStore<Note> {
     return candidates.find((candidate) => this.#entries.has(exactKey(candidate))) ?? candidates.at(-1)!
   }
 
-  #read(id: string): TtftReport | null {
-    const all: ReportFields[] = []
+  #report(id: string): TtftReport | null {
+    const all: ReportFacts[] = []
     const own = this.#entries.get(exactKey(id))
     if (own !== undefined) all.push(own.facts)
     for (const key of this.#standIns.get(id) ?? []) {
@@ -140,7 +141,7 @@ export class ReportStore<Note> {
     if (candidates.length > 1) for (const candidate of candidates) this.#standIn(candidate, key)
     const known = this.#entries.get(key)
     if (known !== undefined) return known
-    const entry: Entry<Note> = { key, candidates, facts: new ReportFields(), at: now, bytes: 0, note: null }
+    const entry: Entry<Note> = { key, candidates, facts: new ReportFacts(), at: now, bytes: 0, note: null }
     this.#entries.set(key, entry)
     return entry
   }
@@ -151,10 +152,10 @@ export class ReportStore<Note> {
     this.#standIns.set(candidate, keys)
     keys.delete(key)
     keys.add(key)
-    if (keys.size > MOST_STAND_INS) keys.delete(keys.keys().next().value!)
+    if (keys.size > MAX_STAND_INS) keys.delete(keys.keys().next().value!)
   }
 
-  #weigh(entry: Entry<Note>): void {
+  #updateBytes(entry: Entry<Note>): void {
     const ids = entry.key.length + entry.candidates.reduce((sum, candidate) => sum + candidate.length, 0)
     const bytes =
       ENTRY_BYTES * entry.candidates.length +
@@ -195,7 +196,7 @@ function idOf({ role, id }: ReportPartial): ReportId {
   return role === 'meta' ? { ...read, candidates: [read.candidates[0]!] } : read
 }
 
-function newsOf(before: TtftReport | null, after: TtftReport): Added['news'] {
+function newsOf(before: TtftReport | null, after: TtftReport): AddedReport['news'] {
   const { ttft_ms: ttftMs } = after.combined
   if (ttftMs !== null) return before?.combined.ttft_ms === ttftMs ? 'none' : 'complete'
   return valuesKnown(after) > (before === null ? 0 : valuesKnown(before)) ? 'stage' : 'none'

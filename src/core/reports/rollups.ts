@@ -1,6 +1,7 @@
 /** Durations and counts per model, cluster and engine, for metrics. They add up over time, replicas and regions. */
-import type { RequestRecord } from './combine.ts'
-import { countsUpTo, Sketch, type SketchData } from './sketch.ts'
+import type { RequestRecord } from './request-record.ts'
+import { countsUpTo, Sketch } from './sketch.ts'
+import type { SketchData } from '../contract/sketch-data.ts'
 
 /** Durations and counts of one engine. Plain data. */
 export interface RollupGroup {
@@ -48,7 +49,7 @@ export function countedUpTo({ sketches, ...group }: RollupGroup, limitsMs: reado
 }
 
 /** Group of a record, and its time. */
-type Whose = Pick<RequestRecord, 'model' | 'cluster' | 'engine' | 'receivedAt' | 'durationMs'>
+type GroupedRecord = Pick<RequestRecord, 'model' | 'cluster' | 'engine' | 'receivedAt' | 'durationMs'>
 
 export class Rollups {
   readonly #groups = new Map<string, Group>()
@@ -78,7 +79,7 @@ export class Rollups {
   }
 
   /** Adds stages that engines reported for a request. */
-  stages(record: Whose, stages: Readonly<Record<string, number>>): void {
+  stages(record: GroupedRecord, stages: Readonly<Record<string, number>>): void {
     const group = this.#groupOf(record)
     for (const [stage, ms] of Object.entries(stages)) time(group, stage, ms)
   }
@@ -112,7 +113,7 @@ export class Rollups {
     return silent
   }
 
-  #groupOf({ model, cluster, engine, receivedAt, durationMs }: Whose): Group {
+  #groupOf({ model, cluster, engine, receivedAt, durationMs }: GroupedRecord): Group {
     const own = { model, cluster: cluster ?? '', engine: engine ?? '' }
     const isFull = this.#groups.size >= MAX_GROUPS && !this.#groups.has(groupName(own))
     const group = this.#open(isFull ? { model: OTHER, cluster: OTHER, engine: OTHER } : own)

@@ -1,29 +1,28 @@
+import type { SketchData } from '../contract/sketch-data.ts'
+
 /**
  * Quantiles of durations with a relative error, in buckets that grow by a constant factor: DDSketch (Masson, Rim, Lee,
  * VLDB 2019) with its logarithmic mapping over a fixed range, so that two sketches merge by addition and buckets never
  * collapse.
  */
 const RELATIVE_ERROR = 0.01
+
 const GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+
 const LOG_GAMMA = Math.log(GAMMA)
 
 /** Milliseconds. Shorter durations count as zero, longer ones as the longest. */
 const SHORTEST = 1e-3
+
 const LONGEST = 1e9
+
 const FIRST = indexOf(SHORTEST)
+
 const BUCKETS = indexOf(LONGEST) - FIRST + 1
 
 /** Bucket i has (gamma^(i-1), gamma^i]. */
 function indexOf(value: number): number {
   return Math.ceil(Math.log(value) / LOG_GAMMA)
-}
-
-/** Plain data: counts from bucket `first` on. */
-export interface SketchData {
-  readonly zeros: number
-  readonly first: number
-  readonly counts: readonly number[]
-  readonly sum: number
 }
 
 export class Sketch {
@@ -33,7 +32,7 @@ export class Sketch {
   #first = 0
   #counts: number[] = []
   /** `#counts` was handed out, so it must be copied before a change. */
-  #given = false
+  #isShared = false
 
   /** Ignores invalid durations. */
   add(value: number): void {
@@ -53,13 +52,13 @@ export class Sketch {
 
   /** Current data, copied on the next write: a scrape reads thousands of sketches at once. */
   data(): SketchData {
-    this.#given = true
+    this.#isShared = true
     return { zeros: this.#zeros, first: this.#first, counts: this.#counts, sum: this.#sum }
   }
 
   #put(bucket: number, count: number): void {
-    if (this.#given) this.#counts = [...this.#counts]
-    this.#given = false
+    if (this.#isShared) this.#counts = [...this.#counts]
+    this.#isShared = false
     const counts = this.#counts
     if (counts.length === 0) this.#first = bucket
     if (bucket < this.#first) {

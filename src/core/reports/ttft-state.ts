@@ -1,11 +1,12 @@
 /** Reports and rollups of the requests of one shard. A Durable Object and Node add clock, transport and storage. */
-import type { TtftReport, RecordBatch, RequestRecord } from './combine.ts'
+import type { TtftReport } from './combine.ts'
+import type { RecordBatch, RequestRecord } from './request-record.ts'
 import { type ReportPartial, STAGES } from './partial.ts'
-import { type Added, ReportStore, type StoreLimits } from './report-store.ts'
+import { type AddedReport, ReportStore, type StoreLimits } from './report-store.ts'
 import { type RollupGroup, Rollups } from './rollups.ts'
 
 /** One request: the reports, and the gateway's record. */
-export interface FoundReport extends TtftReport {
+export interface RequestReport extends TtftReport {
   readonly id: string
   readonly record: RequestRecord | null
 }
@@ -23,7 +24,7 @@ export interface TtftStateOptions {
   readonly store: StoreLimits | null
 }
 
-interface Noted {
+interface RecordNote {
   readonly record: RequestRecord
   /** Its reported stages are in the rollups. */
   counted: boolean
@@ -35,7 +36,7 @@ const SOURCE_LIFE_MS = 86_400_000
 const RECORD_BYTES = 900
 
 export class TtftState {
-  readonly #store: ReportStore<Noted> | null
+  readonly #store: ReportStore<RecordNote> | null
   readonly #rollups = new Rollups()
   readonly #sources = new Map<string, SourceMark>()
   /** The gateway's ids of requests that engines know by another id. */
@@ -54,7 +55,7 @@ export class TtftState {
   }
 
   /** Does nothing when reports are off. */
-  report(partials: readonly ReportPartial[], now: number): Added[] {
+  report(partials: readonly ReportPartial[], now: number): AddedReport[] {
     const store = this.#store
     if (store === null) return []
     return partials.map((partial) => {
@@ -89,7 +90,7 @@ export class TtftState {
     this.#maxAliases = limits.maxRequests
   }
 
-  find(id: string, now: number): FoundReport | null {
+  find(id: string, now: number): RequestReport | null {
     const found = this.#store?.find(this.#aliases.get(id) ?? id, now) ?? null
     if (found === null) return null
     const { byRole, combined, note } = found

@@ -1,11 +1,12 @@
 /** Division of a pool's engines and prompts over several state objects (cells). */
-import type { Admission } from '../contract/contract.ts'
-import { SlidingCount } from '../pool/retry-budget.ts'
-import { AffinityKeys } from './clusters.ts'
-import { hashText, rendezvous, withinBound } from './rendezvous.ts'
+import type { Admission } from '../contract/admission.ts'
+import { SlidingCount } from '../sliding-count.ts'
+import { AffinityKeys } from './affinity-keys.ts'
+import { hashText } from './placement-hash.ts'
+import { rendezvous, withinBound } from './rendezvous.ts'
 
 /** Load of a cell relative to the mean from which its prompts go to their next cell. */
-const BOUND = 1.25
+const LOAD_BOUND = 1.25
 /** Window, ms, of the load. */
 const WINDOW_MS = 2_000
 
@@ -38,11 +39,11 @@ export class CellChooser {
       key,
       usable.map((at) => this.#cells[at]!),
     ).map((cell) => ({ ...cell, requests: cell.recent.count(now) }))
-    return withinBound(order, BOUND).map(({ id }) => Number(id))
+    return withinBound(order, LOAD_BOUND).map(({ id }) => Number(id))
   }
 
   /** Counts a request that is sent to a cell. */
-  sent(cell: number, now: number): void {
+  recordSent(cell: number, now: number): void {
     this.#cells[cell]!.recent.add(now)
   }
 }

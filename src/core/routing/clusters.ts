@@ -2,68 +2,18 @@
  * Order of clusters, from cached digests and without remote calls. Pure: equal views, key and draws give an equal
  * order.
  */
-import type { ClusterDigest, Admission } from '../contract/contract.ts'
-import { hashPair, hashText } from './rendezvous.ts'
+import type { PoolDigest } from '../contract/pool-digest.ts'
+import { hashPair, hashText } from './placement-hash.ts'
 import type { Random } from './policy.ts'
-import { PREFIX_KEY_BLOCKS } from '../pool/decide.ts'
-import { placementKey } from './fallback.ts'
-import { nextDepth } from './prefix-filter.ts'
-
-/** Share of prompts above which a prefix is ubiquitous and no affinity key. */
-const CROWD_SHARE = 1 / 8
-/** Prompts assumed before the first one, all different. */
-const BEFORE = 64
-/** Count at which all counters are halved. */
-const HALVED_AFTER = 512
-
-/**
- * Affinity keys: the session, or the first blocks that are not shared by most prompts. Prompts with one key prefer one
- * cluster if clusters are equal. A system prompt sent by every client as key would route all to one cluster.
- */
-export class AffinityKeys {
-  readonly #counts = new Map<number, number>()
-  #seen = 0
-
-  /** Counts the prompt and returns its key. null: its prefix is ubiquitous. */
-  keyOf(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number | null {
-    const first = placementKey(admission)
-    const { blocks, session } = admission
-    const most = blocks.length >> 1
-    if (session !== null || most === 0) return first
-    this.#count()
-    let key = first
-    for (let depth = PREFIX_KEY_BLOCKS; this.#isCrowd(key); depth = nextDepth(depth)) {
-      if (depth >= most) return null
-      key = blocks[2 * (Math.min(most, nextDepth(depth)) - 1)]!
-    }
-    return key
-  }
-
-  #isCrowd(key: number): boolean {
-    const count = (this.#counts.get(key) ?? 0) + 1
-    this.#counts.set(key, count)
-    return count > (BEFORE + this.#seen) * CROWD_SHARE
-  }
-
-  #count(): void {
-    this.#seen += 1
-    if (this.#seen < HALVED_AFTER) return
-    this.#seen /= 2
-    for (const [key, count] of this.#counts) {
-      if (count < 2) this.#counts.delete(key)
-      else this.#counts.set(key, count / 2)
-    }
-  }
-}
 
 export interface ClusterView {
   readonly id: string
   /** Configured share of traffic. */
   readonly weight: number
   /** Last digest of the pool; null: none. */
-  readonly digest: ClusterDigest | null
+  readonly digest: PoolDigest | null
   /** Expected TTFT of this prompt; absent: unknown. */
-  readonly expected?: Expected | null
+  readonly estimate?: ClusterEstimate | null
   /** Age of the digest, milliseconds. */
   readonly ageMs: number
   /** Unreachable at the last attempt, or without available engines. */
@@ -71,11 +21,11 @@ export interface ClusterView {
 }
 
 /** Expected times of one prompt in one cluster, seconds. */
-export interface Expected {
+export interface ClusterEstimate {
   /** Waiting time; discounted with the age of the digest. */
   readonly waitS: number
   /** Network round trip. */
-  readonly wayS: number
+  readonly roundTripS: number
   /** Prefill, and the delay of later prompts. */
   readonly workS: number
   /** Prefill without any cached token. */
@@ -94,17 +44,21 @@ export interface ClusterRank {
    */
   readonly cost: number | null
   /** Share of traffic after cost and age of the digest. */
-  readonly appeal: number
+  readonly share: number
 }
 
 /** Number of running requests that delay a new one like a second of queued prefill. */
 const REQUESTS_PER_QUEUED_S = 4
+
 /** Age at which a digest has half its weight, milliseconds. */
-const HALF_TRUST_MS = 10_000
+const HALF_WEIGHT_MS = 10_000
+
 /** Load scale: two requests per engine reduce the score of a cluster to a ninth of an idle one. */
 const LOAD_POWER = 2
+
 /** TTFT difference, absolute and as a share of the lowest, that reduces the score by a factor of e. */
 const SLACK_S = 0.01
+
 const SLACK_SHARE = 0.2
 
 const TWO_TO_32 = 2 ** 32
@@ -116,25 +70,25 @@ const TWO_TO_32 = 2 ** 32
  */
 export function rankClusters(views: readonly ClusterView[], key: number | null, random: Random): ClusterRank[] {
   const unavailable = views.map(isUnavailable)
-  const isExpecting = views.some(({ expected }, at) => expected && !unavailable[at])
-  const costs = isExpecting ? secondsOf(views, unavailable) : loadsOf(views, unavailable)
+  const hasEstimates = views.some(({ estimate: expected }, at) => expected && !unavailable[at])
+  const costs = hasEstimates ? ttftCosts(views, unavailable) : loadCosts(views, unavailable)
   const known = costs.filter((cost, at) => cost !== null && !unavailable[at]) as number[]
   const mean = meanOf(known)
-  const least = known.length === 0 ? 0 : Math.min(...known)
+  const min = known.length === 0 ? 0 : Math.min(...known)
   const ranked = views.map((view, at) => {
     const cost = costs[at]!
-    const trusted = cost ?? mean
+    const costOrMean = cost ?? mean
     // As a logarithm, so that two very low scores remain distinct.
-    const appeal =
+    const logShare =
       Math.log(view.weight) +
-      (isExpecting
-        ? (least - trusted) / (SLACK_S + SLACK_SHARE * least)
-        : -LOAD_POWER * Math.log(1 + mean + (trusted - mean) * trustIn(view)))
+      (hasEstimates
+        ? (min - costOrMean) / (SLACK_S + SLACK_SHARE * min)
+        : -LOAD_POWER * Math.log(1 + mean + (costOrMean - mean) * ageWeight(view)))
     const uniform = key === null ? random() : (hashPair(key, hashText(view.id)) + 0.5) / TWO_TO_32
     // Exponential race: the first arrival is distributed in proportion to the score.
     return {
-      rank: { id: view.id, unavailable: unavailable[at]!, cost, appeal: Math.exp(appeal) },
-      lead: appeal - Math.log(-Math.log(1 - uniform)),
+      rank: { id: view.id, unavailable: unavailable[at]!, cost, appeal: Math.exp(logShare) },
+      lead: logShare - Math.log(-Math.log(1 - uniform)),
     }
   })
   return ranked
@@ -146,7 +100,7 @@ export function rankClusters(views: readonly ClusterView[], key: number | null, 
     .map(({ rank }) => rank)
 }
 
-const trustIn = ({ ageMs }: ClusterView): number => 2 ** (-Math.max(0, ageMs) / HALF_TRUST_MS)
+const ageWeight = ({ ageMs }: ClusterView): number => 2 ** (-Math.max(0, ageMs) / HALF_WEIGHT_MS)
 
 const meanOf = (numbers: readonly number[]): number =>
   numbers.length === 0 ? 0 : numbers.reduce((sum, one) => sum + one, 0) / numbers.length
@@ -159,28 +113,28 @@ function isUnavailable({ digest, unreachable }: ClusterView): boolean {
 }
 
 /** Seconds to the first token; null: unknown. */
-function secondsOf(views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] {
-  const bright = views.flatMap(({ expected }, at) => (expected && !unavailable[at] ? [expected] : []))
-  const meanWaitS = meanOf(bright.map(({ waitS }) => waitS))
-  const known = bright.reduce((sum, { confidence }) => sum + confidence, 0)
-  const meanAnewS =
+function ttftCosts(views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] {
+  const estimates = views.flatMap(({ estimate: expected }, at) => (expected && !unavailable[at] ? [expected] : []))
+  const meanWaitS = meanOf(estimates.map(({ waitS }) => waitS))
+  const known = estimates.reduce((sum, { confidence }) => sum + confidence, 0)
+  const meanColdS =
     known > 0
-      ? bright.reduce((sum, { coldS, confidence }) => sum + coldS * confidence, 0) / known
-      : meanOf(bright.map(({ coldS }) => coldS))
+      ? estimates.reduce((sum, { coldS, confidence }) => sum + coldS * confidence, 0) / known
+      : meanOf(estimates.map(({ coldS }) => coldS))
   return views.map((view) => {
-    if (!view.expected) return null
-    const { waitS, wayS, workS, coldS, confidence } = view.expected
+    if (!view.estimate) return null
+    const { waitS, roundTripS: wayS, workS, coldS, confidence } = view.estimate
     // Unknown values are replaced by those of the others. Otherwise the cluster would get no request that reveals them.
-    const pace = coldS > 0 ? (meanAnewS + (coldS - meanAnewS) * confidence) / coldS : 1
-    return wayS + workS * pace + meanWaitS + (waitS - meanWaitS) * trustIn(view)
+    const pace = coldS > 0 ? (meanColdS + (coldS - meanColdS) * confidence) / coldS : 1
+    return wayS + workS * pace + meanWaitS + (waitS - meanWaitS) * ageWeight(view)
   })
 }
 
-const loadsOf = (views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] =>
+const loadCosts = (views: readonly ClusterView[], unavailable: readonly boolean[]): (number | null)[] =>
   views.map(({ digest }, at) => (unavailable[at] ? null : loadOf(digest)))
 
 /** Load: requests and queued prefill per unit of available engine weight; null: no digest, or no available engine. */
-function loadOf(digest: ClusterDigest | null): number | null {
+function loadOf(digest: PoolDigest | null): number | null {
   if (digest === null) return null
   let weight = 0
   let load = 0

@@ -1,69 +1,30 @@
-/** Length up to which insertion sort is faster than merging. */
-const RUN = 16
+import { sortPlaces } from './sort-places.ts'
 
-let spare = new Int32Array(64)
-
-/** Sorts the places `from` to `to` by their keys, ascending and stable. Allocates nothing, unlike sorting objects. */
-export function sortPlaces(places: Int32Array, keys: Float64Array, from: number, to: number): void {
-  for (let start = from; start < to; start += RUN) insertAll(places, keys, start, Math.min(start + RUN, to))
-  if (spare.length < to) spare = new Int32Array(to)
-  for (let width = RUN; width < to - from; width *= 2) {
-    for (let middle = from + width; middle < to; middle += 2 * width)
-      merge(places, keys, middle, { from: middle - width, to: Math.min(middle + width, to) })
-  }
-}
-
-function insertAll(places: Int32Array, keys: Float64Array, from: number, to: number): void {
-  for (let at = from + 1; at < to; at++) {
-    const place = places[at]!
-    const key = keys[place]!
-    let hole = at
-    for (; hole > from && key < keys[places[hole - 1]!]!; hole--) places[hole] = places[hole - 1]!
-    places[hole] = place
-  }
-}
-
-/** Merges two sorted ranges that meet at `middle`. */
-function merge(
-  places: Int32Array,
-  keys: Float64Array,
-  middle: number,
-  { from, to }: { readonly from: number; readonly to: number },
-): void {
-  if (!(keys[places[middle]!]! < keys[places[middle - 1]!]!)) return
-  for (let at = from; at < middle; at++) spare[at] = places[at]!
-  let left = from
-  let right = middle
-  for (let at = from; left < middle; at++) {
-    places[at] = right < to && keys[places[right]!]! < keys[spare[left]!]! ? places[right++]! : spare[left++]!
-  }
-}
-
-export interface TieBand {
+export interface TieRule {
   /** Costs within this distance of the best are tied. */
-  readonly within: number
+  readonly tolerance: number
   /** Additional condition for a tie of two places. */
-  readonly alike: (place: number, best: number) => boolean
+  readonly isTie: (place: number, best: number) => boolean
 }
 
 /**
  * Sorts by cost, with all ties of the best first, so that an imperceptible difference does not exclude an engine for
  * good.
  */
-export function sortWithinTolerance(costTable: CostTable, { within, alike }: TieBand): CostTable {
+export function sortWithinTolerance(costTable: CostTable, { tolerance: within, isTie: alike }: TieRule): CostTable {
   const { costs, order, ranked } = costTable
   if (within <= 0 || ranked < 2) return costTable.byCost()
   let best = 0
   for (let place = 1; place < ranked; place++) if (costs[place]! < costs[best]!) best = place
-  const most = costs[best]! + within
-  let good = 0
+  const maxCost = costs[best]! + within
+  let ties = 0
   let others = ranked
   for (let place = 0; place < ranked; place++) {
-    if (!(costs[place]! > most) && alike(place, best)) order[good++] = place
+    if (!(costs[place]! > maxCost) && alike(place, best)) order[ties++] = place
     else order[--others] = place
   }
-  order.subarray(good, ranked).reverse()
-  sortPlaces(order, costs, good, ranked)
+  order.subarray(ties, ranked).reverse()
+  sortPlaces(order, costs, ties, ranked)
   return costTable
 }
 

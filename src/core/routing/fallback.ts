@@ -1,8 +1,12 @@
-import { prefixKey } from '../pool/decide.ts'
-import type { Admission, ClusterDigest, EngineSpec, Placement } from '../contract/contract.ts'
-import { supportsRole, serves } from '../pool/eligible.ts'
-import { SESSION_BOUND } from './policies/simple.ts'
-import { rendezvous, withinBound, hashText } from './rendezvous.ts'
+import type { Admission } from '../contract/admission.ts'
+import type { Placement } from '../contract/placement.ts'
+import type { EngineSpec } from '../contract/pool-config.ts'
+import type { PoolDigest } from '../contract/pool-digest.ts'
+import { serves } from '../pool/eligible.ts'
+import { supportsRole } from '../pool/roles.ts'
+import { affinityKey } from './affinity-keys.ts'
+import { SESSION_BOUND } from './policies/session.ts'
+import { rendezvous, withinBound } from './rendezvous.ts'
 
 const MAX_RUNNERS_UP = 4
 
@@ -14,7 +18,7 @@ const MAX_RUNNERS_UP = 4
 export function fallbackPlacement(
   admission: Admission,
   engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight' | 'isExternal'>[],
-  digest: ClusterDigest | null,
+  digest: PoolDigest | null,
 ): Placement | null {
   const serving = engines.filter(
     (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
@@ -24,16 +28,11 @@ export function fallbackPlacement(
   const known = new Map(digest?.engines.map((engine) => [engine.id, engine]))
   // The digest is stale: it may reorder engines, but not exclude all.
   const isUp = ({ id }: { readonly id: string }) => known.get(id)?.available ?? true
-  const order = rendezvous(placementKey(admission), able).map((engine) => ({
+  const order = rendezvous(affinityKey(admission), able).map((engine) => ({
     ...engine,
     requests: known.get(engine.id)?.requests ?? 0,
   }))
   const bounded = [...withinBound(order.filter(isUp), SESSION_BOUND), ...order.filter((engine) => !isUp(engine))]
   const [first, ...others] = bounded.map(({ id }) => id)
   return first === undefined ? null : { kind: 'whole', engine: first, runnersUp: others.slice(0, MAX_RUNNERS_UP) }
-}
-
-/** Affinity key of a request: its session, else its first blocks. */
-export function placementKey(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number {
-  return admission.session === null ? prefixKey(admission) : hashText(admission.session)
 }

@@ -1,4 +1,4 @@
-import type { PolicyConfig } from '../contract/contract.ts'
+import type { PolicyConfig } from '../contract/pool-config.ts'
 import type { Policy, Signal } from './policy.ts'
 
 /** Option of a policy, for the config schema and the docs. */
@@ -16,7 +16,7 @@ export interface OptionSpec<Value extends number | string | boolean = number | s
 /** camelCase names; the config document spells them in snake_case. */
 export type OptionTable = Readonly<Record<string, OptionSpec>>
 
-type Widened<Value> = Value extends number
+type WidenLiteral<Value> = Value extends number
   ? number
   : Value extends boolean
     ? boolean
@@ -24,7 +24,7 @@ type Widened<Value> = Value extends number
       ? string
       : never
 export type OptionValues<Table extends OptionTable> = {
-  readonly [Name in keyof Table]: Widened<Table[Name]['default']>
+  readonly [Name in keyof Table]: WidenLiteral<Table[Name]['default']>
 }
 
 /** Policy with its options, for the list of policies, the schema and the docs. */
@@ -45,23 +45,23 @@ export interface PolicyKind {
  */
 export function readOptions<const Table extends OptionTable>(
   table: Table,
-  given: PolicyConfig['options'],
+  options: PolicyConfig['options'],
 ): OptionValues<Table> {
   const values: Record<string, number | string | boolean> = {}
   for (const [name, spec] of Object.entries(table)) values[name] = spec.default
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(options)) {
     const spec = table[name]
     if (spec === undefined)
       throw new RangeError(`Unknown policy option '${name}'; known: ${Object.keys(table).join(', ') || 'none'}`)
-    const wrong = problemOf(spec, value)
-    if (wrong !== null) throw new RangeError(`Policy option ${name} must be ${wrong}, got ${JSON.stringify(value)}`)
+    const rule = violatedRule(spec, value)
+    if (rule !== null) throw new RangeError(`Policy option ${name} must be ${rule}, got ${JSON.stringify(value)}`)
     values[name] = value
   }
   return values as OptionValues<Table>
 }
 
 /** Returns the rule that the value violates; null: valid. */
-export function problemOf(spec: OptionSpec, value: unknown): string | null {
+export function violatedRule(spec: OptionSpec, value: unknown): string | null {
   if (typeof value !== typeof spec.default) return `a ${typeof spec.default}`
   if (typeof value === 'string') {
     return spec.values === undefined || spec.values.includes(value) ? null : `one of ${spec.values.join(', ')}`

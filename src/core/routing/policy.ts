@@ -1,16 +1,5 @@
 import type { CostTable } from './cost-table.ts'
 
-/** Choice of the shadow policy. */
-export interface ShadowChoice {
-  readonly policy: string
-  readonly engine: string
-  readonly predictedTtftMs: number | null
-  /** Whether it chose the same. Absent from older objects, as is the next. */
-  readonly agrees?: boolean
-  /** Predicted gain in TTFT, milliseconds; negative: loss. null: split, or unknown. */
-  readonly predictedGainMs?: number | null
-}
-
 /** Request as policies see it. */
 export interface RouteRequest {
   readonly id: string
@@ -85,6 +74,7 @@ export interface Signals {
 }
 
 export type Signal = keyof Signals
+
 export type Candidate<Needs extends Signal = Signal> = { readonly id: string; readonly weight: number } & Pick<
   Signals,
   Needs

@@ -9,7 +9,7 @@ const SKIP = 63 * 64
 /** Additional bits per entry: at most one of 2^11 absent prompts is a false positive. */
 const SPARE_BITS = 11
 /** Maximum length of a text, about 30,000 entries. Longer texts are rejected. */
-const MOST_DIGITS = 65_536
+const MAX_DIGITS = 65_536
 
 /** Returns the next sampled depth: 1, 2, 3, 4, 6, 8, 12, 16, 24, … */
 export function nextDepth(depth: number): number {
@@ -40,7 +40,7 @@ export function packFilter(sample: Uint32Array): string {
 
 /** Parses a text; null: invalid. */
 export function openFilter(text: string): PrefixFilter | null {
-  const bits = text.length > MOST_DIGITS ? -1 : digitAt(text, 0)
+  const bits = text.length > MAX_DIGITS ? -1 : digitAt(text, 0)
   if (bits < SPARE_BITS || bits > 32) return null
   const keys = new Uint32Array(text.length >>> 1)
   let size = 0
@@ -79,14 +79,14 @@ export class PrefixFilter {
    * @param blocks two lanes each, as in an admission
    */
   blocksOf(blocks: Uint32Array): number {
-    let found = 0
+    let deepest = 0
     for (
       let depth = 1;
       depth * 2 <= blocks.length && this.#has(blocks[depth * 2 - 2]! >>> this.#shift);
       depth = nextDepth(depth)
     )
-      found = depth
-    return found
+      deepest = depth
+    return deepest
   }
 
   #has(key: number): boolean {

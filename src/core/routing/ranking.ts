@@ -1,34 +1,7 @@
-import type { RankedCandidate } from '../contract/contract.ts'
+import type { RankedCandidate } from '../contract/decision.ts'
 import type { CostTable } from './cost-table.ts'
-import type { Random } from './policy.ts'
 
-/** Scale of the costs: the largest (dynamo#1731) or the range (Dynamo today). */
-export type Scale = 'max' | 'range'
-
-/**
- * Draws the winner with probability proportional to exp(-cost / (scale * temperature)); the others follow by cost.
- * Temperature 0 keeps the order. The table must be sorted by cost.
- */
-export function softmax(costTable: CostTable, temperature: number, scale: Scale, random: Random): CostTable {
-  const { costs, order, ranked } = costTable
-  if (temperature <= 0 || ranked < 2) return costTable
-  const least = costs[order[0]!]!
-  const most = costs[order[ranked - 1]!]!
-  const unit = (scale === 'max' ? most : most - least) * temperature
-  // Relative to the best, so that no exponent is positive. Equal costs: uniform.
-  const weights = Array.from(order.subarray(0, ranked), (place) =>
-    unit > 0 ? Math.exp(-(costs[place]! - least) / unit) : 1,
-  )
-  let draw = random() * weights.reduce((sum, weight) => sum + weight, 0)
-  let winner = 0
-  while (winner < ranked - 1 && (draw -= weights[winner]!) >= 0) winner++
-  const drawn = order[winner]!
-  order.copyWithin(1, 0, winner)
-  order[0] = drawn
-  return costTable
-}
-
-interface Named {
+interface RankedEngine {
   readonly id: string
 }
 
@@ -38,14 +11,14 @@ interface Named {
  */
 export class Ranking {
   count = 0
-  #candidates: readonly Named[] = []
+  #candidates: readonly RankedEngine[] = []
   #names: readonly string[] = []
   // Copies of the table's columns.
   #order = new Int32Array(0)
   #table = new Float64Array(0)
 
   /** Copies a policy's table. The candidates must not change afterwards. */
-  take(costTable: CostTable, candidates: readonly Named[]): this {
+  copy(costTable: CostTable, candidates: readonly RankedEngine[]): this {
     if (this.#table.length !== costTable.table.length) this.#table = new Float64Array(costTable.table.length)
     if (this.#order.length !== costTable.order.length) this.#order = new Int32Array(costTable.order.length)
     this.#table.set(costTable.table)
@@ -79,13 +52,13 @@ export class Ranking {
 
 /** Pool of unused rankings. */
 export class RankingPool {
-  readonly #spare: Ranking[] = []
+  readonly #unused: Ranking[] = []
 
   next(): Ranking {
-    return this.#spare.pop() ?? new Ranking()
+    return this.#unused.pop() ?? new Ranking()
   }
 
   give(rankings: readonly Ranking[]): void {
-    for (const ranked of rankings) this.#spare.push(ranked)
+    for (const ranked of rankings) this.#unused.push(ranked)
   }
 }

@@ -1,84 +1,11 @@
 /** Placement and runners-up from a policy and the candidates. Pure, synchronous, books nothing. */
-import type { Placement, SplitConfig } from '../contract/contract.ts'
-import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
+import type { Placement } from '../contract/placement.ts'
+import type { SplitConfig } from '../contract/pool-config.ts'
+import { assignEncoders } from './assign-encoders.ts'
+import { type CandidateSet, excluding } from './candidate-set.ts'
+import type { Policy, Random, RouteRequest } from './policy.ts'
 import type { Ranking, RankingPool } from './ranking.ts'
-
-export interface SplitFacts {
-  /** Prompt length for the threshold. */
-  readonly promptTokens: number
-  /** Cached leading tokens on the best decode engine. */
-  readonly cachedTokens: number
-  /** Predicted TTFT unsplit and split, milliseconds; null: unknown. The split includes the KV transfer. */
-  readonly splitTtftMs: number | null
-  readonly wholeTtftMs: number | null
-}
-
-export interface SplitDecision {
-  readonly split: boolean
-  /** Comparison for the decision log. */
-  readonly why: string
-}
-
-/** Decides whether prefill on another engine is worth the KV transfer. Called only if both are possible. */
-export function decideSplit(facts: SplitFacts, config: SplitConfig): SplitDecision {
-  const { promptTokens, cachedTokens, splitTtftMs, wholeTtftMs } = facts
-  switch (config.mode) {
-    case 'always':
-      return { split: true, why: 'always' }
-    case 'never':
-      return { split: false, why: 'never' }
-    case 'threshold':
-      return from('prompt', promptTokens, config.thresholdTokens)
-    case 'uncached':
-      return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
-    case 'adaptive':
-      // Without both predictions, the uncached tokens decide.
-      if (splitTtftMs === null || wholeTtftMs === null)
-        return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
-      return {
-        split: splitTtftMs < wholeTtftMs,
-        why: `split ${Math.round(splitTtftMs)} ms, whole ${Math.round(wholeTtftMs)} ms`,
-      }
-  }
-}
-
-export function shouldSplit(facts: SplitFacts, config: SplitConfig): boolean {
-  return decideSplit(facts, config).split
-}
-
-/** A prompt of exactly the threshold is split (production-stack#890; its own unit test expects otherwise and fails). */
-function from(what: string, tokens: number, threshold: number): SplitDecision {
-  const split = tokens >= threshold
-  return { split, why: `${tokens} ${what} tokens ${split ? '>=' : '<'} ${threshold}` }
-}
-
-/* Assigns the items of a request to encode engines. */
-
-/** Maximum encode bookings of one request; further items share them. */
-const MOST_LEGS = 32
-
-/** Returns one engine per item, each the least loaded including earlier items. Empty: no encode engine. */
-export function assignEncoders(field: CandidateSet, items: number): readonly string[] {
-  const loads = field
-    .candidates(['requests'])
-    .map(({ id, weight, requests }) => ({ id, weight: Math.max(weight, Number.MIN_VALUE), items: requests }))
-  if (loads.length === 0) return []
-  const chosen: string[] = []
-  for (let item = 0; item < Math.min(items, MOST_LEGS); item++) {
-    let least = loads[0]!
-    for (const load of loads) if ((load.items + 1) / load.weight < (least.items + 1) / least.weight) least = load
-    least.items += 1
-    chosen.push(least.id)
-  }
-  return chosen
-}
-
-/** Candidates for one role, in tie order. */
-export interface CandidateSet {
-  readonly engines: readonly { readonly id: string }[]
-  /** Engines with all needed signals. Other signals may be outdated. Valid until the next call. */
-  candidates(needs: readonly Signal[]): readonly Candidate[]
-}
+import { decideSplit, type SplitDecision } from './split-decision.ts'
 
 export interface RouteInput {
   readonly request: RouteRequest
@@ -92,11 +19,11 @@ export interface RouteInput {
   /** Prompt length for the split's threshold. */
   readonly splitTokens: number
   /** Whether the pool has engines for split serving, available or not. */
-  readonly splits: boolean
+  readonly canSplit: boolean
   /** Pool of ranking buffers. */
-  readonly spare: RankingPool
+  readonly rankings: RankingPool
   /** For `decode`, tokens to receive count as the tokens that take as long to compute. */
-  field(part: 'whole' | 'prefill' | 'decode' | 'encode'): CandidateSet
+  candidateSet(legRole: 'whole' | 'prefill' | 'decode' | 'encode'): CandidateSet
   forecast(engine: string): {
     readonly ttftMs: number | null
     readonly cachedTokens: number | null
@@ -114,7 +41,7 @@ export interface RankResult {
   readonly unranked: readonly string[]
 }
 
-export type Routed =
+export type RouteResult =
   | {
       readonly placement: Placement
       readonly ranking: RankResult
@@ -130,14 +57,14 @@ export type Routed =
 const MAX_RUNNERS_UP = 4
 
 /** Ranks with the first policy of the chain that can rank an engine. */
-export function rankField(
-  input: Pick<RouteInput, 'request' | 'chain' | 'random' | 'spare'>,
-  field: CandidateSet,
+export function rankCandidates(
+  input: Pick<RouteInput, 'request' | 'chain' | 'random' | 'rankings'>,
+  candidateSet: CandidateSet,
 ): RankResult {
   const configured = input.chain[0]!
   let reason = ''
   for (const policy of input.chain) {
-    const candidates = field.candidates(policy.needs)
+    const candidates = candidateSet.candidates(policy.needs)
     const costTable = policy.rank(input.request, candidates, input.random)
     if (costTable.ranked === 0) {
       reason ||=
@@ -148,15 +75,15 @@ export function rankField(
             : 'what it goes by is known of no engine'
       continue
     }
-    const ranked = input.spare.next().take(costTable, candidates)
+    const ranked = input.rankings.next().copy(costTable, candidates)
     const fallback = policy === configured ? null : { from: configured.name, reason }
-    return { policy: policy.name, fallback, ranked: [ranked], unranked: missingFrom(ranked, field) }
+    return { policy: policy.name, fallback, ranked: [ranked], unranked: missingFrom(ranked, candidateSet) }
   }
-  return { policy: configured.name, fallback: null, ranked: [], unranked: field.engines.map(({ id }) => id) }
+  return { policy: configured.name, fallback: null, ranked: [], unranked: candidateSet.engines.map(({ id }) => id) }
 }
 
-export function route(input: RouteInput): Routed {
-  const encode = input.encodeItems > 0 ? assignEncoders(input.field('encode'), input.encodeItems) : []
+export function route(input: RouteInput): RouteResult {
+  const encode = input.encodeItems > 0 ? assignEncoders(input.candidateSet('encode'), input.encodeItems) : []
   const routed = routeParts(input)
   if (encode.length === 0 || 'empty' in routed) return routed
   const { placement } = routed
@@ -167,16 +94,16 @@ export function route(input: RouteInput): Routed {
   return { ...routed, placement: { kind: 'staged', encode, ...legs, runnersUp: placement.runnersUp } }
 }
 
-function routeParts(input: RouteInput): Routed {
-  if (!input.splits) return routeWhole(input, null)
+function routeParts(input: RouteInput): RouteResult {
+  if (!input.canSplit) return routeWhole(input, null)
   if (input.unsplittable !== null) return routeWhole(input, `cannot be split: ${input.unsplittable}`)
   return input.split.mode === 'never' ? routeWhole(input, 'never') : routeSplit(input)
 }
 
-function routeWhole(input: RouteInput, why: string | null): Routed {
-  const field = input.field('whole')
-  if (field.engines.length === 0) return { empty: 'whole' }
-  const ranking = rankField(input, field)
+function routeWhole(input: RouteInput, why: string | null): RouteResult {
+  const candidateSet = input.candidateSet('whole')
+  if (candidateSet.engines.length === 0) return { empty: 'whole' }
+  const ranking = rankCandidates(input, candidateSet)
   const engine = best(ranking)
   if (engine === null) return { empty: 'whole' }
   return {
@@ -188,18 +115,18 @@ function routeWhole(input: RouteInput, why: string | null): Routed {
 }
 
 /** Chooses decode first: it lasts longest, and its cache decides about the split. */
-function routeSplit(input: RouteInput): Routed {
-  const prefillField = input.field('prefill')
+function routeSplit(input: RouteInput): RouteResult {
+  const prefillCandidates = input.candidateSet('prefill')
   // Without a split the decode engine computes what it has not cached; with one it receives that.
-  const judgesWhole = input.split.mode === 'uncached' || input.split.mode === 'adaptive'
-  let decoders = rankField(input, decodersBeside(prefillField, input.field(judgesWhole ? 'whole' : 'decode')))
+  const usesUnsplitCost = input.split.mode === 'uncached' || input.split.mode === 'adaptive'
+  let decoders = rankCandidates(input, decodersBeside(prefillCandidates, input.candidateSet(usesUnsplitCost ? 'whole' : 'decode')))
   let decode = best(decoders)
-  const prefillers = decode === null ? null : rankField(input, excluding(prefillField, decode))
+  const prefillers = decode === null ? null : rankCandidates(input, excluding(prefillCandidates, decode))
   const prefill = prefillers === null ? null : best(prefillers)
   const decision = decode === null ? null : splitDecisionFor(input, prefill, decode)
   // Unsplit requests need no prefill engine.
   if (decision?.split === false) {
-    input.spare.give([...decoders.ranked, ...(prefillers?.ranked ?? [])])
+    input.rankings.give([...decoders.ranked, ...(prefillers?.ranked ?? [])])
     return routeWhole(input, decision.why)
   }
   if (decode === null || prefillers === null || prefill === null || decision === null) {
@@ -208,9 +135,9 @@ function routeSplit(input: RouteInput): Routed {
       ? { empty: 'role', role: missing }
       : routeWhole(input, `no ${missing} engine can be had`)
   }
-  if (judgesWhole) {
-    input.spare.give(decoders.ranked)
-    decoders = rankField(input, excluding(input.field('decode'), prefill))
+  if (usesUnsplitCost) {
+    input.rankings.give(decoders.ranked)
+    decoders = rankCandidates(input, excluding(input.candidateSet('decode'), prefill))
     decode = best(decoders) ?? decode
   }
   const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
@@ -265,11 +192,4 @@ function decodersBeside({ engines }: CandidateSet, decoders: CandidateSet): Cand
   return only === undefined || others.length > 0 || decoders.engines.length < 2
     ? decoders
     : excluding(decoders, only.id)
-}
-
-function excluding(field: CandidateSet, engine: string): CandidateSet {
-  return {
-    engines: field.engines.filter(({ id }) => id !== engine),
-    candidates: (needs) => field.candidates(needs).filter(({ id }) => id !== engine),
-  }
 }

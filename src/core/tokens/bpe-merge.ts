@@ -3,36 +3,8 @@
  * left.
  */
 import type { IdBuffer } from './id-buffer.ts'
+import { KEPT_BYTES, LongPieceLimit, SHORT_BYTES } from './long-pieces.ts'
 import { SYMBOL_BITS, SYMBOL_LENGTH, type Vocabulary } from './vocabulary.ts'
-
-/** Length, bytes, up to which a scan over all pairs is faster than a heap. */
-const SHORT_BYTES = 96
-/** Limit of bytes in longer pieces per text: about 0.3 s of work. */
-const MOST_LONG_BYTES = 1024 * 1024
-/** Longest piece, bytes. A heap takes about 60 bytes per byte of the piece. */
-const MOST_PIECE_BYTES = 256 * 1024
-/** Memory, bytes, kept after a long piece. */
-export const KEPT_BYTES = 32 * 1024
-
-/** Limit of the long pieces of a text, so that no text takes long. */
-export class LongPieces {
-  #bytes = 0
-
-  /** Call before each text. */
-  begin(): void {
-    this.#bytes = 0
-  }
-
-  /** Returns whether the piece is long. Throws if the text exceeds the limit. */
-  add(bytes: number): boolean {
-    if (bytes <= SHORT_BYTES) return false
-    this.#bytes += bytes
-    if (this.#bytes > MOST_LONG_BYTES || bytes > MOST_PIECE_BYTES) {
-      throw new Error(`${this.#bytes} bytes or more are in words without a split`)
-    }
-    return true
-  }
-}
 
 export class BpeMerger {
   readonly #vocabulary: Vocabulary
@@ -40,8 +12,8 @@ export class BpeMerger {
   readonly #ids = new Uint32Array(SHORT_BYTES)
   readonly #merged = new Uint32Array(SHORT_BYTES)
   readonly #orders = new Float64Array(SHORT_BYTES)
-  #chain: PairChain | null = null
-  readonly #long = new LongPieces()
+  #pairChain: PairChain | null = null
+  readonly #longPieces = new LongPieceLimit()
   /** Steps so far: pairs scanned and heap levels passed. Tests check that they grow linearly. */
   steps = 0
 
@@ -51,18 +23,18 @@ export class BpeMerger {
 
   /** Call before each text. */
   begin(): void {
-    this.#long.begin()
+    this.#longPieces.begin()
   }
 
   /** Appends the ids of `bytes[from, to)`. Throws if the text exceeds the limit of long pieces. */
   merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
-    if (!this.#long.add(to - from)) {
+    if (!this.#longPieces.add(to - from)) {
       this.#short(bytes, from, to, out)
       return
     }
-    this.#chain ??= new PairChain(this.#vocabulary)
-    this.steps += this.#chain.merge(bytes, from, to, out)
-    if (to - from > KEPT_BYTES) this.#chain = null
+    this.#pairChain ??= new PairChain(this.#vocabulary)
+    this.steps += this.#pairChain.merge(bytes, from, to, out)
+    if (to - from > KEPT_BYTES) this.#pairChain = null
   }
 
   #short(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
@@ -229,12 +201,12 @@ class PairChain {
     this.#swap(0, --this.#heapSize)
     let i = 0
     for (;;) {
-      let least = i
-      if (2 * i + 1 < this.#heapSize && this.#before(2 * i + 1, least)) least = 2 * i + 1
-      if (2 * i + 2 < this.#heapSize && this.#before(2 * i + 2, least)) least = 2 * i + 2
-      if (least === i) return top
-      this.#swap(i, least)
-      i = least
+      let smallest = i
+      if (2 * i + 1 < this.#heapSize && this.#before(2 * i + 1, smallest)) smallest = 2 * i + 1
+      if (2 * i + 2 < this.#heapSize && this.#before(2 * i + 2, smallest)) smallest = 2 * i + 2
+      if (smallest === i) return top
+      this.#swap(i, smallest)
+      i = smallest
     }
   }
 }

@@ -16,14 +16,14 @@ import {
 import { utf8Of } from './utf8.ts'
 
 /** Whether `model` of tokenizer.json is of this kind. */
-export const isOfCharacters = (model: Fields): boolean =>
+export const isCharacterModel = (model: Fields): boolean =>
   model['type'] === 'Unigram' || (model['byte_fallback'] === true && (model['type'] ?? 'BPE') === 'BPE')
 
 const WHOLE: WordRule = { kind: 'whole' }
 /** Longest token, bytes. */
-const MOST_TOKEN_BYTES = 254
+const MAX_TOKEN_BYTES = 254
 
-export function readCharacters(json: Fields, model: Fields): TokenizerParts {
+export function readCharacterVocabulary(json: Fields, model: Fields): TokenizerParts {
   const isUnigram = model['type'] === 'Unigram'
   const steps = readSteps(json['normalizer'])
   try {
@@ -44,7 +44,7 @@ export function readCharacters(json: Fields, model: Fields): TokenizerParts {
     characters: { model: isUnigram ? 'unigram' : 'bpe', steps, words, bytes, unknown },
     tokens: tokensOf(ids, countIds(ids.values(), added), new Set(isUnigram ? [] : (bytes ?? []))),
     merges: vocabulary.merges,
-    ...(vocabulary.scores && { scores: fitted(vocabulary.scores, countIds(ids.values(), added)) }),
+    ...(vocabulary.scores && { scores: padded(vocabulary.scores, countIds(ids.values(), added)) }),
     added,
     ...readPostProcessor(json['post_processor']),
   }
@@ -54,7 +54,7 @@ type CharacterVocabulary = Pick<TokenizerParts, 'merges' | 'scores'> &
   Pick<CharacterRules, 'bytes' | 'unknown'> & { readonly ids: ReadonlyMap<string, number> }
 
 /** Scores for all ids; those of added tokens alone are never used. */
-function fitted(scores: Float64Array, size: number): Float64Array {
+function padded(scores: Float64Array, size: number): Float64Array {
   const all = new Float64Array(size)
   all.set(scores)
   return all
@@ -65,8 +65,8 @@ function tokensOf(ids: ReadonlyMap<string, number>, size: number, without: Reado
   for (const [token, id] of ids) {
     if (without.has(id)) continue
     const bytes = utf8Of(token)
-    if (bytes.length > MOST_TOKEN_BYTES)
-      refuse(`the token with id ${id} has ${bytes.length} bytes, more than ${MOST_TOKEN_BYTES}`)
+    if (bytes.length > MAX_TOKEN_BYTES)
+      refuse(`the token with id ${id} has ${bytes.length} bytes, more than ${MAX_TOKEN_BYTES}`)
     tokens[id] = bytes
   }
   return tokens

@@ -80,9 +80,9 @@ function spaces(text: ClassedText, at: number, end: number, newlines: boolean): 
   return i === end || last === at ? i : last
 }
 
-function digits(text: ClassedText, at: number, end: number, most: number): number {
+function digits(text: ClassedText, at: number, end: number, max: number): number {
   let i = at
-  for (let count = 0; count < most && i < end; count++) {
+  for (let count = 0; count < max && i < end; count++) {
     const char = charAt(text, i)
     if ((char & NUMBER) === 0) break
     i += char >> 8
@@ -110,7 +110,7 @@ function gpt2Piece(text: ClassedText, at: number, end: number): number {
   return spaces(text, at, end, false)
 }
 
-function cl100kPiece(text: ClassedText, at: number, end: number, mostDigits: number): number {
+function cl100kPiece(text: ClassedText, at: number, end: number, maxDigits: number): number {
   const lead = text.bytes[at] as number
   if (lead === APOSTROPHE) {
     const contracted = contraction(text, at, end, true)
@@ -118,7 +118,7 @@ function cl100kPiece(text: ClassedText, at: number, end: number, mostDigits: num
   }
   const char = charAt(text, at)
   if ((char & LETTER) !== 0) return runOf(LETTER, text, at, end)
-  if ((char & NUMBER) !== 0) return digits(text, at, end, mostDigits)
+  if ((char & NUMBER) !== 0) return digits(text, at, end, maxDigits)
   if ((char & NEWLINE) === 0) {
     const next = at + (char >> 8)
     if (next < end && (charAt(text, next) & LETTER) !== 0) return runOf(LETTER, text, next, end)

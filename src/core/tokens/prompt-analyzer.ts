@@ -1,54 +1,16 @@
 /** Computes token count and block hashes of a parsed request body. */
-import type { StageTimes, TokenSource } from '../contract/contract.ts'
+import type { TokenSource } from '../contract/admission.ts'
+import type { StageTimes } from '../contract/stages.ts'
 import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
-import { type ChatMessage, type ChatPrompt, chatPieces } from './chat.ts'
+import { BytesPerToken } from './bytes-per-token.ts'
+import { chatPieces } from './chat-pieces.ts'
+import type { ChatMessage, ChatPrompt } from './chat.ts'
 import { IdBuffer } from './id-buffer.ts'
-import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
-import { isLonger, Utf8Buffer, type EncodeUtf8 } from './utf8.ts'
-/** Bytes of prompt per token, learned from the engines' counts. */
-
-/** Shorter prompts are mostly template, so nothing is learned from them. */
-const MIN_TOKENS = 48
-/** Plausible range over a whole prompt. */
-const LEAST = 0.8
-const MOST = 16
-/**
- * Largest share by which one count moves the mean, so that a single unusual prompt (base64, a repeated word) has
- * little effect.
- */
-const MAX_STEP = 0.05
-
-export class BytesPerToken {
-  #mean: number
-  #seen = 0
-
-  /** @param prior value before the first count */
-  constructor(prior: number) {
-    this.#mean = prior
-  }
-
-  get value(): number {
-    return this.#mean
-  }
-
-  /** Number of counts. */
-  get seen(): number {
-    return this.#seen
-  }
-
-  /** Learns from a prompt of `bytes` that the engine counted as `tokens`. */
-  learn(bytes: number, tokens: number): void {
-    if (!(tokens >= MIN_TOKENS) || !(bytes > 0)) return
-    const ratio = bytes / tokens
-    if (ratio < LEAST || ratio > MOST) return
-    this.#seen++
-    // First a running mean, then an exponential one, because the traffic of a pool changes over days.
-    const share = Math.max(1 / (this.#seen + 1), 1 / 64)
-    const step = share * (ratio - this.#mean)
-    const most = MAX_STEP * this.#mean
-    this.#mean += Math.max(-most, Math.min(most, step))
-  }
-}
+import type { PromptRequest } from './prompt-request.ts'
+import { type Prompt, readPrompt } from './prompt.ts'
+import { Utf8Buffer } from './utf8-buffer.ts'
+import { isLonger } from './utf8-text.ts'
+import type { EncodeUtf8 } from './utf8.ts'
 
 /** Renders a conversation as the engine does. Throws if the model's template throws. */
 export type ChatTemplate = (chat: ChatPrompt) => string
@@ -59,7 +21,7 @@ export interface ExactTokenizer {
   encode(text: string, addSpecial: boolean, out: IdBuffer): void
 }
 
-export interface PromptMeterOptions {
+export interface PromptAnalyzerOptions {
   /** Base model of the pool. */
   readonly model: string
   readonly blockTokens: number
@@ -75,21 +37,6 @@ export interface PromptMeterOptions {
    * be equal on every edge and over time, so block boundaries must not move with the traffic.
    */
   readonly chunkBytesPerToken?: number
-}
-
-export interface PromptRequest {
-  readonly endpoint: PromptEndpoint
-  /** Parsed JSON; long texts of the prompt may be `Utf8Text`. */
-  readonly body: unknown
-  /** Size of the body, which measures an unreadable prompt. */
-  readonly bodyBytes: number
-  readonly adapter: string | null
-  /** Cache salts of the client and the key. */
-  readonly salts: readonly string[]
-  /** Set only if tenants must not share caches. */
-  readonly tenant: string | null
-  /** Return the ids too, for a cache lookup. */
-  readonly withIds?: boolean
 }
 
 export interface PromptProfile {
@@ -108,32 +55,38 @@ export interface PromptProfile {
   readonly inexact: string | null
 }
 
-type Readable = Exclude<Prompt, { form: 'unreadable' }>
-type Measured = Omit<PromptProfile, 'stages'>
+type ReadablePrompt = Exclude<Prompt, { form: 'unreadable' }>
+
+type PromptMeasure = Omit<PromptProfile, 'stages'>
 
 /**
  * Longer prompts (all texts of a batch together) are measured in bytes, so that no request blocks the thread for long.
  */
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
+
 const DEFAULT_BYTES_PER_TOKEN = 4
+
 /**
  * Limit of hashed bytes per request (all texts of a batch together), if measured in bytes: some 2 million tokens, more
  * than engines have room for. The rest counts by its length alone. 31 MB would take 65 ms to hash, and half of a usual
  * index.
  */
 const MAX_HASHED_BYTES = 8 * 1024 * 1024
+
 /**
  * Speech encoders read windows of 30 seconds with 1500 positions each; the last one is padded. The duration of an
  * upload is unknown without decoding it. The estimate is 16 kB per second: MP3 at 128 kbit/s, or half of plain 16-bit
  * sound at 16 kHz.
  */
 const WINDOW_TOKENS = 1500
+
 const WINDOW_BYTES = 480_000
+
 const PLAIN = { adapter: null, salts: [], tenant: null }
 
 /** Measures the prompts of one pool, by its vocabulary and template or its learned ratio. */
 export class PromptAnalyzer {
-  readonly #options: PromptMeterOptions
+  readonly #options: PromptAnalyzerOptions
   readonly #text: Utf8Buffer
   readonly #ids = new IdBuffer()
   readonly #ratio: BytesPerToken
@@ -141,7 +94,7 @@ export class PromptAnalyzer {
   /** Initial state of most chains: base model, no salt, no tenant. */
   readonly #plainSeeds: Readonly<Record<'ids' | 'bytes', ChainState>>
 
-  constructor(options: PromptMeterOptions) {
+  constructor(options: PromptAnalyzerOptions) {
     const bytesPerToken = options.chunkBytesPerToken ?? DEFAULT_BYTES_PER_TOKEN
     this.#options = options
     this.#text = new Utf8Buffer(options.encodeUtf8)
@@ -173,7 +126,7 @@ export class PromptAnalyzer {
   }
 
   /** Measures by given ids, such as from the engine's `/tokenize`; one list per prompt. */
-  measureIds(request: PromptRequest, lists: readonly ArrayLike<number>[], source: 'engine' | 'ids'): Measured {
+  measureIds(request: PromptRequest, lists: readonly ArrayLike<number>[], source: 'engine' | 'ids'): PromptMeasure {
     this.#ids.clear()
     const spans = lists.flatMap((list) => {
       const from = this.#ids.length
@@ -183,8 +136,8 @@ export class PromptAnalyzer {
     return this.#byIds(request, spans, source)
   }
 
-  #measure(prompt: Prompt, request: PromptRequest): Measured {
-    if (prompt.form === 'unreadable') return this.#unread(request)
+  #measure(prompt: Prompt, request: PromptRequest): PromptMeasure {
+    if (prompt.form === 'unreadable') return this.#bySize(request)
     if (prompt.form === 'ids') return this.measureIds(request, prompt.lists, 'ids')
     const { tokenizer } = this.#options
     if (tokenizer === null) return this.#byBytes(request, prompt, null)
@@ -196,10 +149,10 @@ export class PromptAnalyzer {
     }
   }
 
-  #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
+  #exactly(request: PromptRequest, prompt: Exclude<ReadablePrompt, { form: 'ids' }>, tokenizer: ExactTokenizer): PromptMeasure {
     // Checked first, because rendering a template takes as long as reading the prompt.
     if (request.bodyBytes > MAX_EXACT_CHARS)
-      refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printed), prompt.tools])
+      refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printedFields), prompt.tools])
     const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
     refuseLonger(texts)
     this.#ids.clear()
@@ -218,7 +171,7 @@ export class PromptAnalyzer {
     return this.#options.template(chat)
   }
 
-  #byIds(request: PromptRequest, spans: readonly number[], tokenSource: TokenSource): Measured {
+  #byIds(request: PromptRequest, spans: readonly number[], tokenSource: TokenSource): PromptMeasure {
     const state = this.#seed(request, 'ids')
     return {
       promptTokens: this.#ids.length,
@@ -231,7 +184,7 @@ export class PromptAnalyzer {
     }
   }
 
-  #byBytes(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, inexact: string | null): Measured {
+  #byBytes(request: PromptRequest, prompt: Exclude<ReadablePrompt, { form: 'ids' }>, inexact: string | null): PromptMeasure {
     const prompts = prompt.form === 'texts' ? prompt.texts.map((text) => [text]) : [chatPieces(prompt)]
     const text = this.#text
     text.clear()
@@ -256,7 +209,7 @@ export class PromptAnalyzer {
     }
   }
 
-  #unread(request: PromptRequest): Measured {
+  #bySize(request: PromptRequest): PromptMeasure {
     const isAudio = request.endpoint === 'audio'
     const promptTokens = isAudio
       ? WINDOW_TOKENS * Math.ceil(request.bodyBytes / WINDOW_BYTES)
@@ -300,10 +253,10 @@ export class PromptAnalyzer {
 }
 
 /** Measures the prompt of a request. Never throws, never waits. */
-export const measurePrompt = (meter: PromptAnalyzer, request: PromptRequest): PromptProfile => meter.measure(request)
+export const measurePrompt = (analyzer: PromptAnalyzer, request: PromptRequest): PromptProfile => analyzer.measure(request)
 
 /** Reasoning has two names, for two kinds of templates; none prints it twice. */
-const printed = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
+const printedFields = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
 
 function refuseLonger(texts: unknown): void {
   if (isLonger(texts, MAX_EXACT_CHARS)) throw new Error(`the prompt has more than ${MAX_EXACT_CHARS} characters`)

@@ -1,55 +1,11 @@
 /**
  * Reads the prompt of a request body in one form for all endpoints. Never throws; the result says if it is unreadable.
  */
-import { readChat, type ChatPrompt, chatOfMessages, chatOfResponses } from './chat.ts'
-import { isText, type Text } from './utf8.ts'
-import type { PromptRequest } from './prompt-analyzer.ts'
-
-/* Detects prompts with so many pieces that reading each would delay other requests for seconds. */
-
-/** Limit of messages, parts, texts and their fields. */
-const MOST_PIECES = 32_768
-
-const isIdList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
-/** Where a prompt may be ids, each list of ids is one piece. */
-const withoutIds = (value: unknown): unknown =>
-  isIdList(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIdList(one) ? null : one)) : value
-
-/** Whether the body has more pieces than the limit. */
-export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
-  // Each takes at least two bytes.
-  if (bodyBytes < 2 * MOST_PIECES) return false
-  const fields = body as Readonly<Record<string, unknown>>
-  const names = Object.keys(fields)
-  // Listing so many names takes longer than parsing them.
-  if (names.length > MOST_PIECES) return true
-  const open: object[] = [
-    names.map((name) => (name === 'prompt' || name === 'input' ? withoutIds(fields[name]) : fields[name])),
-  ]
-  let left = MOST_PIECES
-  for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    left -= Array.isArray(value) ? value.length : Object.keys(value).length
-    if (left < 0) return true
-    for (const one of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
-      if (typeof one === 'object' && one !== null && !ArrayBuffer.isView(one)) open.push(one)
-  }
-  return false
-}
-
-/**
- * Endpoints by the format of their body. `audio`: an upload, of which only the size counts; `other`: nothing is read.
- */
-export type PromptEndpoint =
-  | 'completions'
-  | 'chat'
-  | 'responses'
-  | 'messages'
-  | 'embeddings'
-  | 'rerank'
-  | 'score'
-  | 'tokenize'
-  | 'audio'
-  | 'other'
+import { chatOfMessages } from './chat-of-messages.ts'
+import { chatOfResponses } from './chat-of-responses.ts'
+import { type ChatPrompt, readChat } from './chat.ts'
+import type { PromptEndpoint } from './prompt-request.ts'
+import { isText, type Text } from './utf8-text.ts'
 
 export type Prompt =
   | {
@@ -89,7 +45,7 @@ export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
         ? plain(fields['prompt'], fields['add_special_tokens'] !== false)
         : (readChat(fields) ?? unreadable)
     case 'rerank':
-      return together(fields['query'], fields['documents'])
+      return queryAndDocuments(fields['query'], fields['documents'])
     case 'score':
       return scored(fields)
     case 'audio':
@@ -116,13 +72,13 @@ const scoreFields = [
 
 function scored(fields: Fields): Prompt {
   for (const [left, right] of scoreFields) {
-    if (fields[left] !== undefined) return together(fields[left], fields[right])
+    if (fields[left] !== undefined) return queryAndDocuments(fields[left], fields[right])
   }
   return unreadable
 }
 
 /** A query and the documents it is compared with. */
-function together(query: unknown, documents: unknown): Prompt {
+function queryAndDocuments(query: unknown, documents: unknown): Prompt {
   const texts = [...asTexts(query), ...asTexts(documents)]
   return texts.length === 0 ? unreadable : { form: 'texts', texts, addSpecial: true }
 }
@@ -138,4 +94,5 @@ function asTexts(value: unknown): string[] {
 }
 
 const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0
+
 const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.every(isId)

@@ -4,11 +4,11 @@
  */
 export class SegmentCache {
   readonly #entries = new Map<number, Uint32Array>()
-  readonly #mostBytes: number
+  readonly #maxBytes: number
   #bytes = 0
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
   }
 
   /** Current size, bytes, with an estimate of each entry's overhead. */
@@ -26,12 +26,12 @@ export class SegmentCache {
 
   set(key: number, ids: Uint32Array): void {
     const size = sizeOf(ids)
-    if (size > this.#mostBytes / 4) return
+    if (size > this.#maxBytes / 4) return
     this.#drop(key)
     this.#entries.set(key, ids)
     this.#bytes += size
     for (const oldest of this.#entries.keys()) {
-      if (this.#bytes <= this.#mostBytes) break
+      if (this.#bytes <= this.#maxBytes) break
       this.#drop(oldest)
     }
   }

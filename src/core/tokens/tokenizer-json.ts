@@ -4,8 +4,6 @@ import type { CharacterRules } from './characters.ts'
 import type { PreTokenizer } from './pre-tokenize.ts'
 import { MAX_IDS, VocabularyError, type AddedToken } from './vocabulary.ts'
 
-/* Reads Hugging Face's tokenizer.json strictly: each setting that changes ids is either supported or rejected. */
-
 export interface TokenizerParts {
   readonly preTokenizer: PreTokenizer
   /** Absent: tokens are made of bytes. */
@@ -92,8 +90,8 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
 
 /** Number of ids: one more than the highest. */
 export function countIds(ids: Iterable<number>, added: readonly AddedToken[]): number {
-  let most = -1
-  for (const id of ids) if (id > most) most = id
-  for (const { id } of added) if (id > most) most = id
-  return most + 1
+  let highest = -1
+  for (const id of ids) if (id > highest) highest = id
+  for (const { id } of added) if (id > highest) highest = id
+  return highest + 1
 }

@@ -1,7 +1,8 @@
 /** Unigram: divides a piece into the tokens with the greatest sum of scores. */
-import { widthOf } from './characters.ts'
 import type { IdBuffer } from './id-buffer.ts'
-import { KEPT_BYTES, LongPieces } from './bpe-merge.ts'
+import { KEPT_BYTES, LongPieceLimit } from './long-pieces.ts'
+import { TokenTree } from './token-tree.ts'
+import { widthOf } from './utf8.ts'
 import type { Vocabulary } from './vocabulary.ts'
 
 /** What an unknown character costs beyond the lowest score. */
@@ -14,7 +15,7 @@ export class UnigramSearch {
   readonly #unknown: number
   readonly #bytes: readonly number[] | null
   readonly #unknownScore: number
-  readonly #long = new LongPieces()
+  readonly #longPieces = new LongPieceLimit()
   /** By end of a token, bytes from the start of the piece: best sum of scores, start of the last token, its id. */
   #sums = new Float64Array(0)
   #starts = new Int32Array(0)
@@ -28,18 +29,18 @@ export class UnigramSearch {
     this.#scores = vocabulary.scores
     this.#unknown = unknown
     this.#bytes = bytes
-    this.#unknownScore = this.#scores.reduce((least, score) => Math.min(least, score), Infinity) - UNKNOWN_PENALTY
+    this.#unknownScore = this.#scores.reduce((min, score) => Math.min(min, score), Infinity) - UNKNOWN_PENALTY
   }
 
   /** Call before each text. */
   begin(): void {
-    this.#long.begin()
+    this.#longPieces.begin()
   }
 
   /** Appends the ids of `bytes[from, to)`. Throws if the text exceeds the limit of long pieces. */
   merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
     const size = to - from
-    this.#long.add(size)
+    this.#longPieces.add(size)
     if (this.#sums.length <= size) this.#grow(Math.max(1024, size + 1))
     this.#starts.fill(-1, 0, size + 1)
     this.#sums[0] = 0
@@ -117,82 +118,4 @@ export class UnigramSearch {
     if (this.#bytes === null || this.#vocabulary.is(this.#unknown, bytes, from, to)) out.push(this.#unknown)
     else for (let i = from; i < to; i++) out.push(this.#bytes[bytes[i] as number] as number)
   }
-}
-
-/** Tree of the bytes of all tokens. Children of a node are in a row, by their byte. */
-class TokenTree {
-  readonly #labels: Uint8Array
-  /** First child of each node; the next node's first child ends them. */
-  readonly #children: Uint32Array
-  readonly #tokens: Int32Array
-
-  constructor(vocabulary: Vocabulary) {
-    const labels = [0]
-    const children: number[] = []
-    const tokens: number[] = []
-    const sorted = sortedTokens(vocabulary)
-    // Breadth first: of each open node the tokens below it, and the length that they share.
-    const from = [0]
-    const to = [sorted.length]
-    const depths = [0]
-    for (let node = 0; node < labels.length; node++) {
-      const depth = depths[node] as number
-      const last = to[node] as number
-      let first = from[node] as number
-      const ends = first < last && (sorted[first] as SortedToken).bytes.length === depth
-      tokens.push(ends ? (sorted[first++] as SortedToken).id : -1)
-      children.push(labels.length)
-      while (first < last) {
-        const label = (sorted[first] as SortedToken).bytes[depth] as number
-        let end = first + 1
-        while (end < last && (sorted[end] as SortedToken).bytes[depth] === label) end++
-        labels.push(label)
-        from.push(first)
-        to.push(end)
-        depths.push(depth + 1)
-        first = end
-      }
-    }
-    children.push(labels.length)
-    this.#labels = Uint8Array.from(labels)
-    this.#children = Uint32Array.from(children)
-    this.#tokens = Int32Array.from(tokens)
-  }
-
-  /** -1: none. */
-  child(node: number, byte: number): number {
-    let low = this.#children[node] as number
-    let high = (this.#children[node + 1] as number) - 1
-    while (low <= high) {
-      const middle = (low + high) >>> 1
-      const label = this.#labels[middle] as number
-      if (label === byte) return middle
-      if (label < byte) low = middle + 1
-      else high = middle - 1
-    }
-    return -1
-  }
-
-  /** Token that ends at the node. -1: none. */
-  idAt(node: number): number {
-    return this.#tokens[node] as number
-  }
-}
-
-interface SortedToken {
-  readonly id: number
-  readonly bytes: Uint8Array
-}
-
-function sortedTokens(vocabulary: Vocabulary): SortedToken[] {
-  const tokens: SortedToken[] = []
-  for (let id = 0; id < vocabulary.size; id++) {
-    const bytes = vocabulary.bytesOf(id)
-    if (bytes.length > 0) tokens.push({ id, bytes })
-  }
-  return tokens.sort(({ bytes: a }, { bytes: b }) => {
-    const least = Math.min(a.length, b.length)
-    for (let i = 0; i < least; i++) if (a[i] !== b[i]) return (a[i] as number) - (b[i] as number)
-    return a.length - b.length
-  })
 }

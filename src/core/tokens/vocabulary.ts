@@ -5,7 +5,9 @@
  * the bytes of all ids joined; the listed merges as u32 each (id × 256 + left length).
  */
 import type { PreTokenizer } from './pre-tokenize.ts'
-import { CharacterPairs, widthOf, type CharacterRules } from './characters.ts'
+import { CharacterPairs } from './character-pairs.ts'
+import { widthOf } from './utf8.ts'
+import type { CharacterRules } from './characters.ts'
 import { readClasses, type CharacterClasses } from './unicode.ts'
 
 export const MAGIC = 0x32564c46

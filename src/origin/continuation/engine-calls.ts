@@ -1,7 +1,8 @@
 /** Calls to an engine that a continuation needs besides the completion itself. */
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import type { OriginRequest, Ports } from '../../ports.ts'
-import { OriginError } from '../../ports.ts'
+import type { OriginRequest } from '../../ports/origin.ts'
+import type { Ports } from '../../ports.ts'
+import { OriginError } from '../../ports/origin.ts'
 
 /** Limit of a response, bytes. */
 const RESPONSE_BYTES = 16 * 1024 * 1024
@@ -11,7 +12,7 @@ const RESPONSE_BYTES = 16 * 1024 * 1024
  */
 const CALL_MS = 10_000
 
-export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'alarms'> & {
+export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'timers'> & {
   readonly ports: Pick<Ports, 'origin'>
   /** Name under which the engine serves the model. */
   readonly model: string
@@ -43,7 +44,7 @@ async function call(context: CallContext, path: string, body: JsonObject): Promi
 }
 
 async function callOnce(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
-  const { ports, target, signal, alarms, model } = context
+  const { ports, target, signal, timers, model } = context
   const answer = await ports.origin.send({
     target,
     method: 'POST',
@@ -53,7 +54,7 @@ async function callOnce(context: CallContext, path: string, body: JsonObject): P
     connectMs: CALL_MS,
     firstByteMs: CALL_MS,
     signal,
-    alarms,
+    timers,
   })
   const bytes = await answer.read(RESPONSE_BYTES)
   if (answer.status !== 200)

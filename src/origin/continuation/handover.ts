@@ -1,13 +1,16 @@
 /** Moves a stream to another engine: books it there, and asks for the rest of the output by token ids. */
 import type { NotContinued, Continuable } from '../../core/continuation/features.ts'
 import { StopWindow } from '../../core/continuation/stop-window.ts'
-import { endedAs, type AttemptFailure } from '../../core/contract/contract.ts'
+import { endedAs, type AttemptFailure } from '../../core/contract/outcome.ts'
 import { chainBlocks } from '../../core/tokens/block-hash.ts'
-import { OriginError, type OriginAnswer } from '../../ports.ts'
-import { acquirePlacement, type AcquiredPlacement, type Digests } from '../acquire.ts'
-import { classifyStatus, type AttemptContext, type AttemptFailed } from '../classify.ts'
+import { OriginError, type OriginAnswer } from '../../ports/origin.ts'
+import { acquirePlacement } from '../acquire.ts'
+import type { AcquiredPlacement } from '../acquired-placement.ts'
+import type { Digests } from '../digests.ts'
+import { classifyStatus } from '../classify.ts'
+import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import type { Exchange } from '../exchange.ts'
-import { StageTimer } from '../timers.ts'
+import { StageTimer } from '../stage-timer.ts'
 import { type CallContext, maxModelLen } from './engine-calls.ts'
 import { pendingText } from './pending-text.ts'
 import type { StreamState } from './segments.ts'
@@ -124,7 +127,7 @@ const callsOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({
   target: placed.engine,
   signal: exchange.signal,
   model: exchange.admission(placed.route).model,
-  alarms: exchange.scope.alarms ?? ports.alarms,
+  timers: exchange.scope.timers ?? ports.timers,
 })
 
 async function place(
@@ -230,7 +233,7 @@ async function askFor(attempt: AttemptContext, state: StreamState): Promise<Hand
 /** Sends the request. Returns the answer if it is a stream. Rejects with an OriginError. */
 async function send(
   { exchange, ports, placed }: AttemptContext,
-  { target, signal, alarms }: CallContext,
+  { target, signal, timers }: CallContext,
   body: readonly Uint8Array[],
 ): Promise<OriginAnswer | AttemptFailed> {
   const { connectMs, firstByteMs } = placed.route.pool.limits
@@ -243,7 +246,7 @@ async function send(
     connectMs,
     firstByteMs,
     signal,
-    alarms,
+    timers,
   })
   if (answer.status === 200 && answer.sse) return answer
   const refused = await classifyStatus(answer, target)

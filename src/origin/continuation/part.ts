@@ -1,7 +1,9 @@
 /** One engine's part of a stream. */
-import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
-import type { BodyReader, EngineTarget, OriginAnswer, RelayOptions, RelayResult } from '../../ports.ts'
-import type { AttemptContext } from '../classify.ts'
+import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
+import type { BodyReader, OriginAnswer } from '../../ports/origin.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
+import type { AttemptContext } from '../attempt-context.ts'
 import { HEARTBEAT } from '../relay/controller.ts'
 import { SseScanner } from '../relay/sse.ts'
 import { concatBytes } from '../../bytes.ts'
@@ -68,7 +70,7 @@ type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer
 export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): Part {
   const opened = { ...part, end: null as RelayResult | null, waitsSince: null as number | null, silentMs: 0 }
   // The end of the part is not that of the client's stream.
-  const { cutEvent: _cutEvent, ...options } = reply
+  const { truncationEvent: _cutEvent, ...options } = reply
   const reader = answer.reader({
     ...options,
     idleMs: gapsOf(part.attempt.placed.engine).limitMs(options.idleMs),

@@ -2,8 +2,8 @@
 import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
 import { SentDeltas, type Channel } from '../../core/continuation/sent-deltas.ts'
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
-import type { StopFound, StopWindow } from '../../core/continuation/stop-window.ts'
-import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
+import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.ts'
+import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
 import { type JsonObject, isJsonObject } from '../../core/json.ts'
 import { dataRecord, payloadOf } from '../relay/transform.ts'
 import { usageOf } from '../relay/usage.ts'
@@ -289,7 +289,7 @@ export class ContinuedSegment extends LaterSegment {
   }
 
   /** Writes text, or the end at a stop string. */
-  send(found: StopFound | string, ids: readonly number[] | null = null): string {
+  send(found: StopMatch | string, ids: readonly number[] | null = null): string {
     if (typeof found !== 'string') return this.#finish(found.text, ids, { finish: 'stop', stopReason: found.stop })
     if (found === '' && (!this.state.request.showsIds || ids === null || ids.length === 0)) return ''
     this.state.record.addText(found)

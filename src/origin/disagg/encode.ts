@@ -3,8 +3,8 @@
  * ready when the prefill engine needs it.
  */
 import { BoundedMap } from '../../core/bounded-map.ts'
-import type { EngineTarget } from '../../ports.ts'
-import type { AttemptContext } from '../classify.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { AttemptContext } from '../attempt-context.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
 import { callLeg, type LegOutcome } from './legs.ts'
 import { chainText } from '../../core/tokens/block-hash.ts'

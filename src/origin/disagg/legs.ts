@@ -1,8 +1,11 @@
 /** One preparatory leg of a split request: a call whose whole response the gateway reads. */
 import { isJsonObject } from '../../core/json.ts'
-import type { AttemptFailure, Usage } from '../../core/contract/contract.ts'
-import { OriginError, type EngineTarget, type AbortSignalLike, type OriginAnswer } from '../../ports.ts'
-import { classifyStatus, type AttemptFailed, type AttemptContext } from '../classify.ts'
+import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
+import { OriginError, type OriginAnswer } from '../../ports/origin.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { AbortSignalLike } from '../../ports/abort-signal.ts'
+import { classifyStatus } from '../classify.ts'
+import type { AttemptFailed, AttemptContext } from '../attempt-context.ts'
 import { UsageScanner } from '../relay/usage.ts'
 import type { AnswerTransform } from '../relay/transform.ts'
 

@@ -4,8 +4,9 @@
  * ids.
  */
 import type { LmcacheReceiver } from '../../config.ts'
-import { OriginError, type EngineTarget } from '../../ports.ts'
-import type { AttemptContext } from '../classify.ts'
+import { OriginError } from '../../ports/origin.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { AttemptContext } from '../attempt-context.ts'
 import { concatBytes } from '../../bytes.ts'
 import { hasBackslashKey } from '../backslash-keys.ts'
 import { changeOf } from './first-token.ts'

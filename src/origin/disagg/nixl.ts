@@ -1,6 +1,6 @@
 /** vLLM's NixlConnector in pull mode: the prefill response names its blocks, and the decode engine fetches them. */
 import { hostOf } from '../../url.ts'
-import type { EngineTarget } from '../../ports.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
 
 /**
  * Asks a prefill engine to keep its blocks. All six fields are set, because older versions read some without a

@@ -2,8 +2,8 @@
  * Runs the prefill leg, then gives the client's request the parameters that the prefill engine returned (connectors
  * `nixl` and `response`).
  */
-import type { EngineTarget } from '../../ports.ts'
-import type { AttemptContext } from '../classify.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { AttemptContext } from '../attempt-context.ts'
 import { callLeg, type LegAnswer, type LegResult, wholeLeg } from './legs.ts'
 import { REMOTE_DECODE_PARAMS, decodeParams } from './nixl.ts'
 import type { BodyEdit } from '../exchange.ts'

@@ -1,8 +1,9 @@
 /** JSON calls to auxiliary services, and the interface of LMCache's directory services. */
 import type * as z from 'zod/mini'
-import type { EngineTarget, Origin } from '../../ports.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Origin } from '../../ports/origin.ts'
 import type { Holders } from '../../core/lmcache/prefix-match.ts'
-import type { ListedInstance } from '../../core/lmcache/registry.ts'
+import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 
 /**
  * Reason for a skipped lookup. `circuit_open`: LMCache failed too often. `tokenize_paused`: no engine may be asked for

@@ -3,20 +3,17 @@
  * (`lmcache_controller`), as of 0.5.6.
  */
 import * as z from 'zod/mini'
-import { ChunkSize } from '../../core/lmcache/chunks.ts'
-import {
-  holdersOf,
-  type CachePlacement,
-  type ChunkRow,
-  type Holders,
-  type PrefixMatch,
-  hintsOf,
-} from '../../core/lmcache/prefix-match.ts'
-import type { EngineTarget, Origin, CacheLookup, CacheMatch, CacheQuestion, Ports } from '../../ports.ts'
+import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
+import { holdersOf, type CachePlacement, type ChunkRow, type Holders, type PrefixMatch } from '../../core/lmcache/prefix-match.ts'
+import { hintsOf } from '../../core/lmcache/cache-hints.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Origin } from '../../ports/origin.ts'
+import type { CacheLookup, CacheMatch, CacheLookupQuery } from '../../ports/cache-lookup.ts'
+import type { Ports } from '../../ports.ts'
 import { requestJson, readAs, type CachedPrompt, type CacheSource, type Call, type SkipReason } from './client.ts'
-import type { ListedInstance } from '../../core/lmcache/registry.ts'
+import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 import { BoundedMap } from '../../core/bounded-map.ts'
-import type { CacheHint } from '../../core/contract/contract.ts'
+import type { CacheHint } from '../../core/contract/admission.ts'
 import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
 import { Breaker } from '../breaker.ts'
 import type { LmcacheMetadata } from './metadata.ts'
@@ -101,7 +98,7 @@ export class PoolLookup implements CacheLookup {
     return { ...this.#counts }
   }
 
-  async find(question: CacheQuestion): Promise<Found> {
+  async find(question: CacheLookupQuery): Promise<Found> {
     const { facts, source } = this.#options
     const { deadline, tokens } = question
     // A lookup that got little of the budget is no failure of the service.
@@ -128,7 +125,7 @@ export class PoolLookup implements CacheLookup {
     }
   }
 
-  #ask(prompt: CachedPrompt, question: CacheQuestion): Promise<Holders> {
+  #ask(prompt: CachedPrompt, question: CacheLookupQuery): Promise<Holders> {
     const key = keyOf(prompt, prompt.tokens.length)
     const known = this.#asked.get(key)
     if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer
@@ -139,7 +136,7 @@ export class PoolLookup implements CacheLookup {
     return answer
   }
 
-  #answered(holders: Holders, question: CacheQuestion): Found {
+  #answered(holders: Holders, question: CacheLookupQuery): Found {
     const { facts, engines, shared } = this.#options
     this.#breaker.succeeded()
     this.#ended(false)
@@ -177,18 +174,18 @@ export class PoolLookup implements CacheLookup {
       })
   }
 
-  #isEmpty(question: CacheQuestion): boolean {
+  #isEmpty(question: CacheLookupQuery): boolean {
     const until = this.#empty.get(this.#firstKey(question))
     return until !== undefined && this.#now < until
   }
 
-  #rememberEmpty(question: CacheQuestion): void {
+  #rememberEmpty(question: CacheLookupQuery): void {
     const key = this.#firstKey(question)
     this.#empty.set(key, this.#now + EMPTY_MS)
   }
 
   /** Key of the first chunk: chunks match in order, so a prompt whose first chunk has no holder has none at all. */
-  #firstKey({ tokens, salt }: CacheQuestion): string {
+  #firstKey({ tokens, salt }: CacheLookupQuery): string {
     const { leastTokens } = this.#options.source
     return keyOf(
       { tokens, salt: salt ?? '', model: '', worldSize: 1 },

@@ -1,16 +1,20 @@
 /** LMCache lookups before admission, for policies that read their results. */
 import type { LmcacheConfig, PoolSettings } from '../../config.ts'
-import { hostOf, InstanceMap } from '../../core/lmcache/registry.ts'
-import type { Admission, StageTimes } from '../../core/contract/contract.ts'
-import { makePolicy } from '../../core/routing/policies/index.ts'
+import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
+import type { Admission } from '../../core/contract/admission.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
+import { createPolicy } from '../../core/routing/policies/index.ts'
 import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
-import type { CacheQuestion, EngineTarget, Ports, Deadline } from '../../ports.ts'
+import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Ports } from '../../ports.ts'
+import type { Deadline } from '../../ports/deadline.ts'
 import type { PoolRoute } from '../exchange.ts'
 import { EngineTokenizer, type TokenizeCall } from '../tokenize.ts'
 import { Coordinator, Controller, PoolLookup, type LookupCounts } from './lookup-services.ts'
 import { LmcacheMetadata } from './metadata.ts'
 import { type CacheSource, Skips, type SkipCounts, type SkipReason } from './client.ts'
-import { promptKeys } from '../../core/lmcache/chunks.ts'
+import { promptKeys } from '../../core/lmcache/chunk-keys.ts'
 
 export interface RegistryKeysOptions {
   readonly facts: LmcacheMetadata
@@ -35,7 +39,7 @@ export class RegistryKeys {
     salt,
     deadline,
     background,
-  }: CacheQuestion): Promise<NonNullable<Admission['chunks']> | null> {
+  }: CacheLookupQuery): Promise<NonNullable<Admission['chunks']> | null> {
     const { facts, chunkTokens, shared } = this.#options
     await deadline.within(facts.ready(background))
     const { model } = facts
@@ -165,7 +169,7 @@ export class CacheLookups {
     return facts?.model ?? null
   }
 
-  async #look(way: LookupStrategy, question: CacheQuestion): Promise<LookupResult['known']> {
+  async #look(way: LookupStrategy, question: CacheLookupQuery): Promise<LookupResult['known']> {
     if (way.lookup === null) return { hints: null, chunks: await way.keys.chunks(question) }
     const found = await way.lookup.find(question)
     return {
@@ -176,7 +180,7 @@ export class CacheLookups {
     }
   }
 
-  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheQuestion['deadline']): Promise<Tokenized> {
+  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheLookupQuery['deadline']): Promise<Tokenized> {
     const { measure } = prompted
     if (measure.tokenSource !== 'bytes') return { measure, unread: null }
     const target = this.#tokenizing(route)
@@ -233,7 +237,7 @@ function needsLookup(pool: PoolSettings, policy: string | null): boolean {
   const acting = policy === null || policy === pool.policy.name ? pool.policy : { name: policy, options: {} }
   return [acting, pool.shadow].some((config) => {
     if (config === null) return false
-    const made = makePolicy(config)
+    const made = createPolicy(config)
     return (
       'policy' in made && made.policy.needs.some((signal) => signal === 'lookupTokens' || signal === 'cachedTokens')
     )

@@ -1,7 +1,8 @@
 /** Facts about a pool's LMCache service that lookups need: read once, and again after changes. */
 import * as z from 'zod/mini'
-import { InstanceMap } from '../../core/lmcache/registry.ts'
-import type { EngineTarget, Ports } from '../../ports.ts'
+import { InstanceMap } from '../../core/lmcache/instance-map.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Ports } from '../../ports.ts'
 import { requestJson, readAs, type Call, type CacheSource } from './client.ts'
 
 export interface FactsOptions {

@@ -1,34 +1,11 @@
 /** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
+import { DIGEST_VERSION, type EngineEstimate, type RegionDigest, TYPICAL_TOKENS } from '../../core/contract/region-digest.ts'
+import type { RegionStatus } from '../../core/contract/region-status.ts'
+import { estimateTtft } from '../../core/contract/ttft-estimate.ts'
 import { isJsonObject } from '../../core/json.ts'
-import {
-  type RegionDigest,
-  DIGEST_VERSION,
-  type EngineEstimate,
-  estimateTtft,
-  TYPICAL_TOKENS,
-} from '../../core/contract/region-digest.ts'
-import type { OriginAnswer, Ports } from '../../ports.ts'
+import type { Ports } from '../../ports.ts'
+import type { OriginAnswer } from '../../ports/origin.ts'
 import type { PoolRoute } from '../exchange.ts'
-
-/** Status of another gateway, for operators. */
-export interface RegionStatus {
-  /** The last fetch succeeded. */
-  readonly reachable: boolean
-  /** Age of the last digest, ms. */
-  readonly ageMs: number
-  /** Round-trip time: as configured, or the minimum of the last measurements. */
-  readonly rttMs: number
-  /** Prompts are divided into blocks as here, so the contents of its caches are known. */
-  readonly blockingMatch: boolean
-  /** Available engines. */
-  readonly engines: number
-  /** Booked requests of all senders. */
-  readonly requests: number
-  /** Booked requests without a first token. */
-  readonly queued: number
-  /** Predicted TTFT of an uncached prompt of `TYPICAL_TOKENS`. null: no engine is available. */
-  readonly expectedTtftMs: number | null
-}
 
 type Way = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
 
@@ -57,6 +34,7 @@ export interface RegionDigestReply {
 
 /** Longest name of a gateway, and most gateways on one path. */
 const LONGEST_NAME = 64
+
 const MOST_NAMES = 16
 
 /** Reason why no digest came, with advice for the operator. */
@@ -74,9 +52,12 @@ export class RegionUnavailable extends Error {
 }
 
 const CONNECT_MS = 2_000
+
 const ANSWER_MS = 5_000
+
 /** Limit of a reply, bytes. A filter is about 20 KB, and a region has few clusters. */
 const ANSWER_BYTES = 1024 * 1024
+
 const MAX_DIGESTS = 64
 
 export const REGION_DIGEST_PATH = '/v1/firstlight/digest'
@@ -131,6 +112,7 @@ async function jsonOf(answer: OriginAnswer): Promise<unknown> {
 }
 
 const KEY = 'Give the gateway its `key`; over there the key must say `edge: true`.'
+
 const NEXT: Readonly<Record<number, string>> = {
   401: KEY,
   403: KEY,
@@ -189,5 +171,7 @@ const isNames = (value: unknown): value is readonly string[] | undefined =>
   (Array.isArray(value) &&
     value.length <= 2 * MOST_NAMES &&
     value.every((one) => typeof one === 'string' && one.length <= LONGEST_NAME))
+
 const isCount = (value: unknown): value is number => isAmount(value) && Number.isInteger(value)
+
 const isAmount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 1e9

@@ -1,7 +1,8 @@
-import { type TtftEstimate, estimateTtft, type RegionDigest } from '../../core/contract/region-digest.ts'
-import type { Admission } from '../../core/contract/contract.ts'
-import { tokensOfBlock } from '../../core/pool/signal-reader.ts'
-import type { Expected } from '../../core/routing/clusters.ts'
+import { type TtftEstimate, estimateTtft } from '../../core/contract/ttft-estimate.ts'
+import type { RegionDigest } from '../../core/contract/region-digest.ts'
+import type { Admission } from '../../core/contract/admission.ts'
+import { tokensPerBlock } from '../../core/pool/block-tokens.ts'
+import type { ClusterEstimate } from '../../core/routing/clusters.ts'
 import { openFilter, type PrefixFilter } from '../../core/routing/prefix-filter.ts'
 import type { RegionDigestReply } from './client.ts'
 
@@ -107,14 +108,14 @@ export class RegionEstimator {
    * Predicted TTFT of the prompt there. null: no engine is available.
    * @param rttMs as configured; null: as measured
    */
-  of(prompt: Prompt, blockTokens: number, rttMs: number | null): Expected | null {
+  of(prompt: Prompt, blockTokens: number, rttMs: number | null): ClusterEstimate | null {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
     const { estimate, digest } = found
     const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + digest.queued) ** 2 - 1)
     return {
       waitS: this.#waitS(found),
-      wayS: (rttMs ?? this.rttMs) / 1000,
+      roundTripS: (rttMs ?? this.rttMs) / 1000,
       workS: estimate.prefillS * taken,
       coldS: estimate.coldS * taken,
       confidence: digest.confidence,
@@ -151,7 +152,7 @@ export class RegionEstimator {
     let bestS = Infinity
     for (const { digest, filter } of this.#places ?? []) {
       const cached =
-        filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensOfBlock(prompt, blockTokens))
+        filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensPerBlock(prompt, blockTokens))
       const estimate = estimateTtft(digest, prompt.promptTokens, cached)
       if (estimate === null || estimate.waitS + estimate.prefillS >= bestS) continue
       best = { digest: digest, estimate }

@@ -1,8 +1,9 @@
 /**
  * Decisions about one response on its way to the client. The movers (socket, pull, native) call it and only move bytes.
  */
-import type { AttemptFailure } from '../../core/contract/contract.ts'
-import { OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
+import type { AttemptFailure } from '../../core/contract/outcome.ts'
+import { OriginError } from '../../ports/origin.ts'
+import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import { LeadingComments, ResponseIdFinder } from './sse.ts'
 import { openTap, type Tap } from './tap.ts'
 
@@ -130,7 +131,7 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_cut', failure)
-    return hasRoom && this.#traits.sse && this.tap.atBoundary ? (this.#options.cutEvent?.(failure) ?? null) : null
+    return hasRoom && this.#traits.sse && this.tap.atBoundary ? (this.#options.truncationEvent?.(failure) ?? null) : null
   }
 
   /** Reports the end. Has effect once. */

@@ -1,5 +1,6 @@
 /** An engine's response behind a pull source: the part of `OriginAnswer` that does not depend on the transport. */
-import { type BodyReader, OriginError, type OriginAnswer, type RelayResult, type RelayOptions } from '../../ports.ts'
+import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/origin.ts'
+import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
 import { concatBytes } from '../../bytes.ts'
 import { LeadingComments } from './sse.ts'
 import { headerOf, headersInit } from '../headers.ts'

@@ -1,6 +1,8 @@
 /** Moves a body to the client piece by piece, as the client reads it. */
-import { type BodyReader, OriginError, type RelayOptions, type RelayResult } from '../../ports.ts'
-import { IdleTimer, Patience } from '../timers.ts'
+import { type BodyReader, OriginError } from '../../ports/origin.ts'
+import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
+import { IdleTimer } from '../idle-timer.ts'
+import { Patience } from '../patience.ts'
 import { HEARTBEAT, RelayController } from './controller.ts'
 
 export interface PipeParts {
@@ -179,7 +181,7 @@ export class PullRelay implements BodyReader {
       this.#stopTimers()
       if (event !== null) return event
     }
-    if (this.#parts.reply.cutEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    if (this.#parts.reply.truncationEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw cutError()
   }
 

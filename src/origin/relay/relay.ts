@@ -1,13 +1,10 @@
 /** Turns an engine's response into the client's: headers, first token, progress and end. */
-import {
-  type AttemptFailure,
-  type Outcome,
-  PAYLOAD_VERSION,
-  type Result,
-  type Usage,
-} from '../../core/contract/contract.ts'
-import type { EngineTarget, OriginAnswer, RelayResult, RelayOptions } from '../../ports.ts'
-import type { AttemptFailed, AttemptContext } from '../classify.ts'
+import type { AttemptFailure, Outcome, Result, Usage } from '../../core/contract/outcome.ts'
+import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { OriginAnswer } from '../../ports/origin.ts'
+import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
+import type { AttemptFailed, AttemptContext } from '../attempt-context.ts'
 import type { NotContinued } from '../../core/continuation/features.ts'
 import { errorEvent, withLastComment } from './sse.ts'
 import { relayTransformed, type AnswerTransform } from './transform.ts'
@@ -15,7 +12,7 @@ import type { FinalLeg } from '../disagg/legs.ts'
 import { relayContinued, type RequestRelay } from '../continuation/continued-stream.ts'
 import { endExchange, abortReason } from '../exchange.ts'
 import { headerOf, headersForClient } from '../headers.ts'
-import { serverTiming } from '../timers.ts'
+import { serverTiming } from '../stage-timer.ts'
 
 /* KV blocks that a stream's output occupies, from the events of the stream. */
 
@@ -241,7 +238,7 @@ export class AnswerRelay implements RequestRelay {
         return nextEvents
       },
       onFirstByte: () => this.#firstByte(),
-      cutEvent: (failure) => errorEvent(exchange.path, failure, this.#notContinued),
+      truncationEvent: (failure) => errorEvent(exchange.path, failure, this.#notContinued),
       settled: (end) => this.#settled(end),
     }
   }

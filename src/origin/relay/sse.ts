@@ -1,7 +1,8 @@
 import type { NotContinued } from '../../core/continuation/features.ts'
-import type { AttemptFailure, StageTimes } from '../../core/contract/contract.ts'
+import type { AttemptFailure } from '../../core/contract/outcome.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
 import { failures } from '../../failure.ts'
-import { serverTiming } from '../timers.ts'
+import { serverTiming } from '../stage-timer.ts'
 import { concatBytes } from '../../bytes.ts'
 
 /* Finder for the id of a stored response (`/v1/responses`) in a passing body. */

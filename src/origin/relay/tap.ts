@@ -1,5 +1,5 @@
 /** Reads a response's bytes as they pass: data events, event boundaries, usage. Can remove the usage record. */
-import type { Usage } from '../../core/contract/contract.ts'
+import type { Usage } from '../../core/contract/outcome.ts'
 import { concatBytes } from '../../bytes.ts'
 import { SseScanner, DoneDetector, isOneLine } from './sse.ts'
 import { usageOf, UsageScanner } from './usage.ts'

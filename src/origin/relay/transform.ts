@@ -1,6 +1,7 @@
 /** Converts responses that differ from what the client asked for. */
-import type { Usage } from '../../core/contract/contract.ts'
-import type { OriginAnswer, RelayOptions } from '../../ports.ts'
+import type { Usage } from '../../core/contract/outcome.ts'
+import type { OriginAnswer } from '../../ports/origin.ts'
+import type { RelayOptions } from '../../ports/relay.ts'
 
 /** Conversion of one engine response to the client's response. */
 export interface AnswerTransform {

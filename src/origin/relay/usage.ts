@@ -1,5 +1,5 @@
 /** Reads the engine's token counts from passing bytes; decodes nothing before the end. */
-import type { Usage } from '../../core/contract/contract.ts'
+import type { Usage } from '../../core/contract/outcome.ts'
 import { concatBytes } from '../../bytes.ts'
 
 const QUOTE = 34

@@ -1,5 +1,5 @@
 /** Time limits on Node's timers. */
-import type { Timer, Timers } from '../../ports.ts'
+import type { Timer, Timers } from '../../ports/timers.ts'
 
 /** Longest delay of a Node timer. Node fires a longer one at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1

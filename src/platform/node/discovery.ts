@@ -1,40 +1,22 @@
 /** Service discovery by DNS and in Kubernetes. Names are resolved periodically, so a fleet may grow and shrink. */
-import * as dns from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import type { Config } from '../../config.ts'
-import { namesIn, singleAddressNote, withFound } from '../../config/discover.ts'
-import { ownEngines } from '../../config/validate.ts'
-import type { Log } from '../../ports.ts'
+import { namesIn, singleAddressNote, withDiscovered } from '../../config/discover.ts'
+import { enginesAtOwnAddress } from '../../config/listen-conflicts.ts'
+import type { Log } from '../../ports/log.ts'
 import { withTimeout } from '../../timeout.ts'
+import { type Lookup, lookupOrError } from './dns-lookup.ts'
 import { kubernetesAccess } from './kubernetes/access.ts'
 import { PodDiscovery } from './kubernetes/pods.ts'
 
-/** Resolves a name to addresses. Rejects with the system's error; with code ENOTFOUND if there is none. */
-export type Lookup = (name: string) => Promise<readonly string[]>
-
-/** Resolves a name. An unknown name has no addresses; any other error leaves them unknown. Never rejects. */
-export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> =>
-  lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
-
-/**
- * Resolves names as connections do, with /etc/hosts and search domains. An engine with addresses of both families
- * counts once.
- */
-export const systemLookup: Lookup = async (name) => {
-  const found = await dns.lookup(name, { all: true })
-  const family = found.some((one) => one.family === 4) ? 4 : 6
-  return found.filter((one) => one.family === family).map(({ address }) => address)
-}
-
-export const ownAddresses = (): ReadonlySet<string> =>
-  new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
-
 /** An address is removed after this many answers in a row without it, because name servers may omit addresses. */
 const MISSES = 3
+
 /** Time in milliseconds that a start, a reload and other names wait for an answer. */
-const PATIENCE_MS = 3_000
+const WAIT_MS = 3_000
+
 const TICK_MS = 100
+
 /** Time after which a change of pods that was not applied is reported again. */
 const REPEAT_MS = 5_000
 
@@ -96,7 +78,7 @@ export class Discovery {
         failing: false,
       })
     const pods = this.#pods.start(written)
-    await withTimeout(PATIENCE_MS, Promise.all([pods.listed, ...fresh.map(([name]) => this.#look(name))]))
+    await withTimeout(WAIT_MS, Promise.all([pods.listed, ...fresh.map(([name]) => this.#look(name))]))
     this.#warnOfMissing([
       ...fresh.map(([name]) => name).filter((name) => this.#names.get(name)?.addresses.size === 0),
       ...pods.fresh
@@ -109,7 +91,7 @@ export class Discovery {
     }
     this.#resolved = this.#changes
     const left: string[] = []
-    const config = withFound(
+    const config = withDiscovered(
       written,
       {
         addressesOf: (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(),
@@ -146,7 +128,7 @@ export class Discovery {
       ]),
     )
     const own =
-      config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
+      config === written ? [] : enginesAtOwnAddress(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
     if (String(own) !== this.#own && own.length > 0)
       this.#parts.log.warn('peer_is_self', {
         engines: own,
@@ -220,7 +202,7 @@ export class Discovery {
       const looked = this.#look(name).then(() => {
         if (this.#changes !== this.#settled) changed()
       })
-      await withTimeout(PATIENCE_MS, looked)
+      await withTimeout(WAIT_MS, looked)
       known.dueAt = performance.now() + known.everyMs
     }
     this.#looking = false
@@ -231,7 +213,7 @@ export class Discovery {
     const { lookup, log } = this.#parts
     const known = this.#names.get(name)!
     known.asked = true
-    const found = await lookedUp(lookup, name)
+    const found = await lookupOrError(lookup, name)
     known.asked = false
     if (this.#names.get(name) !== known) return
     if (found instanceof Error) {

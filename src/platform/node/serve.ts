@@ -1,17 +1,20 @@
 /** The gateway on a port: its HTTP servers, health checks by a timer, and shutdown. */
-import { getRequestListener, type HttpBindings, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { addressText } from '../../config/fields.ts'
+import { getRequestListener, type HttpBindings, RequestError } from '@hono/node-server'
+import { addressText } from '../../config/address.ts'
 import type { FailureReason } from '../../failure.ts'
 import type { Gateway } from '../../gateway.ts'
-import type { Log, RequestScope } from '../../ports.ts'
-import { Background, drainServer, type Drained } from './drain.ts'
+import type { Log } from '../../ports/log.ts'
+import type { RequestScope } from '../../ports/request-scope.ts'
+import { Background } from './background.ts'
+import { type DrainResult, drainServer } from './drain.ts'
+import { Http1Server } from './http1/server.ts'
+import { ConnectionGuard, type ConnectionLimits } from './inbound/connection-guard.ts'
 import { CONNECTIONS_FULL, errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
-import { ConnectionGuard, type ConnectionLimits } from './inbound/connection-guard.ts'
-import { Http1Server } from './http1/server.ts'
+import { probeForever } from './probe-forever.ts'
 import { steadyNow } from './steady-clock.ts'
 
 export interface ListenOptions {
@@ -25,23 +28,27 @@ export interface ListenOptions {
   readonly log: Log
 }
 
-export interface Listening {
+export interface Listener {
   /** Address for clients: never 0.0.0.0. */
   readonly url: string
   /** Shuts down; `now` ends the waiting. A second call returns the same promise. */
-  stop(now: AbortSignal): Promise<Drained>
+  stop(now: AbortSignal): Promise<DrainResult>
 }
 
 /** Timeouts for a head, for a whole request, and for the next request on a connection. */
-const headMs = 15_000
-const requestMs = 300_000
+const HEAD_MS = 15_000
+
+const REQUEST_MS = 300_000
+
 /** Longer than the idle time of common load balancers (60 s), so that they close first. */
-const idleMs = 75_000
-const settleMs = 5_000
-const serverOptions: ServerOptions = {
-  headersTimeout: headMs,
-  requestTimeout: requestMs,
-  keepAliveTimeout: idleMs,
+const IDLE_MS = 75_000
+
+const SETTLE_MS = 5_000
+
+const SERVER_OPTIONS: ServerOptions = {
+  headersTimeout: HEAD_MS,
+  requestTimeout: REQUEST_MS,
+  keepAliveTimeout: IDLE_MS,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 32_768,
   // Rejected by `refuseTarget`, with an error in OpenAI's format.
@@ -49,39 +56,38 @@ const serverOptions: ServerOptions = {
   // As web headers do. Otherwise the first of two contradicting headers would count.
   joinDuplicateHeaders: true,
 }
+
 /** Connections that wait to be accepted; the system's own limit (`net.core.somaxconn`) may be lower. */
 const BACKLOG = 4096
-/** Interval at which due health checks are started. */
-const probeTickMs = 50
 
 /** Resolves when the port is open; rejects with the system's error if it cannot be opened. */
 export async function listen(
   gateway: Omit<Gateway, 'supersede' | 'view' | 'config'>,
   options: ListenOptions,
-): Promise<Listening> {
+): Promise<Listener> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
-  let cut = false
+  let isTruncating = false
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({
     background: (work) => background.add(work),
     client,
     remoteAddress: remoteAddress ?? null,
-    isCut: () => cut,
+    isClosing: () => isTruncating,
   })
-  const count = (reason: FailureReason): void => gateway.kept.telemetry.refused(reason)
+  const count = (reason: FailureReason): void => gateway.carried.telemetry.countRefusal(reason)
   const errors = new HttpErrors({ count, log, now: steadyNow })
-  let ended: Promise<Drained> | null = null
+  let ended: Promise<DrainResult> | null = null
   const server = createHttpServer({ gateway, scopeOf, errors, isEnding: () => ended !== null })
   const guard = new ConnectionGuard({ limits: () => options.connectionLimits, count, refusal: CONNECTIONS_FULL, log })
-  const context = new Http1Server({
+  const http1 = new Http1Server({
     gateway,
     admits: (socket) => guard.admits(socket),
-    timeouts: { headMs, requestMs, idleMs },
+    timeouts: { headMs: HEAD_MS, requestMs: REQUEST_MS, idleMs: IDLE_MS },
     scopeOf,
     refuse: (reason, socket) => errors.end(reason, socket),
     log,
   })
-  context.takeConnections(server)
+  http1.takeConnections(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
   return {
@@ -90,8 +96,8 @@ export async function listen(
       gateway.drain()
       stopProbing()
       ended ??= drainServer(
-        { server, context, background, cutting: () => void (cut = true) },
-        { drainMs: options.drainMs, settleMs, now },
+        { server, http1, background, beforeTruncation: () => void (isTruncating = true) },
+        { drainMs: options.drainMs, settleMs: SETTLE_MS, now },
       )
       return ended
     },
@@ -112,7 +118,7 @@ function createHttpServer({ gateway, scopeOf, errors, isEnding }: HttpServerPart
     return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
   }
   const handle = getRequestListener(fetch, { errorHandler: (error) => refuseTarget(error, errors) })
-  const server = createServer(serverOptions, (incoming, outgoing) => {
+  const server = createServer(SERVER_OPTIONS, (incoming, outgoing) => {
     // Load balancers check in HTTP/1.0, which has no Host.
     if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
     if (isEnding()) outgoing.shouldKeepAlive = false
@@ -135,17 +141,6 @@ function open(server: Server, { host, port, reusePort = false }: ListenOptions):
       resolve()
     })
   })
-}
-
-/** Starts due health checks. The gateway checks no engine twice at once, so an engine that hangs delays no other. */
-export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => void {
-  const round = () => {
-    gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
-  }
-  round()
-  const timer = setInterval(round, probeTickMs)
-  timer.unref()
-  return () => clearInterval(timer)
 }
 
 const isChunkedOrNone = (encoding: string | undefined): boolean =>

@@ -1,36 +1,11 @@
-/** Signals of the process. */
-
-/** Explains a system error as one line with a next step; null for other errors. */
-export function explainSystemError(error: unknown): string | null {
-  if (!(error instanceof Error) || !('code' in error)) return null
-  const { port, address, path } = error as { port?: number; address?: string; path?: string }
-  const place = address === undefined ? `port ${port}` : `${address}:${port}`
-  switch (error.code) {
-    case 'EADDRINUSE':
-      return (
-        `Something else listens on ${place} already. Stop it, or choose another port: with --listen for the ` +
-        'gateway (127.0.0.1:0 takes a free one), with ttft.listen for reports.'
-      )
-    case 'EACCES':
-      if (port === undefined) return `May not read or write ${path ?? 'a file'}. Check its permissions.`
-      return `Not allowed to listen on ${place}: ports below 1024 need privileges. Choose a higher one with --listen.`
-    case 'EADDRNOTAVAIL':
-      return `This machine has no address ${address}. Listen on 127.0.0.1, or on 0.0.0.0 for all of its addresses.`
-    case 'ENOTFOUND':
-      return (
-        `The name ${(error as { hostname?: string }).hostname ?? address} cannot be resolved. Listen on an ` +
-        'address instead.'
-      )
-    case 'ENOENT':
-      return path === undefined ? null : `There is no file ${path}.`
-    case 'EISDIR':
-      return `${path ?? 'That'} is a folder, not a file.`
-    default:
-      return null
-  }
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 }
 
-export interface Stop {
+export interface StopSignals {
   /** Aborted at the first SIGINT, SIGTERM or SIGHUP. */
   readonly stop: AbortSignal
   /** Aborted at the second; a third ends the process at once. */
@@ -38,16 +13,17 @@ export interface Stop {
 }
 
 /** Signals within this time count as one, because a terminal and npm may both deliver it. */
-const sameSignalMs = 300
-const parentCheckMs = 500
+const SAME_SIGNAL_MS = 300
 
-export function watchSignals(): Stop {
+const PARENT_CHECK_MS = 500
+
+export function watchSignals(): StopSignals {
   const stop = new AbortController()
   const stopNow = new AbortController()
   let last = Number.NEGATIVE_INFINITY
   const onSignal = (signal: string) => {
     const now = performance.now()
-    if (now - last < sameSignalMs) return
+    if (now - last < SAME_SIGNAL_MS) return
     last = now
     if (stopNow.signal.aborted) process.exit(130)
     if (stop.signal.aborted) stopNow.abort()
@@ -92,6 +68,6 @@ function stopWithParent(stop: AbortController): void {
     if (process.ppid === parent) return
     clearInterval(timer)
     stop.abort()
-  }, parentCheckMs)
+  }, PARENT_CHECK_MS)
   timer.unref()
 }

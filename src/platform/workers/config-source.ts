@@ -1,8 +1,8 @@
 /** Reads the configuration of a Worker and detects changes. */
-import { sha256 } from '../../api/auth.ts'
+import { sha256 } from '../../api/auth/key-store.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
-import { messageOf } from '../../ports.ts'
+import { logMessage } from '../../ports/log.ts'
 
 /** Bindings for the configuration. */
 export interface ConfigEnv {
@@ -22,7 +22,7 @@ const BUFFERED_BYTES = 64 * 1024 * 1024
 /** Age, ms, after which a document from KV is read again in the background. */
 const FRESH_MS = 30_000
 
-export type Loaded =
+export type LoadedConfig =
   | { readonly config: Config; readonly text: string }
   /** `missing`: there is no document. Otherwise its error, for the log; it may quote values. */
   | { readonly problem: 'missing' | string }
@@ -30,7 +30,7 @@ export type Loaded =
 /** Reads the document once per isolate, and again when it may have changed. Keeps the last valid one. */
 export class ConfigSource {
   readonly #now: () => number
-  #loaded: Loaded | null = null
+  #loaded: LoadedConfig | null = null
   #readAt = 0
   #rereading = false
   #refusedAt: number | null = null
@@ -45,7 +45,7 @@ export class ConfigSource {
   }
 
   /** Returns the current configuration. `later` keeps a background read alive. */
-  async current(env: ConfigEnv, later: (work: Promise<unknown>) => void): Promise<Loaded> {
+  async current(env: ConfigEnv, later: (work: Promise<unknown>) => void): Promise<LoadedConfig> {
     if (this.#loaded === null || 'problem' in this.#loaded) return this.#read(env)
     const stale = env.FIRSTLIGHT_CONFIG === undefined && this.#now() - this.#readAt > FRESH_MS
     if (stale && !this.#rereading) {
@@ -55,7 +55,7 @@ export class ConfigSource {
     return this.#loaded
   }
 
-  async #read(env: ConfigEnv): Promise<Loaded> {
+  async #read(env: ConfigEnv): Promise<LoadedConfig> {
     const found = await readText(env)
     this.#readAt = this.#now()
     const before = this.#loaded
@@ -71,14 +71,14 @@ export class ConfigSource {
     // second gateway.
     if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
     this.#refusedAt = 'problem' in loaded && good !== null ? (this.#refusedAt ?? this.#now()) : null
-    if ('problem' in loaded) report('config_invalid', { kept: good !== null, problem: loaded.problem })
+    if ('problem' in loaded) logError('config_invalid', { kept: good !== null, problem: loaded.problem })
     return (this.#loaded = 'problem' in loaded && good !== null ? good : loaded)
   }
 }
 
 /** Logs without the level of a configuration, because there is none. */
-function report(event: 'config_invalid' | 'config_unreachable', fields: object): void {
-  console.error(JSON.stringify({ level: 'error', event, ...fields, message: messageOf(event) }))
+function logError(event: 'config_invalid' | 'config_unreachable', fields: object): void {
+  console.error(JSON.stringify({ level: 'error', event, ...fields, message: logMessage(event) }))
 }
 
 /** null: there is no document, or KV is unreachable. */
@@ -87,12 +87,12 @@ async function readText(env: ConfigEnv): Promise<string | null> {
   try {
     return (await env.CONFIG?.get(CONFIG_KEY, { cacheTtl: KV_TTL_S })) ?? null
   } catch (error) {
-    report('config_unreachable', { error: String(error) })
+    logError('config_unreachable', { error: String(error) })
     return null
   }
 }
 
-async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<Loaded> {
+async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<LoadedConfig> {
   const hashes = new Map<string, string>()
   const hashOf = (secret: string): string => hashes.get(secret) ?? (hashes.set(secret, secret), secret)
   const read = () =>

@@ -1,12 +1,14 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import type { EdgeObject } from '../../../durable/edge.ts'
 import type { WorkerGroup, WorkerQuery } from '../../api/worker-group.ts'
-import type { RecentRequest } from '../../api/request-log.ts'
-import type { ClusterDigest, ClusterSummary, Decision } from '../../core/contract/contract.ts'
+import type { RecentRequest } from '../../api/request-history.ts'
+import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
+import type { Decision } from '../../core/contract/decision.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { SYNC_VERSION, type SyncAnswer, type SyncBatch, type Totals } from '../../core/edge/sync.ts'
 import { Failure } from '../../failure.ts'
-import type { Log, RequestScope } from '../../ports.ts'
+import type { Log } from '../../ports/log.ts'
+import type { RequestScope } from '../../ports/request-scope.ts'
 import { withDeadline } from '../../timeout.ts'
 
 /** Name of the object. */
@@ -94,7 +96,7 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** Sets the source of the counters. */
-  count(totals: () => Promise<Totals>): void {
+  setTotals(totals: () => Promise<Totals>): void {
     this.#totals = totals
   }
 
@@ -115,11 +117,11 @@ export class EdgeClient implements WorkerGroup {
   ended(request: RecentRequest, scope: RequestScope): void {
     this.#rows.push(request)
     if (this.#rows.length > ROWS_WAITING) this.#rows.shift()
-    this.touched(scope)
+    this.recordChange(scope)
   }
 
   /** Records a change, which is sent behind the response of `scope`. */
-  touched(scope: Pick<RequestScope, 'background'> | undefined, isUrgent = false): void {
+  recordChange(scope: Pick<RequestScope, 'background'> | undefined, isUrgent = false): void {
     if (this.#parts.isReader === true) return
     this.#isDirty = true
     if (isUrgent) this.#isUrgent = true
@@ -128,7 +130,7 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** Starts a sync beside the first request after a pause, so that it does not choose by an old state. */
-  freshen(scope: RequestScope): void {
+  syncIfStale(scope: RequestScope): void {
     if (this.#ledgers.size === 0 || Date.now() - this.#syncedAt < STALE_MS || Date.now() < this.#pauseUntil) return
     const sync = this.#sync()
     scope.background(sync)
@@ -136,7 +138,7 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** Waits for the sync that `freshen` has started, but not long. */
-  async fresh(scope: object | undefined): Promise<void> {
+  async waitForSync(scope: object | undefined): Promise<void> {
     const begun = scope === undefined ? undefined : this.#begun.get(scope)
     if (begun !== undefined) await Promise.race([begun, scheduler.wait(STALE_WAIT_MS)])
   }
@@ -152,17 +154,17 @@ export class EdgeClient implements WorkerGroup {
     return found === null ? [] : [found]
   }
 
-  digest(cluster: string, pool: string, own: () => ClusterDigest): Promise<ClusterDigest> {
-    return this.#view<ClusterDigest | null>((object) => object.digest(cluster, pool), null).then(
+  digest(cluster: string, pool: string, own: () => PoolDigest): Promise<PoolDigest> {
+    return this.#view<PoolDigest | null>((object) => object.digest(cluster, pool), null).then(
       (found) => found ?? own(),
     )
   }
 
   summary(
     { cluster, pool, decisions, historySince }: SummaryQuery,
-    own: () => ClusterSummary,
-  ): Promise<ClusterSummary> {
-    return this.#view<ClusterSummary | null>(
+    own: () => PoolSummary,
+  ): Promise<PoolSummary> {
+    return this.#view<PoolSummary | null>(
       (object) => object.summary(cluster, pool, decisions, historySince),
       null,
     ).then((found) => found ?? own())
@@ -272,13 +274,13 @@ export class EdgeClient implements WorkerGroup {
   }
 
   /** Reads the fields of `view`, for a client that does not sync. */
-  async look(): Promise<void> {
+  async readStatus(): Promise<void> {
     const { isolates, startedAt } = await this.#remote().status()
     this.#answer = { epoch: '', seq: 0, isolates, startedAt: startedAt ?? this.#ownStart }
   }
 
   /** Syncs and then reads, so that the own requests are included. `missing`: the object is away. */
-  async #view<Found>(read: (object: Remote) => Promise<Found>, missing: Found): Promise<Found> {
+  async #view<Value>(read: (object: Remote) => Promise<Value>, missing: Value): Promise<Value> {
     try {
       const isOld = this.#isDirty || this.#answer === null || Date.now() - this.#syncedAt >= this.#nextMs
       if (this.#parts.isReader !== true && isOld) await withDeadline(VIEW_MS, this.#sync())

@@ -1,135 +1,22 @@
 /** Ports of the gateway, from the bindings of a Worker. */
-import { fetchJson } from '../fetch-json.ts'
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { EdgeObject } from '../../../durable/edge.ts'
 import type { LimitObject } from '../../../durable/limit.ts'
 import type { TtftObject } from '../../../durable/ttft.ts'
 import { FallbackLimiter } from '../../api/limiter-fallback.ts'
-import type { Config, LogConfig } from '../../config.ts'
-import { toPoolConfig, toStoreLimits, toTargets } from '../../config/normalize.ts'
-import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
-import type { LimitShare, Reservation } from '../../core/limits/key-limiter.ts'
-import { type Limiter, type Log, messageOf, type Ports, type Ttft } from '../../ports.ts'
-import { engineProbe, newProbeMemory } from '../../origin/probe.ts'
-import type { ConfigEnv, ConfigSource } from './config-source.ts'
-import { durableClusters, type PoolPlace } from './clusters.ts'
+import type { Config } from '../../config.ts'
+import { toStoreLimits } from '../../config/normalize.ts'
+import { toPoolConfig } from '../../config/pool-config.ts'
+import type { Reservation } from '../../core/limits/key-limits.ts'
+import type { LimitShare } from '../../core/limits/limit-share.ts'
+import type { Ports } from '../../ports.ts'
+import type { Limiter } from '../../ports/limiter.ts'
+import type { Log } from '../../ports/log.ts'
+import { fetchJson } from '../fetch-json.ts'
+import { durablePools, type PoolPlace } from './clusters.ts'
+import { durableTtft } from './durable-ttft.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { workersOrigin } from './origin.ts'
-import { homeOf } from '../../core/reports/partial.ts'
-import type { Added, StoreLimits } from '../../core/reports/report-store.ts'
-import type { FoundReport } from '../../core/reports/ttft-state.ts'
-import { hashText } from '../../core/routing/rendezvous.ts'
-
-/** Fixed: another number would divide the reports of running requests. */
-const SHARDS = 4
-/** Interval, ms, of batches. */
-const BATCH_MS = 1_000
-
-/** TTFT reports in Durable Objects, sharded by request; one call per shard and batch. */
-export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limits: StoreLimits): Ttft {
-  const share: StoreLimits = {
-    ttlMs: limits.ttlMs,
-    maxRequests: Math.ceil(limits.maxRequests / SHARDS),
-    maxBytes: limits.maxBytes,
-  }
-  // A stub that failed stays unusable, so each call gets a new one.
-  const open = (shard: number) => namespace.getByName(`ttft:${shard}`)
-  const all = Array.from({ length: SHARDS }, (_, shard) => shard)
-  return {
-    batchMs: BATCH_MS,
-    async report(partials) {
-      const answers: Added[] = []
-      await each(
-        inShards(partials, ({ id }) => id),
-        async (shard, items) => {
-          const added = await open(shard).report(
-            items.map(({ item }) => item),
-            share,
-          )
-          for (const [at, one] of added.entries()) answers[items[at]!.index] = one
-        },
-      )
-      return answers
-    },
-    async find(id) {
-      const home = shardOf(id)
-      const found: FoundReport | null = await open(home).find(id)
-      if (found !== null) return found
-      // The shards know the report by the client's label; the caller asked by the gateway's id.
-      const others = await Promise.all(
-        all.filter((shard) => shard !== home).map(async (shard): Promise<FoundReport | null> => open(shard).find(id)),
-      )
-      return others.find((one) => one !== null) ?? null
-    },
-    async flush(batch) {
-      await each(
-        inShards(batch.records, ({ requestId }) => requestId),
-        (shard, items) => open(shard).flush({ ...batch, records: items.map(({ item }) => item) }, share),
-      )
-    },
-    async rollups() {
-      return (await Promise.all(all.map(async (shard) => open(shard).rollups()))).flat()
-    },
-    async forget(names, before) {
-      await Promise.all(all.map((shard) => open(shard).forget(names, before)))
-    },
-  }
-}
-
-const shardOf = (id: string): number => hashText(homeOf(id)) % SHARDS
-
-interface Placed<Item> {
-  readonly item: Item
-  /** Position in its batch. */
-  readonly index: number
-}
-
-function inShards<Item>(items: readonly Item[], idOf: (item: Item) => string): Map<number, Placed<Item>[]> {
-  const shards = new Map<number, Placed<Item>[]>()
-  for (const [index, item] of items.entries()) {
-    const shard = shardOf(idOf(item))
-    const there = shards.get(shard)
-    if (there === undefined) shards.set(shard, [{ item, index }])
-    else there.push({ item, index })
-  }
-  return shards
-}
-
-async function each<Item>(
-  shards: ReadonlyMap<number, Item>,
-  call: (shard: number, items: Item) => Promise<void>,
-): Promise<void> {
-  await Promise.all([...shards].map(([shard, items]) => call(shard, items)))
-}
-
-/* Structured lines for Workers Logs: one JSON object each, errors with their causes. */
-
-const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
-
-type Write = (line: string) => void
-
-/** `level` is a function, because the log is created before the configuration. */
-export function workersLog(
-  level: () => LogConfig['level'],
-  write: Readonly<Record<'debug' | 'info' | 'warn' | 'error', Write>> = console,
-): Log {
-  const writes = (name: 'debug' | 'info' | 'warn' | 'error') => LEVELS.indexOf(name) >= LEVELS.indexOf(level())
-  const at =
-    (name: 'debug' | 'info' | 'warn' | 'error') =>
-    (event: string, fields: Readonly<Record<string, unknown>> = {}) => {
-      if (!writes(name)) return
-      write[name](
-        JSON.stringify({ level: name, event, ...fields, message: messageOf(event) }, (_, value: unknown) =>
-          value instanceof Error ? plain(value) : value,
-        ),
-      )
-    }
-  return { writes, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
-}
-
-function plain(error: Error): unknown {
-  return { name: error.name, message: error.message, ...(error.cause === undefined ? {} : { cause: error.cause }) }
-}
 
 /** Time limit, ms, of a call to a collector. */
 const POST_MS = 10_000
@@ -152,7 +39,7 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: Edge
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
   return {
-    cluster: durableClusters(env.CLUSTER, { source, edge }),
+    pool: durablePools(env.CLUSTER, { source, edge }),
     origin: workersOrigin({ bindings: { ...env } }),
     now: () => Date.now(),
     random: () => Math.random(),
@@ -180,8 +67,10 @@ const hasLimits = ({ keyLimits, keys, jwt }: Config): boolean =>
 
 /** Longest wait of a request for the object that counts the limits of its key, ms. */
 const LIMIT_MS = 2_000
+
 /** An isolate that has ended holds places of `concurrent` for this long, ms. */
 const RESERVED_MS = 30_000
+
 /** An isolate does not know how many others there are, so its share is the whole limit. */
 const ALONE: LimitShare = { count: 1, rank: 0 }
 
@@ -232,29 +121,3 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
 }
 
 const nameOf = (clusterId: string, pool: string): string => JSON.stringify([clusterId, pool])
-
-/* Probes engines for a cluster object: the object has their ids, the configuration has their addresses. */
-
-const log = workersLog(() => 'info')
-/** Lives as long as the isolate: see engineProbe. */
-const memory = newProbeMemory()
-
-/** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */
-export async function probePool(
-  pool: PoolConfig,
-  env: ConfigEnv,
-  source: ConfigSource,
-): Promise<readonly EngineSignal[]> {
-  const loaded = await source.current(env, (work) => void work.catch(() => {}))
-  if ('problem' in loaded) return []
-  const settings = loaded.config.clusters
-    .find(({ id }) => id === pool.cluster)
-    ?.pools.find(({ model }) => model === pool.pool)
-  if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, memory)
-  const own = new Set(pool.engines.map(({ id }) => id))
-  // An object of a pool with several has a part of the engines.
-  const targets = [...toTargets(settings).values()].filter(({ id, external }) => own.has(id) && external === undefined)
-  const signals = await Promise.all(targets.map((target) => probe(target, () => Date.now())))
-  return signals.filter((signal) => signal !== null)
-}

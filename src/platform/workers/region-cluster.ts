@@ -1,23 +1,21 @@
 /** Pool of a region in one isolate. It books here, without a call, and shares the rest with the other isolates. */
 import type { EarlyLegRole } from '../../core/contract/legs.ts'
-import type {
-  Admission,
-  ClusterDigest,
-  ClusterSummary,
-  Decision,
-  EngineSignal,
-  Outcome,
-  PoolConfig,
-  Resume,
-  StageTimes,
-  Usage,
-} from '../../core/contract/contract.ts'
+import type { Admission } from '../../core/contract/admission.ts'
+import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
+import type { Decision } from '../../core/contract/decision.ts'
+import type { EngineSignal } from '../../core/contract/engine-signal.ts'
+import type { Outcome, Usage } from '../../core/contract/outcome.ts'
+import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { Resume } from '../../core/contract/resume.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'
 import { bookingKey } from '../../core/pool/bookings.ts'
 import { Failure } from '../../failure.ts'
-import { LocalCluster } from '../../origin/local-cluster.ts'
+import { LocalPool } from '../../origin/local-cluster.ts'
 import type { RegionDigest } from '../../core/contract/region-digest.ts'
-import type { Admitted, Cluster, Lease, Ranked, RequestScope } from '../../ports.ts'
+import type { AdmitResult, PoolPort, RankOutcome } from '../../ports/pool.ts'
+import type { Lease } from '../../ports/lease.ts'
+import type { RequestScope } from '../../ports/request-scope.ts'
 import type { EdgeClient } from './edge-client.ts'
 
 /** Interval, ms, of the search for expired bookings. */
@@ -25,7 +23,7 @@ const SWEEP_MS = 1_000
 
 type Scope = Pick<RequestScope, 'background'>
 
-export interface RegionClusterParts {
+export interface RegionPoolParts {
   readonly cluster: string
   readonly pool: string
   readonly ledger: RegionLedger
@@ -46,15 +44,15 @@ function sweepingClock({ state }: RegionLedger): () => number {
   }
 }
 
-export class RegionCluster implements Cluster {
-  readonly #local: LocalCluster
-  readonly #parts: RegionClusterParts
+export class RegionCluster implements PoolPort {
+  readonly #local: LocalPool
+  readonly #parts: RegionPoolParts
   readonly #clock: () => number
 
-  constructor(parts: RegionClusterParts) {
+  constructor(parts: RegionPoolParts) {
     const clock = sweepingClock(parts.ledger)
     this.#parts = parts
-    this.#local = new LocalCluster(parts.ledger.state, clock)
+    this.#local = new LocalPool(parts.ledger.state, clock)
     this.#clock = clock
     parts.edge?.add(parts.cluster, parts.pool, parts.ledger)
   }
@@ -63,11 +61,11 @@ export class RegionCluster implements Cluster {
     return this.#local.configure(version, pool)
   }
 
-  rank(admission: Admission): Promise<Ranked> {
+  rank(admission: Admission): Promise<RankOutcome> {
     return this.#local.rank(admission)
   }
 
-  digest(): Promise<ClusterDigest> {
+  digest(): Promise<PoolDigest> {
     return this.#local.digest()
   }
 
@@ -75,11 +73,11 @@ export class RegionCluster implements Cluster {
     return this.#local.regionDigest()
   }
 
-  async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
-    await this.#parts.edge?.fresh(scope)
+  async admit(admission: Admission, scope?: Scope): Promise<AdmitResult> {
+    await this.#parts.edge?.waitForSync(scope)
     const admitted = this.#local.admitNow(admission)
     const key = bookingKey(admission)
-    this.#touched(key, scope)
+    this.#recordChange(key, scope)
     return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, key, scope) }
   }
 
@@ -95,7 +93,7 @@ export class RegionCluster implements Cluster {
       await edge.drain(cluster, pool, signal.draining)
     }
     const shared = await this.#local.observe(signals)
-    this.#touched(null, undefined)
+    this.#recordChange(null, undefined)
     return shared
   }
 
@@ -103,26 +101,26 @@ export class RegionCluster implements Cluster {
     return (await this.#parts.edge?.decision(id)) ?? this.#parts.ledger.state.explain(id)
   }
 
-  async summary(decisions: number, historySince = 0): Promise<ClusterSummary> {
+  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
     const { edge, cluster, pool, ledger } = this.#parts
     const own = () => ledger.state.summary(decisions, historySince, this.#clock())
     return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
   }
 
   /** Digest over all isolates. */
-  async fleetDigest(): Promise<ClusterDigest> {
+  async fleetDigest(): Promise<PoolDigest> {
     const { edge, cluster, pool, ledger } = this.#parts
     const own = () => ledger.state.digest(this.#clock())
     return edge === null ? own() : edge.digest(cluster, pool, own)
   }
 
-  #touched(key: string | null, scope: Scope | undefined): void {
+  #recordChange(key: string | null, scope: Scope | undefined): void {
     const isUrgent = this.#parts.ledger.touched(key)
-    this.#parts.edge?.touched(scope, isUrgent)
+    this.#parts.edge?.recordChange(scope, isUrgent)
   }
 
   #lease(lease: Lease, key: string, scope: Scope | undefined): Lease {
-    return new RegionLease(lease, () => this.#touched(key, scope))
+    return new RegionLease(lease, () => this.#recordChange(key, scope))
   }
 }
 
@@ -130,19 +128,19 @@ export class RegionCluster implements Cluster {
 class RegionLease implements Lease {
   readonly inProcess = true
   readonly #lease: Lease
-  readonly #touched: () => void
+  readonly #recordChange: () => void
 
-  constructor(lease: Lease, touched: () => void) {
+  constructor(lease: Lease, recordChange: () => void) {
     this.#lease = lease
-    this.#touched = touched
+    this.#recordChange = recordChange
   }
 
-  async legDone(part: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void> {
-    await this.#lease.legDone?.(part, stages, usage)
+  async legDone(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void> {
+    await this.#lease.legDone?.(legRole, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {
-    return this.#reported(this.#lease.firstToken(stages))
+    return this.#afterChange(this.#lease.firstToken(stages))
   }
 
   progress(outputBlocks: number): Promise<void> {
@@ -151,15 +149,15 @@ class RegionLease implements Lease {
 
   async renew(): Promise<void> {
     await this.#lease.renew()
-    this.#touched()
+    this.#recordChange()
   }
 
   release(outcome: Outcome): Promise<void> {
-    return this.#reported(this.#lease.release(outcome))
+    return this.#afterChange(this.#lease.release(outcome))
   }
 
-  #reported(done: Promise<void>): Promise<void> {
-    this.#touched()
+  #afterChange(done: Promise<void>): Promise<void> {
+    this.#recordChange()
     return done
   }
 }

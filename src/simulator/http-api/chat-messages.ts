@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../core/json.ts'
-import type { Body } from './sampling.ts'
+import type { Body } from './body-fields.ts'
 import { badRequest, invalidBody, missing, type Finding } from './wire-error.ts'
-import { hashText } from '../block-pool.ts'
+import { hashText } from '../block-keys.ts'
 import { special, TokenWriter } from '../tokenizer.ts'
 
 /** A chat as tokens, with its multimodal items. */

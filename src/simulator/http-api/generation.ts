@@ -1,54 +1,15 @@
-import { blockKeys } from '../block-pool.ts'
+import { blockKeys } from '../block-keys.ts'
 import type { KvLeg } from '../kv-connector.ts'
-import type { SequenceSpec, Sequence } from '../sequence.ts'
-import { planAnswer, type AnswerPlan, type PlanInput } from './answer-plan.ts'
-import type { Body, Sampling } from './sampling.ts'
+import type { SequenceSpec } from '../sequence.ts'
+import { type AnswerPlan, planAnswer, type PlanInput } from './answer-plan.ts'
+import type { Body } from './body-fields.ts'
+import type { Choice } from './job.ts'
+import type { Sampling } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { badRequest, busy, engineDead, internalError, invalidBody, unknownModel } from './wire-error.ts'
-import type { Driver } from '../driver.ts'
-
-/** One choice of a request in the engine. */
-export interface Choice {
-  readonly index: number
-  readonly plan: AnswerPlan
-  readonly spec: SequenceSpec
-}
-
-export interface JobEvents {
-  /** `choice` received its `count`-th token. */
-  token?(choice: Choice, count: number, sequence: Sequence): void
-  /** All choices ended. `aborted`: the engine aborted one (sleep, pause). */
-  done(sequences: readonly Sequence[], aborted: boolean): void
-}
-
-/** Runs all choices of a request. The returned function aborts the rest; no callback runs after it. */
-export function runJob(driver: Driver, choices: readonly Choice[], events: JobEvents): () => void {
-  let left = choices.length
-  let cancelled = false
-  let aborted = false
-  const sequences: Sequence[] = []
-  for (const choice of choices) {
-    sequences.push(
-      driver.submit(choice.spec, {
-        token: (sequence) => {
-          if (!cancelled) events.token?.(choice, sequence.outputs, sequence)
-        },
-        ended: (sequence) => {
-          left -= 1
-          aborted ||= sequence.state === 'aborted'
-          if (left === 0 && !cancelled) events.done(sequences, aborted)
-        },
-      }),
-    )
-  }
-  return () => {
-    cancelled = true
-    for (const sequence of sequences) driver.abort(sequence)
-  }
-}
 
 /** A validated request. */
-export interface Ask {
+export interface InferenceInput {
   readonly body: Body
   /** Requested served name: the base model or an adapter. */
   readonly model: string
@@ -82,11 +43,11 @@ export function modelOf(serving: Serving, body: Body): string {
 }
 
 /** Validates lengths, admission and KV transfer, and plans every choice. Throws a WireError. */
-export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
-  for (const prompt of ask.prompts) checkPrompt(serving, prompt, ask.sampling.maxTokens)
-  checkSalt(ask.body)
-  admit(serving, ask.prompts.length * ask.sampling.n)
-  const leg: KvLeg = serving.kv?.legOf(ask.body, ask.prompts[0]!) ?? { kind: 'whole' }
+export async function prepare(serving: Serving, input: InferenceInput): Promise<Prepared> {
+  for (const prompt of input.prompts) checkPrompt(serving, prompt, input.sampling.maxTokens)
+  checkSalt(input.body)
+  admit(serving, input.prompts.length * input.sampling.n)
+  const leg: KvLeg = serving.kv?.legOf(input.body, input.prompts[0]!) ?? { kind: 'whole' }
   if (leg.kind === 'fatal') {
     serving.crash()
     throw engineDead()
@@ -95,20 +56,20 @@ export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
     await new Promise<void>((resolve) => serving.clock.after(serving.settings.connectLimitMs, resolve))
     throw internalError()
   }
-  const encodeItems = ask.items.filter((item) => !serving.encoded(item)).length
+  const encodeItems = input.items.filter((item) => !serving.encoded(item)).length
   const choices: Choice[] = []
-  for (const prompt of ask.prompts) {
-    for (let index = 0; index < ask.sampling.n; index += 1) {
+  for (const prompt of input.prompts) {
+    for (let index = 0; index < input.sampling.n; index += 1) {
       const plan = planAnswer({
-        model: ask.model,
+        model: input.model,
         prompt,
-        sampling: ask.sampling,
+        sampling: input.sampling,
         roomTokens: serving.settings.limits.maxModelLen - prompt.length,
         index,
-        reasoning: ask.reasoning,
-        tool: ask.tool,
+        reasoning: input.reasoning,
+        tool: input.tool,
       })
-      choices.push({ index: choices.length, plan, spec: specOf(serving, ask, { prompt, plan, leg, encodeItems }) })
+      choices.push({ index: choices.length, plan, spec: specOf(serving, input, { prompt, plan, leg, encodeItems }) })
     }
   }
   return { choices, leg }
@@ -121,20 +82,20 @@ interface ChoiceInput {
   readonly encodeItems: number
 }
 
-function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: ChoiceInput): SequenceSpec {
+function specOf(serving: Serving, input: InferenceInput, { prompt, plan, leg, encodeItems }: ChoiceInput): SequenceSpec {
   const all = new Uint32Array(prompt.length + plan.tokens.length)
   all.set(prompt)
   all.set(plan.tokens, prompt.length)
-  const given = ask.body['cache_salt']
+  const given = input.body['cache_salt']
   const salt = typeof given === 'string' ? given : null
   return {
     promptTokens: prompt.length,
     outputTokens: plan.tokens.length,
-    blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${salt ?? ''}`),
+    blocks: blockKeys(all, serving.settings.limits.blockTokens, `${input.model}\n${salt ?? ''}`),
     ...(serving.settings.kvEvents
-      ? { content: { tokens: all, salt, adapter: ask.model === serving.settings.model ? null : ask.model } }
+      ? { content: { tokens: all, salt, adapter: input.model === serving.settings.model ? null : input.model } }
       : {}),
-    computesAll: ask.sampling.scoresPrompt,
+    computesAll: input.sampling.scoresPrompt,
     remote: leg.kind === 'decode',
     hold: leg.kind === 'prefill' && leg.hold,
     encodeItems,
@@ -162,13 +123,13 @@ export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: nu
     )
   }
   if (maxTokens !== null && prompt.length + maxTokens > maxModelLen) {
-    const least = maxModelLen - maxTokens + 1
+    const minPromptTokens = maxModelLen - maxTokens + 1
     throw badRequest(
-      `${context}you requested ${maxTokens} output tokens and your prompt contains at least ${least} input ` +
+      `${context}you requested ${maxTokens} output tokens and your prompt contains at least ${minPromptTokens} input ` +
         `tokens, for a total of at least ${maxModelLen + 1} tokens. Please reduce the length of the input prompt ` +
         'or the number of requested output tokens.',
       'input_tokens',
-      least,
+      minPromptTokens,
     )
   }
 }

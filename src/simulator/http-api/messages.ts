@@ -2,10 +2,11 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openReply, run, runWhole, totalsOfReply, type Reply, event, eventStream } from './reply.ts'
-import { flagOf, type Body } from './sampling.ts'
+import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './reply.ts'
+import { event, eventStream } from './sse.ts'
+import { flagOf, type Body } from './body-fields.ts'
 import type { Serving } from './serving.ts'
-import { tokensOf } from './pooling.ts'
+import { tokensOf } from './tokenize.ts'
 import { badRequest, missing } from './wire-error.ts'
 
 /** POST /v1/messages: Anthropic's form of a chat. */
@@ -14,20 +15,20 @@ export async function messages(serving: Serving, incoming: Incoming): Promise<An
   if (body['max_tokens'] === undefined) throw missing('max_tokens', body)
   checkThinking(body)
   const stream = flagOf(body, 'stream')
-  const ask = readChat(serving, asChat(body), ['max_tokens'])
+  const input = readChat(serving, asChat(body), ['max_tokens'])
   const options = { stream, includeUsage: false, continuousUsage: false }
-  const reply = await openReply(serving, incoming, ask, { prefix: 'chatcmpl-', options })
-  if (stream) return messageStream(reply)
-  const { sequences, aborted } = await runWhole(reply, incoming)
-  return json(200, message(reply, sequences, aborted))
+  const request = await openRequest(serving, incoming, input, { prefix: 'chatcmpl-', options })
+  if (stream) return messageStream(request)
+  const { sequences, aborted } = await runWhole(request, incoming)
+  return json(200, message(request, sequences, aborted))
 }
 
 /** Prefill legs are exempt since vLLM 0.32, because their one token is no answer. */
-function checkThinking({ thinking, max_tokens: most, kv_transfer_params: params }: Body): void {
+function checkThinking({ thinking, max_tokens: maxTokens, kv_transfer_params: params }: Body): void {
   const { type, budget_tokens: budget } = (thinking ?? {}) as { type?: unknown; budget_tokens?: unknown }
   if (type !== 'enabled' || (params as { do_remote_decode?: unknown } | null | undefined)?.do_remote_decode === true)
     return
-  if (Number(budget) >= Number(most)) throw badRequest('thinking.budget_tokens must be less than max_tokens', null)
+  if (Number(budget) >= Number(maxTokens)) throw badRequest('thinking.budget_tokens must be less than max_tokens', null)
 }
 
 /** POST /v1/messages/count_tokens. */
@@ -64,15 +65,15 @@ function asChat(body: Body): Body {
   }
 }
 
-function stopReason(reply: Reply): string {
-  const { plan } = reply.choices[0]!
+function stopReason(request: ServedRequest): string {
+  const { plan } = request.choices[0]!
   if (plan.tool !== null) return 'tool_use'
   if (plan.finish === 'length') return 'max_tokens'
   return plan.stopReason === null ? 'end_turn' : 'stop_sequence'
 }
 
-function usage(reply: Reply, sequences: readonly Sequence[]): object {
-  const totals = totalsOfReply(reply, sequences)
+function usage(request: ServedRequest, sequences: readonly Sequence[]): object {
+  const totals = totalsOfRequest(request, sequences)
   return {
     input_tokens: totals.promptTokens - totals.cachedTokens,
     output_tokens: totals.completionTokens,
@@ -81,8 +82,8 @@ function usage(reply: Reply, sequences: readonly Sequence[]): object {
   }
 }
 
-function message(reply: Reply, sequences: readonly Sequence[], aborted: boolean): object {
-  const { plan } = reply.choices[0]!
+function message(request: ServedRequest, sequences: readonly Sequence[], aborted: boolean): object {
+  const { plan } = request.choices[0]!
   const text = plan.pieces.slice(0, sequences[0]!.outputs).join('')
   const content =
     plan.tool === null
@@ -94,33 +95,33 @@ function message(reply: Reply, sequences: readonly Sequence[], aborted: boolean)
           input: plan.finish === 'length' ? {} : (JSON.parse(text) as unknown),
         }
   return {
-    id: reply.id,
+    id: request.id,
     type: 'message',
     role: 'assistant',
     content: [content],
-    model: reply.ask.model,
-    stop_reason: aborted ? 'abort' : stopReason(reply),
+    model: request.input.model,
+    stop_reason: aborted ? 'abort' : stopReason(request),
     ...(plan.stopReason === null ? {} : { stop_sequence: plan.stopReason }),
-    usage: usage(reply, sequences),
+    usage: usage(request, sequences),
     // Included only if there is something to report.
-    ...(reply.leg.kind === 'prefill' && !aborted
-      ? { kv_transfer_params: handOver(reply, sequences, { aborted, requestId: reply.id }) }
+    ...(request.leg.kind === 'prefill' && !aborted
+      ? { kv_transfer_params: handOver(request, sequences, { aborted, requestId: request.id }) }
       : {}),
   }
 }
 
-function messageStream(reply: Reply): Answer {
-  const { plan, spec } = reply.choices[0]!
+function messageStream(request: ServedRequest): Answer {
+  const { plan, spec } = request.choices[0]!
   return eventStream((sink) => {
     const send = (type: string, fields: object): void => sink.write(event(type, { type, ...fields }))
     const open = (): void => {
       send('message_start', {
         message: {
-          id: reply.id,
+          id: request.id,
           type: 'message',
           role: 'assistant',
           content: [],
-          model: reply.ask.model,
+          model: request.input.model,
           stop_reason: null,
           stop_sequence: null,
           usage: { input_tokens: spec.promptTokens, output_tokens: 0 },
@@ -132,7 +133,7 @@ function messageStream(reply: Reply): Answer {
           : { type: 'tool_use', id: plan.tool.id, name: plan.tool.name, input: {} }
       send('content_block_start', { content_block: block, index: 0 })
     }
-    return run(reply, {
+    return run(request, {
       token: (_choice, count) => {
         if (count === 1) open()
         const piece = plan.pieces[count - 1] ?? ''
@@ -143,8 +144,8 @@ function messageStream(reply: Reply): Answer {
       done: (sequences, aborted) => {
         send('content_block_stop', { index: 0 })
         send('message_delta', {
-          delta: { stop_reason: aborted ? 'abort' : stopReason(reply), stop_sequence: plan.stopReason },
-          usage: usage(reply, sequences),
+          delta: { stop_reason: aborted ? 'abort' : stopReason(request), stop_sequence: plan.stopReason },
+          usage: usage(request, sequences),
         })
         send('message_stop', {})
         sink.end()

@@ -1,93 +1,14 @@
-import { json, type Answer, type Incoming } from '../answer.ts'
-import { blockKeys, rollHash } from '../block-pool.ts'
+import { type Answer, type Incoming, json } from '../answer.ts'
+import { blockKeys, rollHash } from '../block-keys.ts'
 import type { Sequence } from '../sequence.ts'
-import { encode, decode } from '../tokenizer.ts'
+import { encode } from '../tokenizer.ts'
+import { type Body, numberOf } from './body-fields.ts'
 import { admit, checkPrompt, modelOf } from './generation.ts'
+import { readPrompts } from './prompts.ts'
 import { readBody } from './read-body.ts'
-import { numberOf, type Body } from './sampling.ts'
 import type { Serving } from './serving.ts'
-import { missing, badRequest, invalidBody, type Finding } from './wire-error.ts'
-import { readMessages, renderChat } from './chat-messages.ts'
-
-/** Computes the tokens of rendered `messages`, or of `prompt`. Throws a WireError. */
-export function tokensOf(body: Body): Uint32Array {
-  if (typeof body['prompt'] === 'string') return encode(body['prompt'])
-  if (body['messages'] === undefined) throw missing('prompt', body)
-  return renderChat(readMessages(body), {
-    addGenerationPrompt: body['add_generation_prompt'] !== false,
-    continueFinalMessage: body['continue_final_message'] === true,
-    tools: body['tools'],
-  }).tokens
-}
-
-/** POST /tokenize. */
-export function tokenize(serving: Serving, incoming: Incoming): Answer {
-  const body = readBody(incoming)
-  modelOf(serving, body)
-  const tokens = Array.from(tokensOf(body))
-  return json(200, {
-    count: tokens.length,
-    max_model_len: serving.settings.limits.maxModelLen,
-    tokens,
-    token_strs: body['return_token_strs'] === true ? tokens.map((token) => decode([token], true)) : null,
-  })
-}
-
-/** POST /detokenize. */
-export function detokenize(serving: Serving, incoming: Incoming): Answer {
-  const body = readBody(incoming)
-  const { tokens } = body
-  if (tokens === undefined) throw missing('tokens', body)
-  if (!Array.isArray(tokens)) {
-    throw invalidBody({ type: 'list_type', loc: 'body.tokens', message: 'Input should be a valid list', input: tokens })
-  }
-  modelOf(serving, body)
-  return json(200, { prompt: decode(tokens as number[], true) })
-}
-
-/** A prompt of a completion: as given, and as tokens. */
-export interface Prompt {
-  readonly text: string | null
-  readonly tokens: Uint32Array
-}
-
-const isIds = (value: unknown): value is number[] =>
-  Array.isArray(value) && value.length > 0 && value.every((id) => typeof id === 'number')
-
-/** Reads `prompt`: a text, token ids, or a list of either. Throws a WireError. */
-export function readPrompts(serving: Serving, body: Body): readonly Prompt[] {
-  const { prompt } = body
-  if (prompt === undefined || prompt === null || prompt === '' || (Array.isArray(prompt) && prompt.length === 0)) {
-    throw badRequest('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt')
-  }
-  if (typeof prompt === 'string') return [fromText(prompt)]
-  if (isIds(prompt)) return [fromIds(serving, prompt)]
-  if (!Array.isArray(prompt)) throw notAPrompt(prompt)
-  return prompt.map((entry: unknown) => {
-    if (typeof entry === 'string') return fromText(entry)
-    if (isIds(entry)) return fromIds(serving, entry)
-    throw notAPrompt(prompt)
-  })
-}
-
-function fromText(text: string): Prompt {
-  if (text === '') throw badRequest('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt')
-  return { text, tokens: encode(text) }
-}
-
-/** Validates token ids against the vocabulary. */
-function fromIds(serving: Serving, ids: readonly number[]): Prompt {
-  const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= serving.settings.vocabularySize)
-  if (wrong !== undefined) throw badRequest(`Token id ${wrong} is out of vocabulary`)
-  return { text: null, tokens: Uint32Array.from(ids) }
-}
-
-/** pydantic reports an error for each accepted form of a prompt. */
-function notAPrompt(input: unknown): Error {
-  const list: Finding = { type: 'list_type', loc: 'body.prompt', message: 'Input should be a valid list', input }
-  const text: Finding = { type: 'string_type', loc: 'body.prompt', message: 'Input should be a valid string', input }
-  return invalidBody(list, list, text, list)
-}
+import { tokensOf } from './tokenize.ts'
+import { missing } from './wire-error.ts'
 
 const DIMENSIONS = 64
 

@@ -2,8 +2,9 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openReply, run, runWhole, totalsOfReply, type Reply, event, eventStream } from './reply.ts'
-import { flagOf, type Body } from './sampling.ts'
+import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './reply.ts'
+import { event, eventStream } from './sse.ts'
+import { flagOf, type Body } from './body-fields.ts'
 import type { Serving } from './serving.ts'
 import { metricsOf } from './usage.ts'
 import { missing, WireError } from './wire-error.ts'
@@ -12,7 +13,7 @@ const notFound = (id: string): WireError =>
   new WireError(404, 'invalid_request_error', `Response with id '${id}' not found.`, 'response_id')
 
 /** A request for a response, with its conversation. */
-interface ResponseReply extends Reply {
+interface ResponseRequest extends ServedRequest {
   readonly messages: readonly Body[]
   readonly itemId: string
 }
@@ -23,13 +24,13 @@ export async function createResponse(serving: Serving, incoming: Incoming): Prom
   const stream = flagOf(body, 'stream')
   const messages = conversation(serving, body)
   const chat = { ...body, messages, tools: undefined, tool_choice: undefined, stop: undefined, n: undefined }
-  const ask = readChat(serving, chat, ['max_output_tokens'])
+  const input = readChat(serving, chat, ['max_output_tokens'])
   const options = { stream, includeUsage: false, continuousUsage: false }
-  const opened = await openReply(serving, incoming, ask, { prefix: '', options })
-  const reply: ResponseReply = { ...opened, id: `resp_${serving.newId()}`, itemId: `msg_${serving.newId()}`, messages }
-  if (stream) return responseStream(reply)
-  const { sequences } = await runWhole(reply, incoming)
-  return json(200, finished(reply, sequences))
+  const opened = await openRequest(serving, incoming, input, { prefix: '', options })
+  const request: ResponseRequest = { ...opened, id: `resp_${serving.newId()}`, itemId: `msg_${serving.newId()}`, messages }
+  if (stream) return responseStream(request)
+  const { sequences } = await runWhole(request, incoming)
+  return json(200, finished(request, sequences))
 }
 
 /** GET /v1/responses/ID. */
@@ -79,11 +80,11 @@ interface ResponseState {
 }
 
 /** Builds a response in one of its states, with all fields. */
-function response(reply: ResponseReply, state: ResponseState): Record<string, unknown> {
-  const { body, model } = reply.ask
+function response(request: ResponseRequest, state: ResponseState): Record<string, unknown> {
+  const { body, model } = request.input
   return {
-    id: reply.id,
-    created_at: reply.created,
+    id: request.id,
+    created_at: request.created,
     incomplete_details: state.incomplete,
     instructions: body['instructions'] ?? null,
     metadata: body['metadata'] ?? null,
@@ -97,7 +98,7 @@ function response(reply: ResponseReply, state: ResponseState): Record<string, un
     top_p: body['top_p'] ?? 1,
     background: false,
     max_output_tokens:
-      body['max_output_tokens'] ?? reply.serving.settings.limits.maxModelLen - reply.ask.prompts[0]!.length,
+      body['max_output_tokens'] ?? request.serving.settings.limits.maxModelLen - request.input.prompts[0]!.length,
     max_tool_calls: null,
     previous_response_id: body['previous_response_id'] ?? null,
     prompt: null,
@@ -119,25 +120,25 @@ function response(reply: ResponseReply, state: ResponseState): Record<string, un
   }
 }
 
-function finished(reply: ResponseReply, sequences: readonly Sequence[]): Record<string, unknown> {
-  const { serving, ask } = reply
-  const { plan } = reply.choices[0]!
+function finished(request: ResponseRequest, sequences: readonly Sequence[]): Record<string, unknown> {
+  const { serving, input } = request
+  const { plan } = request.choices[0]!
   const text = plan.pieces.slice(0, sequences[0]!.outputs).join('')
-  const cut = plan.finish === 'length'
+  const isTruncated = plan.finish === 'length'
   const metrics = metricsOf(sequences)
-  const params = handOver(reply, sequences, { aborted: false, requestId: reply.id })
-  const answer = response(reply, {
+  const params = handOver(request, sequences, { aborted: false, requestId: request.id })
+  const answer = response(request, {
     params,
-    status: cut ? 'incomplete' : 'completed',
-    incomplete: cut ? { reason: 'max_output_tokens' } : null,
-    output: [messageItem(reply, text)],
-    usage: usage(reply, sequences),
+    status: isTruncated ? 'incomplete' : 'completed',
+    incomplete: isTruncated ? { reason: 'max_output_tokens' } : null,
+    output: [messageItem(request, text)],
+    usage: usage(request, sequences),
     metrics: serving.settings.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
   })
-  if (ask.body['store'] !== false) {
-    serving.responses.put(reply.id, {
+  if (input.body['store'] !== false) {
+    serving.responses.put(request.id, {
       response: answer,
-      messages: [...reply.messages, { role: 'assistant', content: text }],
+      messages: [...request.messages, { role: 'assistant', content: text }],
     })
   }
   return answer
@@ -150,8 +151,8 @@ const textPart = (text: string, logprobs: readonly object[] | null): object => (
   logprobs,
 })
 
-const messageItem = (reply: ResponseReply, text: string): object => ({
-  id: reply.itemId,
+const messageItem = (request: ResponseRequest, text: string): object => ({
+  id: request.itemId,
   content: [textPart(text, null)],
   role: 'assistant',
   status: 'completed',
@@ -159,8 +160,8 @@ const messageItem = (reply: ResponseReply, text: string): object => ({
   phase: null,
 })
 
-function usage(reply: ResponseReply, sequences: readonly Sequence[]): object {
-  const totals = totalsOfReply(reply, sequences)
+function usage(request: ResponseRequest, sequences: readonly Sequence[]): object {
+  const totals = totalsOfRequest(request, sequences)
   return {
     input_tokens: totals.promptTokens,
     input_tokens_details: {
@@ -184,7 +185,7 @@ function usage(reply: ResponseReply, sequences: readonly Sequence[]): object {
  * Streams named, numbered events with fields in alphabetical order and no [DONE]. The first two do not wait for the
  * model.
  */
-function responseStream(reply: ResponseReply): Answer {
+function responseStream(request: ResponseRequest): Answer {
   return eventStream((sink) => {
     let number = 0
     const send = (type: string, fields: object): void => {
@@ -192,38 +193,38 @@ function responseStream(reply: ResponseReply): Answer {
       sink.write(event(type, Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))))
       number += 1
     }
-    const begun = response(reply, { status: 'in_progress', incomplete: null, output: [], usage: null })
+    const begun = response(request, { status: 'in_progress', incomplete: null, output: [], usage: null })
     send('response.created', { response: begun })
     send('response.in_progress', { response: begun })
-    return run(reply, {
+    return run(request, {
       token: (choice, count) => {
-        if (count === 1) openItem(reply, send)
-        send('response.output_text.delta', { ...part(reply), delta: choice.plan.pieces[count - 1] ?? '', logprobs: [] })
+        if (count === 1) openItem(request, send)
+        send('response.output_text.delta', { ...part(request), delta: choice.plan.pieces[count - 1] ?? '', logprobs: [] })
       },
       done: (sequences) => {
-        closeItem(reply, send, sequences)
-        send('response.completed', { response: finished(reply, sequences) })
+        closeItem(request, send, sequences)
+        send('response.completed', { response: finished(request, sequences) })
         sink.end()
       },
     })
   })
 }
 
-const part = (reply: ResponseReply): object => ({ content_index: 0, item_id: reply.itemId, output_index: 0 })
+const part = (request: ResponseRequest): object => ({ content_index: 0, item_id: request.itemId, output_index: 0 })
 
-function openItem(reply: ResponseReply, send: (type: string, fields: object) => void): void {
-  const item = { id: reply.itemId, content: [], role: 'assistant', status: 'in_progress', type: 'message', phase: null }
+function openItem(request: ResponseRequest, send: (type: string, fields: object) => void): void {
+  const item = { id: request.itemId, content: [], role: 'assistant', status: 'in_progress', type: 'message', phase: null }
   send('response.output_item.added', { item, output_index: 0 })
-  send('response.content_part.added', { ...part(reply), part: textPart('', []) })
+  send('response.content_part.added', { ...part(request), part: textPart('', []) })
 }
 
 function closeItem(
-  reply: ResponseReply,
+  request: ResponseRequest,
   send: (type: string, fields: object) => void,
   sequences: readonly Sequence[],
 ): void {
-  const text = reply.choices[0]!.plan.pieces.slice(0, sequences[0]!.outputs).join('')
-  send('response.output_text.done', { ...part(reply), logprobs: [], text })
-  send('response.content_part.done', { ...part(reply), part: textPart(text, null) })
-  send('response.output_item.done', { item: messageItem(reply, text), output_index: 0 })
+  const text = request.choices[0]!.plan.pieces.slice(0, sequences[0]!.outputs).join('')
+  send('response.output_text.done', { ...part(request), logprobs: [], text })
+  send('response.content_part.done', { ...part(request), part: textPart(text, null) })
+  send('response.output_item.done', { item: messageItem(request, text), output_index: 0 })
 }

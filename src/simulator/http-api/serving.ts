@@ -1,9 +1,10 @@
-import type { Driver, Clock } from '../driver.ts'
+import type { Clock } from '../clock.ts'
+import type { Driver } from '../driver.ts'
 import type { EngineSettings } from '../engine-options.ts'
 import type { KvConnector } from '../kv-connector.ts'
 import type { ReportSink } from '../ttft-reporter.ts'
-import type { ServingMetrics } from './metrics-text.ts'
-import type { Body } from './sampling.ts'
+import type { ServingMetrics } from './serving-metrics.ts'
+import type { StoredResponses } from './stored-responses.ts'
 
 /** `system_fingerprint` of every answer. */
 export const FINGERPRINT = 'vllm-0.32.0-simulated'
@@ -25,33 +26,4 @@ export interface Serving {
   newId(): string
   /** Crashes the process. */
   crash(): void
-}
-
-/* Stored answers. */
-
-/** An answer of /v1/responses with its conversation as chat messages. */
-interface StoredResponse {
-  readonly response: Readonly<Record<string, unknown>>
-  readonly messages: readonly Body[]
-}
-
-/** The newest answers of an engine. Older ones are discarded, as by a restart. */
-export class StoredResponses {
-  readonly #limit: number
-  readonly #byId = new Map<string, StoredResponse>()
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  get(id: string): StoredResponse | undefined {
-    return this.#byId.get(id)
-  }
-
-  put(id: string, stored: StoredResponse): void {
-    this.#byId.set(id, stored)
-    if (this.#byId.size <= this.#limit) return
-    const [oldest] = this.#byId.keys()
-    this.#byId.delete(oldest!)
-  }
 }

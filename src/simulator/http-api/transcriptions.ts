@@ -1,20 +1,14 @@
 import { json, type Answer, type Incoming, type Sink } from '../answer.ts'
-import { hashText } from '../block-pool.ts'
+import { hashText } from '../block-keys.ts'
 import type { Sequence } from '../sequence.ts'
-import { modelOf, type Choice } from './generation.ts'
-import { readForm, type Form } from './read-body.ts'
-import {
-  openReply,
-  run,
-  runWhole,
-  totalsOfReply,
-  type Reply,
-  data,
-  DONE,
-  eventStream,
-  type StreamOptions,
-} from './reply.ts'
-import { flagOf, readSampling } from './sampling.ts'
+import { modelOf } from './generation.ts'
+import type { Choice } from './job.ts'
+import { readForm, type Form } from './read-form.ts'
+import { openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './reply.ts'
+import { data, DONE, eventStream } from './sse.ts'
+import type { StreamOptions } from './stream-options.ts'
+import { flagOf } from './body-fields.ts'
+import { readSampling } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { badRequest, invalidBody, type Finding } from './wire-error.ts'
 
@@ -44,7 +38,7 @@ const PRESET = [
 ]
 const PRESETS = { transcribe: [...PRESET, 'timestamp_granularities[]'], translate: PRESET }
 
-interface TranscriptionReply extends Reply {
+interface TranscriptionRequest extends ServedRequest {
   readonly task: 'transcribe' | 'translate'
   readonly format: Format
   readonly seconds: number
@@ -57,7 +51,7 @@ export const transcriptions = (serving: Serving, incoming: Incoming): Promise<An
 export const translations = (serving: Serving, incoming: Incoming): Promise<Answer> =>
   receive(serving, incoming, 'translate')
 
-async function receive(serving: Serving, incoming: Incoming, task: TranscriptionReply['task']): Promise<Answer> {
+async function receive(serving: Serving, incoming: Incoming, task: TranscriptionRequest['task']): Promise<Answer> {
   const { fields, file } = readForm(incoming, PRESETS[task])
   const model = modelOf(serving, fields)
   const format = formatOf(fields)
@@ -65,7 +59,7 @@ async function receive(serving: Serving, incoming: Incoming, task: Transcription
   checkSeed(fields)
   if (options.stream && format === 'verbose_json') throw badRequest(`${format} format doesn't support streaming case`)
   // Each window is a separate engine request, as in vLLM.
-  const ask = {
+  const input = {
     body: fields,
     model,
     prompts: windowsOf(file),
@@ -74,15 +68,15 @@ async function receive(serving: Serving, incoming: Incoming, task: Transcription
     reasoning: false,
     tool: null,
   }
-  const reply: TranscriptionReply = {
-    ...(await openReply(serving, incoming, ask, { prefix: `${task}-`, options })),
+  const request: TranscriptionRequest = {
+    ...(await openRequest(serving, incoming, input, { prefix: `${task}-`, options })),
     task,
     format,
     seconds: file.length / BYTES_A_SECOND,
   }
-  if (options.stream) return eventStream((sink) => new Windows(reply, sink).run())
-  const { sequences } = await runWhole(reply, incoming)
-  return written(reply, sequences)
+  if (options.stream) return eventStream((sink) => new WindowStream(request, sink).run())
+  const { sequences } = await runWhole(request, incoming)
+  return written(request, sequences)
 }
 
 function formatOf(fields: Form['fields']): Format {
@@ -134,16 +128,16 @@ function windowsOf(file: string): Uint32Array[] {
 const textOf = ({ plan }: Choice, { outputs }: Sequence): string => plan.pieces.slice(0, outputs).join('')
 
 /** vLLM returns `text` as JSON as well. */
-function written(reply: TranscriptionReply, sequences: readonly Sequence[]): Answer {
-  const { format, seconds, task } = reply
-  const texts = reply.choices.map((choice, at) => textOf(choice, sequences[at]!))
+function written(request: TranscriptionRequest, sequences: readonly Sequence[]): Answer {
+  const { format, seconds, task } = request
+  const texts = request.choices.map((choice, at) => textOf(choice, sequences[at]!))
   const text = texts.join('')
   if (format === 'verbose_json')
     return json(200, {
       duration: seconds,
-      language: reply.ask.body['language'] ?? 'en',
+      language: request.input.body['language'] ?? 'en',
       text,
-      segments: texts.map((one, at) => segmentOf(reply, one, at)),
+      segments: texts.map((one, at) => segmentOf(request, one, at)),
       words: null,
     })
   return json(
@@ -153,7 +147,7 @@ function written(reply: TranscriptionReply, sequences: readonly Sequence[]): Ans
 }
 
 /** One segment per window; real ones are as long as the model decides. */
-function segmentOf({ ask, choices, seconds }: TranscriptionReply, text: string, at: number): object {
+function segmentOf({ input, choices, seconds }: TranscriptionRequest, text: string, at: number): object {
   const end = Math.min(seconds, (at + 1) * WINDOW_S)
   const scores = { avg_logprob: -0.5, compression_ratio: 1, end, no_speech_prob: null }
   return {
@@ -161,38 +155,38 @@ function segmentOf({ ask, choices, seconds }: TranscriptionReply, text: string, 
     ...scores,
     seek: at * WINDOW_S,
     start: at * WINDOW_S,
-    temperature: ask.sampling.temperature,
+    temperature: input.sampling.temperature,
     text,
     tokens: [...choices[at]!.plan.tokens],
   }
 }
 
 /** A stream of windows: computed concurrently, sent in order. */
-class Windows {
-  readonly #reply: TranscriptionReply
+class WindowStream {
+  readonly #request: TranscriptionRequest
   readonly #sink: Sink
   /** Number of available tokens by window. */
-  readonly #made: number[]
+  readonly #available: number[]
   #window = 0
   #sent = 0
-  #all = 0
+  #total = 0
 
-  constructor(reply: TranscriptionReply, sink: Sink) {
-    this.#reply = reply
+  constructor(request: TranscriptionRequest, sink: Sink) {
+    this.#request = request
     this.#sink = sink
-    this.#made = reply.choices.map(() => 0)
+    this.#available = request.choices.map(() => 0)
   }
 
   run(): () => void {
-    return run(this.#reply, {
+    return run(this.#request, {
       token: (choice, count) => {
-        this.#made[choice.index] = count
-        this.#tell()
+        this.#available[choice.index] = count
+        this.#sendAvailable()
       },
       done: (sequences, aborted) => {
         if (aborted) this.#write({ delta: { content: '' }, finish_reason: 'abort', stop_reason: null })
-        if (this.#reply.options.includeUsage) {
-          const { promptTokens, completionTokens } = totalsOfReply(this.#reply, sequences)
+        if (this.#request.options.includeUsage) {
+          const { promptTokens, completionTokens } = totalsOfRequest(this.#request, sequences)
           this.#sink.write(
             data({
               ...this.#head([]),
@@ -210,16 +204,16 @@ class Windows {
     })
   }
 
-  #tell(): void {
+  #sendAvailable(): void {
     for (
-      let choice = this.#reply.choices[this.#window];
-      choice !== undefined && this.#sent < this.#made[choice.index]!;
-      choice = this.#reply.choices[this.#window]
+      let choice = this.#request.choices[this.#window];
+      choice !== undefined && this.#sent < this.#available[choice.index]!;
+      choice = this.#request.choices[this.#window]
     ) {
       const { tokens, pieces, finish, stopReason } = choice.plan
       const delta = { content: pieces[this.#sent] ?? '' }
       this.#sent += 1
-      this.#all += 1
+      this.#total += 1
       const last = this.#sent === tokens.length
       this.#write(last ? { delta, finish_reason: finish, stop_reason: stopReason } : { delta })
       if (last) this.#window += 1
@@ -228,20 +222,20 @@ class Windows {
   }
 
   #head(choices: readonly object[]): object {
-    const { id, created, task, ask } = this.#reply
+    const { id, created, task, input } = this.#request
     return {
       id,
       object: task === 'transcribe' ? 'transcription.chunk' : 'translation.chunk',
       created,
-      model: ask.model,
+      model: input.model,
       choices,
     }
   }
 
   #write(choice: object): void {
-    const { options, ask } = this.#reply
-    const prompt = ask.prompts.length * WINDOW_TOKENS
-    const usage = { prompt_tokens: prompt, total_tokens: prompt + this.#all, completion_tokens: this.#all }
+    const { options, input } = this.#request
+    const prompt = input.prompts.length * WINDOW_TOKENS
+    const usage = { prompt_tokens: prompt, total_tokens: prompt + this.#total, completion_tokens: this.#total }
     this.#sink.write(data({ ...this.#head([choice]), ...(options.continuousUsage ? { usage } : {}) }))
   }
 }

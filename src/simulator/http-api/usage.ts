@@ -1,5 +1,5 @@
 import type { Sequence } from '../sequence.ts'
-import type { Choice } from './generation.ts'
+import type { Choice } from './job.ts'
 
 export interface Totals {
   readonly promptTokens: number

@@ -54,7 +54,7 @@ export function invalidBody(...findings: readonly [Finding, ...Finding[]]): Wire
         : expected === undefined
           ? ''
           : `, 'ctx': {'expected': ${quoted(expected)}}`
-    return `  {'type': '${type}', 'loc': '${loc}', 'msg': ${quoted(message)}, 'input': ${shown(input)}${extra}}`
+    return `  {'type': '${type}', 'loc': '${loc}', 'msg': ${quoted(message)}, 'input': ${pythonRepr(input)}${extra}}`
   })
   if (findings.length > 10) lines.push(`  ...and ${findings.length - 10} more errors`)
   const count = `${findings.length} validation error${findings.length === 1 ? '' : 's'}`
@@ -65,7 +65,7 @@ export const missing = (field: string, body: unknown): WireError =>
   invalidBody({ type: 'missing', loc: `body.${field}`, message: 'Field required', input: body })
 
 /** Lists and objects are counted, not printed. */
-function shown(input: unknown): string {
+function pythonRepr(input: unknown): string {
   if (input === null || input === undefined) return "'None'"
   if (Array.isArray(input)) return `'<list of ${input.length} items>'`
   if (typeof input === 'object') return `'<dict of ${Object.keys(input).length} items>'`

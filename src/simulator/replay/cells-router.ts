@@ -1,7 +1,7 @@
-import type { PolicyConfig } from '../../core/contract/contract.ts'
+import type { PolicyConfig } from '../../core/contract/pool-config.ts'
 import { CellChooser } from '../../core/routing/cells.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from './gateway-router.ts'
-import type { Job } from './trace.ts'
+import type { Job } from './job.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 export interface CellsOptions {
@@ -47,7 +47,7 @@ export class CellsRouter implements ReplayRouter {
     const admission = { id: `r${job.index}`, blocks: job.blocks, session: job.request.session }
     for (const at of chooser.order(admission, [...this.#cells.keys()], now).slice(0, 2)) {
       const { router, engines } = this.#cells[at]!
-      chooser.sent(at, now)
+      chooser.recordSent(at, now)
       const route = router.route(job, now)
       if (route === null) continue
       this.#routers.set(job, router)

@@ -1,24 +1,18 @@
-import { type Admitted, ClusterState } from '../../core/pool/pool-state.ts'
-import {
-  type Admission,
-  type CacheHint,
-  endedAs,
-  type EngineSignal,
-  type EngineSpec,
-  PAYLOAD_VERSION,
-  type Placement,
-  type PolicyConfig,
-  type PoolConfig,
-  type Refusal,
-  type RequestClass,
-  type SloConfig,
-  type StageTimes,
-} from '../../core/contract/contract.ts'
-import { sharedProbeMs } from '../../core/pool/foreign-load.ts'
+import type { AdmittedBooking } from '../../core/pool/admission-result.ts'
+import { PoolState } from '../../core/pool/pool-state.ts'
+import type { Admission, CacheHint, RequestClass } from '../../core/contract/admission.ts'
+import { endedAs } from '../../core/contract/outcome.ts'
+import type { EngineSignal } from '../../core/contract/engine-signal.ts'
+import type { EngineSpec, PolicyConfig, PoolConfig, SloConfig } from '../../core/contract/pool-config.ts'
+import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
+import type { Placement } from '../../core/contract/placement.ts'
+import type { Refusal } from '../../core/contract/refusal.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
+import { sharedProbeMs } from '../../core/pool/shared-probe-interval.ts'
 import { readAdmission, readEngine } from '../../core/contract/decode.ts'
-import type { ReplayEngine } from './serial-engine.ts'
-import type { Job } from './trace.ts'
-import type { Reach } from './lmcache-store.ts'
+import type { ReplayEngine } from './replay-engine.ts'
+import type { Job } from './job.ts'
+import type { TierReach } from './lmcache-store.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 export interface GatewayOptions {
@@ -49,21 +43,21 @@ export interface Choice {
   readonly placement: Placement
 }
 
-const NEVER_MS = 1e12
+const NO_LEASE_END_MS = 1e12
 export const STATS_INTERVAL_MS = 10_000
 const POOL = 'replay'
 
 interface BookedJob {
   readonly job: Job
   readonly admission: Admission
-  readonly admitted: Admitted
+  readonly admitted: AdmittedBooking
 }
 
 /** The gateway's own state machine (the shipped code), with the replay's clock and random source. */
 export class GatewayRouter implements ReplayRouter {
   readonly name: string
   scrapeMs = STATS_INTERVAL_MS
-  readonly state: ClusterState
+  readonly state: PoolState
   readonly #context: RouterContext
   readonly #options: GatewayOptions
   readonly #keys = new Map<Job, string>()
@@ -79,7 +73,7 @@ export class GatewayRouter implements ReplayRouter {
     this.name = options.name
     this.#context = context
     this.#options = options
-    this.state = new ClusterState({ random: context.random, epoch: POOL })
+    this.state = new PoolState({ random: context.random, epoch: POOL })
     const engines = context.engines.map((_, at) =>
       readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
     )
@@ -266,7 +260,7 @@ export class GatewayRouter implements ReplayRouter {
 }
 
 /** One hint per tier that adds something to the faster ones. */
-function hintsAt(engine: string, reach: Reach, blockTokens: number): CacheHint[] {
+function hintsAt(engine: string, reach: TierReach, blockTokens: number): CacheHint[] {
   const { host, disk, remote } = reach
   const hints: CacheHint[] = []
   if (host > 0) hints.push({ engine, tier: 'host', matchedTokens: host * blockTokens })
@@ -291,7 +285,7 @@ function poolOf(
     policy,
     shadow: null,
     split: split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
-    leaseMs: NEVER_MS,
+    leaseMs: NO_LEASE_END_MS,
     retry: { share: 0.1, minPerS: 1 },
     circuit: { failures: 5, openMs: 1000 },
     statsIntervalMs: STATS_INTERVAL_MS,

@@ -1,7 +1,7 @@
 import { TIER_TOKEN_US } from '../../core/latency/profiles.ts'
-import type { FetchedFrom } from '../engine-model.ts'
-import { keyAt } from './serial-engine.ts'
-import type { Outside } from './vllm-engine.ts'
+import type { FetchSource } from '../engine-model.ts'
+import { keyAt } from '../block-keys.ts'
+import type { ExternalCache } from './vllm-engine.ts'
 
 /** LMCache at each engine: capacity by tier, and load times. */
 export interface LmcacheOptions {
@@ -31,11 +31,11 @@ const TIERS = ['host', 'disk', 'remote'] as const
 export type Tier = (typeof TIERS)[number]
 
 /** Leading blocks that an engine can load, by tier, each including the faster ones. */
-export type Reach = Readonly<Record<Tier, number>>
+export type TierReach = Readonly<Record<Tier, number>>
 
 interface Change {
   readonly at: number
-  readonly shelf: Shelf
+  readonly tierStore: TierStore
   readonly key: number
   readonly held: boolean
 }
@@ -44,13 +44,13 @@ interface Change {
  * One tier of one node in LRU order, and the directory's view of it. As in LMCache, a chunk is written to every tier
  * at once, and each tier evicts independently.
  */
-class Shelf {
+class TierStore {
   readonly reported = new Set<number>()
   readonly #held = new Set<number>()
-  readonly #most: number
+  readonly #maxBlocks: number
 
-  constructor(most: number) {
-    this.#most = most
+  constructor(maxBlocks: number) {
+    this.#maxBlocks = maxBlocks
   }
 
   has(key: number): boolean {
@@ -59,13 +59,13 @@ class Shelf {
 
   /** Marks a key as most recently used. Returns the evicted keys; null if it was already present. */
   put(key: number): readonly number[] | null {
-    if (this.#most === 0) return null
+    if (this.#maxBlocks === 0) return null
     const known = this.#held.delete(key)
     this.#held.add(key)
     if (known) return null
     const gone: number[] = []
     for (const oldest of this.#held) {
-      if (this.#held.size <= this.#most) break
+      if (this.#held.size <= this.#maxBlocks) break
       this.#held.delete(oldest)
       gone.push(oldest)
     }
@@ -80,7 +80,7 @@ class Shelf {
 export class LmcacheStore {
   readonly #options: LmcacheOptions
   readonly #blockTokens: number
-  readonly #nodes: readonly Readonly<Record<Tier, Shelf>>[]
+  readonly #nodes: readonly Readonly<Record<Tier, TierStore>>[]
   readonly #reports: Change[] = []
   /** Number of processed reports. */
   #read = 0
@@ -88,17 +88,17 @@ export class LmcacheStore {
   constructor(engines: number, blockTokens: number, options: LmcacheOptions) {
     this.#options = options
     this.#blockTokens = blockTokens
-    const shelf = (tokens: number) => new Shelf(Math.floor(tokens / blockTokens))
-    const remote = shelf(options.remoteTokens)
+    const tierStore = (tokens: number) => new TierStore(Math.floor(tokens / blockTokens))
+    const remote = tierStore(options.remoteTokens)
     this.#nodes = Array.from({ length: engines }, () => ({
-      host: shelf(options.hostTokens),
-      disk: shelf(options.diskTokens),
+      host: tierStore(options.hostTokens),
+      disk: tierStore(options.diskTokens),
       remote,
     }))
   }
 
   /** The view of one engine. */
-  beside(engine: number): Outside {
+  cacheOf(engine: number): ExternalCache {
     return {
       loading: (blocks, cachedTokens) => this.loading(engine, blocks, cachedTokens),
       store: (blocks, now) => this.store(engine, blocks, now),
@@ -117,7 +117,7 @@ export class LmcacheStore {
    * Returns what the engine can load beyond its `cachedTokens`; null: nothing. Each block comes from the fastest tier
    * that has it.
    */
-  loading(engine: number, blocks: Uint32Array, cachedTokens: number): FetchedFrom | null {
+  loading(engine: number, blocks: Uint32Array, cachedTokens: number): FetchSource | null {
     const from = Math.floor(cachedTokens / this.#blockTokens)
     const count = blocks.length >> 1
     let us = 0
@@ -131,7 +131,7 @@ export class LmcacheStore {
   }
 
   /** What the directory reports for an engine: the contents of `reportMs` ago. */
-  lookup(engine: number, blocks: Uint32Array, now: number): Reach {
+  lookup(engine: number, blocks: Uint32Array, now: number): TierReach {
     this.#receive(now)
     const reach = { host: 0, disk: 0, remote: 0 }
     const node = this.#nodes[engine]!
@@ -144,19 +144,19 @@ export class LmcacheStore {
     return reach
   }
 
-  #put(shelf: Shelf, key: number, at: number): void {
-    const gone = shelf.put(key)
+  #put(tierStore: TierStore, key: number, at: number): void {
+    const gone = tierStore.put(key)
     if (gone === null) return
-    this.#reports.push({ at, shelf, key, held: true })
-    for (const lost of gone) this.#reports.push({ at, shelf, key: lost, held: false })
+    this.#reports.push({ at, tierStore, key, held: true })
+    for (const lost of gone) this.#reports.push({ at, tierStore, key: lost, held: false })
   }
 
   #receive(now: number): void {
     for (; this.#read < this.#reports.length; this.#read += 1) {
-      const { at, shelf, key, held } = this.#reports[this.#read]!
+      const { at, tierStore, key, held } = this.#reports[this.#read]!
       if (at + this.#options.reportMs > now) break
-      if (held) shelf.reported.add(key)
-      else shelf.reported.delete(key)
+      if (held) tierStore.reported.add(key)
+      else tierStore.reported.delete(key)
     }
     if (this.#read < FORGET_REPORTS) return
     this.#reports.splice(0, this.#read)

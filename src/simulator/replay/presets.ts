@@ -1,137 +1,14 @@
-import { gatewayKind, routerNamed } from './routers.ts'
+import type { Profile } from '../profiles.ts'
 import { kvawareWith } from './baselines/production-stack.ts'
+import { engineProfile, withCacheTokens } from './engine-profile.ts'
 import { GatewayRouter } from './gateway-router.ts'
 import { LMCACHE_DEFAULTS } from './lmcache-store.ts'
-import { engineProfile, fleetOf, type FleetPlan, withCacheTokens } from './plan.ts'
+import { fleetOf, type FleetPlan } from './plan.ts'
 import type { RouterKind } from './router.ts'
+import { gatewayKind, routerNamed } from './routers.ts'
 import type { RunResult } from './run.ts'
 import { keysOf, type Trace, type TraceRequest } from './trace.ts'
-import type { Profile } from '../profiles.ts'
-import { chance } from './chance.ts'
-
-/* Generated workloads. */
-
-/** Generates unique block ids. */
-class Ids {
-  #next = 1
-
-  take(count: number): number[] {
-    const first = this.#next
-    this.#next += count
-    return Array.from({ length: count }, (_, at) => first + at)
-  }
-
-  /** Continues with the ids of a user, which no other user has. */
-  ofUser(user: number): void {
-    this.#next = (user + 1) * IDS_PER_USER
-  }
-}
-
-const IDS_PER_USER = 2 ** 24
-
-interface PrefixWorkload {
-  readonly name: string
-  readonly requests: number
-  readonly promptTokens: number
-  readonly outputTokens: number
-  /** Number of shared prefixes. */
-  readonly prefixes: number
-  /** Share of the requests with the first prefix. Absent: all prefixes are alike. */
-  readonly hotShare?: number
-  /** Share of the prefix in a prompt of usual length. */
-  readonly prefixShare: number
-  /** 0.5: lengths are uniform between half and one and a half of the nominal length. */
-  readonly varyPrompt: number
-  readonly varyOutput: number
-  readonly blockTokens: number
-  readonly seed: number
-}
-
-/** Prompts that share a few long prefixes, all at once. Send them with a concurrency limit, or as one burst. */
-export function sharedPrefixes(workload: PrefixWorkload): Trace {
-  const random = chance(workload.seed)
-  const ids = new Ids()
-  const { blockTokens, hotShare } = workload
-  const prefixes = Array.from({ length: workload.prefixes }, () =>
-    ids.take(Math.floor((workload.promptTokens * workload.prefixShare) / blockTokens)),
-  )
-  const varied = (tokens: number, by: number) => Math.max(1, Math.round(tokens * (1 + by * (2 * random() - 1))))
-  const requests = Array.from({ length: workload.requests }, (): TraceRequest => {
-    const promptTokens = varied(workload.promptTokens, workload.varyPrompt)
-    const blocks = Math.floor(promptTokens / blockTokens)
-    const isHot = hotShare !== undefined && random() < hotShare
-    const prefix = prefixes[isHot ? 0 : Math.floor(random() * prefixes.length)]!.slice(0, blocks)
-    const outputTokens = varied(workload.outputTokens, workload.varyOutput)
-    return {
-      atMs: 0,
-      promptTokens,
-      outputTokens,
-      blocks: keysOf([...prefix, ...ids.take(blocks - prefix.length)]),
-      session: null,
-      chain: null,
-      thinkMs: 0,
-    }
-  })
-  return { name: workload.name, blockTokens, requests }
-}
-
-export interface RoundsWorkload {
-  readonly name: string
-  readonly users: number
-  readonly rounds: number
-  /** Shared by all users; a history per user follows. */
-  readonly systemTokens: number
-  readonly historyTokens: number
-  readonly questionTokens: number
-  readonly answerTokens: number
-  /** Time between the starts of two users, and between an answer and the next question. */
-  readonly joinMs: number
-  readonly thinkMs: number
-  readonly blockTokens: number
-  /** True if clients send a session id. */
-  readonly named: boolean
-  /** Number of the first user. Prompts of equal users are equal in all runs. Absent: users are not numbered. */
-  readonly firstUser?: number
-  /** Sizes of a user's rounds, instead of `questionTokens` and `answerTokens`. */
-  readonly roundsOf?: (user: number) => readonly RoundSize[]
-}
-
-export interface RoundSize {
-  readonly questionTokens: number
-  readonly answerTokens: number
-}
-
-/** Users with one question after another. Each prompt repeats the previous conversation. */
-export function multiRound(workload: RoundsWorkload): Trace {
-  const ids = new Ids()
-  const { blockTokens } = workload
-  const system = ids.take(Math.floor(workload.systemTokens / blockTokens))
-  const requests: TraceRequest[] = []
-  for (let place = 0; place < workload.users; place += 1) {
-    const user = (workload.firstUser ?? 0) + place
-    if (workload.firstUser !== undefined) ids.ofUser(user)
-    const conversation = [...system]
-    const chain = `user-${user}`
-    let promptTokens = workload.systemTokens + workload.historyTokens
-    const sizes = workload.roundsOf?.(user)
-    for (let round = 0; round < workload.rounds; round += 1) {
-      const { questionTokens, answerTokens } = sizes?.[round] ?? workload
-      promptTokens += questionTokens
-      conversation.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - conversation.length)))
-      requests.push({
-        atMs: place * workload.joinMs + round * workload.thinkMs,
-        promptTokens,
-        outputTokens: answerTokens,
-        blocks: keysOf(conversation),
-        session: workload.named ? chain : null,
-        chain,
-        thinkMs: workload.thinkMs,
-      })
-      promptTokens += answerTokens
-    }
-  }
-  return { name: workload.name, blockTokens, requests: requests.sort((one, other) => one.atMs - other.atMs) }
-}
+import { multiRound, sharedPrefixes } from './workloads.ts'
 
 /** One table of a published experiment. */
 export interface PresetPart {
@@ -194,7 +71,9 @@ const rtx3090: Profile = withCacheTokens(
 const pageLmcache = { ...LMCACHE_DEFAULTS, hostTokens: 18_724, diskTokens: 187_245 }
 
 const ttft670 = routerNamed('production_stack_ttft')
+
 const kvawareAlways = kvawareWith('kvaware', 999_999_999)
+
 const qps = kvawareWith('qps_fallback', 0)
 
 /** @param joinMs interval at which users join, milliseconds */
@@ -237,6 +116,7 @@ const experiment1: PresetKind = {
 }
 
 const WORKERS = 10
+
 const EACH = 10
 
 /** The requests of each worker follow each other; the fixed prefix has 272 tokens, the body 21,116. */
@@ -314,6 +194,7 @@ function bookedAfter(ms: number): RouterKind {
 }
 
 const REQUESTS = 600
+
 const l40s = () => fleetOf(8, { kind: 'vllm', profile: withCacheTokens(engineProfile('l40s-8b'), 205_000) })
 
 function blocksPreset(

@@ -1,8 +1,8 @@
-import type { PolicyConfig } from '../../core/contract/contract.ts'
+import type { PolicyConfig } from '../../core/contract/pool-config.ts'
 import { chance } from './chance.ts'
-import { Events } from './run.ts'
+import { EventQueue } from './event-queue.ts'
 import { type Choice, GatewayRouter, STATS_INTERVAL_MS } from './gateway-router.ts'
-import type { Job } from './trace.ts'
+import type { Job } from './job.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 /** How the load balancer distributes requests to replicas. `client`: all requests of a session to one. */
@@ -35,13 +35,13 @@ export interface ReplicasOptions {
   readonly disruption?: Disruption & { readonly at: number }
 }
 
-interface Open {
+interface OpenChoice {
   readonly by: GatewayRouter
   readonly choice: Choice
   outputBlocks: number
 }
 
-type Word = (gateway: GatewayRouter, at: number) => void
+type BookingMessage = (gateway: GatewayRouter, at: number) => void
 
 /**
  * Several gateways before the same engines behind one load balancer. Each has its own state and publishes its choices
@@ -55,8 +55,8 @@ export class ReplicatedRouter implements ReplayRouter {
   readonly #options: ReplicasOptions
   readonly #gateways: GatewayRouter[]
   readonly #dead = new Set<GatewayRouter>()
-  readonly #words = new Events()
-  readonly #open = new Map<Job, Open>()
+  readonly #messages = new EventQueue()
+  readonly #open = new Map<Job, OpenChoice>()
   /** The latest finished choices, for new replicas. */
   readonly #past: Choice[] = []
   readonly #assigned: () => number
@@ -79,7 +79,7 @@ export class ReplicatedRouter implements ReplayRouter {
   }
 
   route(job: Job, now: number): Route | null {
-    this.#words.run(now)
+    this.#messages.run(now)
     if (this.#options.disruption?.at === this.#routed) this.#disrupt(this.#options.disruption, now)
     const gateway = this.#gateways[this.#attempt(job)]!
     this.#routed += 1
@@ -87,17 +87,17 @@ export class ReplicatedRouter implements ReplayRouter {
   }
 
   firstToken(job: Job, now: number): void {
-    this.#spoken(job, now, (gateway, at) => gateway.firstToken(job, at))
+    this.#apply(job, now, (gateway, at) => gateway.firstToken(job, at))
   }
 
   progress(job: Job, outputBlocks: number, now: number): void {
     const open = this.#open.get(job)
     if (open !== undefined) open.outputBlocks = outputBlocks
-    this.#spoken(job, now, (gateway, at) => gateway.progress(job, outputBlocks, at))
+    this.#apply(job, now, (gateway, at) => gateway.progress(job, outputBlocks, at))
   }
 
   ended(job: Job, now: number): void {
-    this.#spoken(job, now, (gateway, at) => gateway.ended(job, at))
+    this.#apply(job, now, (gateway, at) => gateway.ended(job, at))
     const open = this.#open.get(job)
     this.#open.delete(job)
     if (this.#options.disruption?.kind !== 'restarts' || open === undefined) return
@@ -106,7 +106,7 @@ export class ReplicatedRouter implements ReplayRouter {
   }
 
   scrape(now: number): void {
-    this.#words.run(now)
+    this.#messages.run(now)
     if (this.#scraped === -1) for (const gateway of this.#gateways) gateway.scrape(now)
     else this.#gateways[this.#scraped % this.#gateways.length]!.scrape(now)
     this.#scraped += 1
@@ -123,23 +123,23 @@ export class ReplicatedRouter implements ReplayRouter {
 
   #chose(by: GatewayRouter, choice: Choice, now: number): void {
     this.#open.set(choice.job, { by, choice, outputBlocks: 0 })
-    this.#tell(by, now, (gateway, at) => gateway.receive(choice, 'now', at))
+    this.#broadcast(by, now, (gateway, at) => gateway.receive(choice, 'now', at))
   }
 
   /** Applies an event at its own gateway and publishes it to the others. */
-  #spoken(job: Job, now: number, word: Word): void {
-    this.#words.run(now)
+  #apply(job: Job, now: number, message: BookingMessage): void {
+    this.#messages.run(now)
     const by = this.#open.get(job)?.by
     if (by === undefined || this.#dead.has(by)) return
-    word(by, now)
-    this.#tell(by, now, word)
+    message(by, now)
+    this.#broadcast(by, now, message)
   }
 
-  #tell(by: GatewayRouter, now: number, word: Word): void {
+  #broadcast(by: GatewayRouter, now: number, message: BookingMessage): void {
     const { delayMs } = this.#options
     if (delayMs === null) return
-    this.#words.add(now + delayMs, (at) => {
-      for (const gateway of this.#gateways) if (gateway !== by) word(gateway, at)
+    this.#messages.add(now + delayMs, (at) => {
+      for (const gateway of this.#gateways) if (gateway !== by) message(gateway, at)
     })
   }
 
@@ -163,7 +163,7 @@ export class ReplicatedRouter implements ReplayRouter {
     }
     this.#dead.add(old)
     const abandoned = [...this.#open.values()].filter(({ by }) => by === old)
-    this.#words.add(now + disruption.lapseMs, (at) => {
+    this.#messages.add(now + disruption.lapseMs, (at) => {
       for (const { choice } of abandoned) for (const gateway of this.#gateways) gateway.lapse(choice.job, at)
     })
   }

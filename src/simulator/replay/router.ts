@@ -1,7 +1,7 @@
-import type { EngineSpec, PoolConfig } from '../../core/contract/contract.ts'
-import type { ReplayEngine } from './serial-engine.ts'
+import type { EngineSpec, PoolConfig } from '../../core/contract/pool-config.ts'
+import type { ReplayEngine } from './replay-engine.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
-import type { Job } from './trace.ts'
+import type { Job } from './job.ts'
 
 /** Destination of a job. `prefill` is set if another engine computes the prompt first. */
 export interface Route {

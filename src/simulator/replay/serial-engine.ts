@@ -1,42 +1,7 @@
-import { Events } from './run.ts'
-import type { Job } from './trace.ts'
-
-/** Values of a metrics scrape of the engine. */
-export interface EngineGauges {
-  readonly running: number
-  readonly waiting: number
-  /** Share of referenced KV cache, 0 to 1. */
-  readonly kvUsage: number
-}
-
-/** Callbacks at an engine's time. */
-export interface JobListener {
-  firstToken(job: Job, at: number): void
-  /** Another full block of output was generated. */
-  progress(job: Job, outputBlocks: number, at: number): void
-  ended(job: Job, at: number): void
-}
-
-/**
- * An engine in a replay. It also has exact values that only a simulator has; routers that use them are references, not
- * deployable policies.
- */
-export interface ReplayEngine {
-  submit(job: Job, now: number): void
-  nextEventAt(): number
-  advance(now: number): void
-  gauges(): EngineGauges
-  /** Capacity of its cache in blocks of the trace. */
-  readonly cacheBlocks: number
-  /** Prompt tokens computed, without cached ones. */
-  readonly computedTokens: number
-  /** Leading tokens of the prompt that are cached now, or will be when the earlier requests are done. */
-  exactCachedTokens(job: Job): number
-  /** Time to first token if the job arrived now and nothing after it. */
-  exactTtftMs(job: Job, now: number): number
-  /** Time to first token if nothing of the prompt were cached. */
-  exactColdTtftMs(job: Job, now: number): number
-}
+import { keyAt } from '../block-keys.ts'
+import { EventQueue } from './event-queue.ts'
+import type { Job } from './job.ts'
+import type { EngineGauges, JobListener, ReplayEngine } from './replay-engine.ts'
 
 export interface SerialOptions {
   readonly blockTokens: number
@@ -56,7 +21,7 @@ export class SerialEngine implements ReplayEngine {
   computedTokens = 0
   readonly #options: SerialOptions
   readonly #listener: JobListener
-  readonly #events = new Events()
+  readonly #events = new EventQueue()
   /** In LRU order: the first is evicted next. */
   readonly #cached = new Set<number>()
   #freeAt = 0
@@ -144,9 +109,4 @@ export class SerialEngine implements ReplayEngine {
 
 function blocksOf(job: Job, blockTokens: number): number {
   return Math.ceil(job.promptTokens / blockTokens)
-}
-
-/** Combines both lanes into one number for a set: 53 bits of them. */
-export function keyAt(blocks: Uint32Array, at: number): number {
-  return blocks[at * 2]! * 2 ** 21 + (blocks[at * 2 + 1]! >>> 11)
 }

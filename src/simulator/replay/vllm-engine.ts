@@ -1,13 +1,13 @@
-import { EngineModel, type FetchedFrom } from '../engine-model.ts'
+import { EngineModel, type FetchSource } from '../engine-model.ts'
 import type { Profile } from '../profiles.ts'
 import type { Sequence, SequenceSpec } from '../sequence.ts'
 import { pairsOf, prefillMs } from '../step-cost.ts'
-import type { EngineGauges, JobListener, ReplayEngine } from './serial-engine.ts'
-import type { Job } from './trace.ts'
+import type { EngineGauges, JobListener, ReplayEngine } from './replay-engine.ts'
+import type { Job } from './job.ts'
 
 /** LMCache as seen by one engine. */
-export interface Outside {
-  loading(blocks: Uint32Array, cachedTokens: number): FetchedFrom | null
+export interface ExternalCache {
+  loading(blocks: Uint32Array, cachedTokens: number): FetchSource | null
   store(blocks: Uint32Array, now: number): void
 }
 
@@ -16,20 +16,20 @@ export class VllmEngine implements ReplayEngine {
   readonly cacheBlocks: number
   readonly model: EngineModel
   readonly #listener: JobListener
-  readonly #outside: Outside | null
+  readonly #externalCache: ExternalCache | null
   /** Leading cached tokens of a waiting sequence at its arrival. */
   readonly #cachedAtArrival = new WeakMap<Sequence, number>()
 
-  /** @param outside LMCache at this engine; null: none */
-  constructor(profile: Profile, listener: JobListener, outside: Outside | null = null) {
+  /** @param externalCache LMCache at this engine; null: none */
+  constructor(profile: Profile, listener: JobListener, externalCache: ExternalCache | null = null) {
     this.#listener = listener
-    this.#outside = outside
+    this.#externalCache = externalCache
     this.cacheBlocks = profile.limits.cacheBlocks
     const { blockTokens } = profile.limits
     const asked =
-      outside === null
+      externalCache === null
         ? {}
-        : { outside: ({ blocks }: SequenceSpec, cachedTokens: number) => outside.loading(blocks, cachedTokens) }
+        : { externalCache: ({ blocks }: SequenceSpec, cachedTokens: number) => externalCache.loading(blocks, cachedTokens) }
     this.model = new EngineModel(
       { ...profile, ...asked },
       {
@@ -79,7 +79,7 @@ export class VllmEngine implements ReplayEngine {
 
   exactTtftMs(job: Job, now: number): number {
     const cachedTokens = this.exactCachedTokens(job)
-    return this.#ttftMs(job, now, { cachedTokens, loading: this.#outside?.loading(job.blocks, cachedTokens) ?? null })
+    return this.#ttftMs(job, now, { cachedTokens, loading: this.#externalCache?.loading(job.blocks, cachedTokens) ?? null })
   }
 
   exactColdTtftMs(job: Job, now: number): number {
@@ -87,7 +87,7 @@ export class VllmEngine implements ReplayEngine {
   }
 
   /** Work ahead of the job and its own, in steps that the running batch shares, plus the wait for memory. */
-  #ttftMs(job: Job, now: number, { cachedTokens, loading }: Start): number {
+  #ttftMs(job: Job, now: number, { cachedTokens, loading }: PromptStart): number {
     const { costModel, limits, pool } = this.model
     const there = Math.min(job.promptTokens - 1, Math.max(cachedTokens, loading?.tokens ?? 0))
     let tokens = job.promptTokens - there
@@ -127,7 +127,7 @@ export class VllmEngine implements ReplayEngine {
     // The decode leg of a split fetched its prompt. Its cached tokens were cached at the prefill engine.
     if (!job.remote)
       job.cachedTokens = Math.min(job.promptTokens - 1, Math.max(0, sequence.cachedTokens) + sequence.fetchedTokens)
-    this.#outside?.store(job.blocks, at)
+    this.#externalCache?.store(job.blocks, at)
     this.#listener.firstToken(job, at)
   }
 
@@ -139,9 +139,9 @@ export class VllmEngine implements ReplayEngine {
   }
 }
 
-interface Start {
+interface PromptStart {
   readonly cachedTokens: number
-  readonly loading: FetchedFrom | null
+  readonly loading: FetchSource | null
 }
 
 function common(one: Uint32Array, other: Uint32Array, most: number): number {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { demoDocument, startDemoFleet } from '../../../src/cli/commands/demo.ts'
+import { demoDocument, startDemoFleet } from '../../../src/cli/commands/demo-fleet.ts'
 import { startFleet, type HostOptions, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { visit, visitPool } from './ask.ts'
 

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { failureCodeOf } from '../../../src/cli/doctor/trouble.ts'
+import { connectErrorOf } from '../../../src/cli/doctor/trouble.ts'
 import { firstlight } from '../run-cli.ts'
 import { visit } from './ask.ts'
 import { closeStubs, realVllm, stub } from './stub.ts'
@@ -95,7 +95,7 @@ describe('firstlight doctor for an unreachable server', () => {
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
     ['ESOMETHING', 'something else', 'request failed: something else'],
   ])('has words for %s', (code, message, says) => {
-    const trouble = failureCodeOf(Object.assign(new Error(message), { code }), {
+    const trouble = connectErrorOf(Object.assign(new Error(message), { code }), {
       url: 'https://engine.example:8000',
       connected: false,
       limitMs: 5000,
@@ -109,7 +109,7 @@ describe('firstlight doctor for an unreachable server', () => {
       [Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
       'both',
     )
-    expect(failureCodeOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).message).toBe(
+    expect(connectErrorOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).message).toBe(
       'connection refused by localhost:1',
     )
   })

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { examineWorker, readPace } from '../../../src/cli/commands/doctor.ts'
+import { examineWorker, readPace } from '../../../src/cli/doctor/worker.ts'
 import type { Subject } from '../../../src/cli/doctor/finding.ts'
 import { chat, type Isolates, startIsolates } from '../../edge/isolates.ts'
 

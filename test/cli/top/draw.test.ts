@@ -1,9 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Engine, View } from '../../../src/dashboard/wire.ts'
-import { type Frame, reportOf, screenOf, figuresOf, SORTS, sorted, type Selection } from '../../../src/cli/top/draw.ts'
-import { Pace } from '../../../src/cli/top/watch.ts'
-import { cellsOf, painted } from '../../../src/cli/top/table.ts'
+import { type Frame, reportOf, screenOf } from '../../../src/cli/top/draw.ts'
+import { figuresOf } from '../../../src/cli/top/figures.ts'
+import { SORTS, sorted, type Selection } from '../../../src/cli/top/selection.ts'
+import { Pace } from '../../../src/cli/top/pace.ts'
+import { cellsOf } from '../../../src/cli/top/plain-text.ts'
+import { encodeLine } from '../../../src/cli/top/spans.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 const selection: Selection = { sort: 'state', reversed: false, only: '' }
@@ -20,9 +23,9 @@ function frameOf(view: View, more: Partial<Frame> = {}): Frame {
 }
 
 const report = (frame: Frame, cells = Infinity) =>
-  reportOf(frame, cells).map((line) => painted(line, { cells, colours: false }))
+  reportOf(frame, cells).map((line) => encodeLine(line, { cells, colours: false }))
 const screen = (frame: Frame, rows: number, cells: number) =>
-  screenOf(frame, { rows, cells }).lines.map((line) => painted(line, { cells, colours: false }))
+  screenOf(frame, { rows, cells }).lines.map((line) => encodeLine(line, { cells, colours: false }))
 /** The line that starts with this word, split at runs of spaces. */
 const line = (lines: readonly string[], word: string) => lines.find((text) => text.startsWith(word))!.split(/ {2,}/)
 const many = (count: number) => Array.from({ length: count }, (_, index) => engineOf(`e${index}`))
@@ -323,7 +326,7 @@ describe('the fleet table', () => {
       rows: 14,
       cells: 80,
     })
-    const texts = lines.map((text) => painted(text, { cells: 80, colours: false }))
+    const texts = lines.map((text) => encodeLine(text, { cells: 80, colours: false }))
     expect(texts.at(-3)).toMatch(/^e29 /)
     expect(texts.at(-2)).toBe(`… ${skipped} above`)
     expect(skipped).toBe(25)
@@ -340,7 +343,7 @@ describe('the fleet table', () => {
       stale: 'lost since 3 s',
     })
     const size = { cells: 120, colours: true }
-    const coloured = reportOf(frame, 120).map((text) => painted(text, size))
+    const coloured = reportOf(frame, 120).map((text) => encodeLine(text, size))
     expect(coloured.join('\n')).toContain('\u001b[1;31munhealthy\u001b[0m')
     // oxlint-disable-next-line no-control-regex
     expect(coloured.map((text) => text.replaceAll(/\u001b\[[\d;]*m/g, '').trimEnd())).toEqual(report(frame, 120))

@@ -1,7 +1,7 @@
 /**
  * A terminal that records its visible screen. It implements the few sequences that `top` needs and rejects all others.
  */
-import type { Terminal, TerminalEvents } from '../../../src/cli/commands/command.ts'
+import type { Terminal, TerminalEvents } from '../../../src/cli/terminal.ts'
 
 export class FakeTerminal implements Terminal {
   columns: number
@@ -58,7 +58,7 @@ export class FakeTerminal implements Terminal {
     else if (mode !== '?2026') throw new Error(`an unknown mode was set: ${mode}`)
   }
 
-  take(events: TerminalEvents): () => void {
+  capture(events: TerminalEvents): () => void {
     this.events = events
     this.isTaken = true
     return () => {

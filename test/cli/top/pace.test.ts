@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Pace } from '../../../src/cli/top/watch.ts'
+import { Pace } from '../../../src/cli/top/pace.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 /** Rate of engine `a` after samples of [seconds, requests, failures, count at restore]. */

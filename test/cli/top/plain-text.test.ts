@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cellsOf, cutTo, harmless, painted } from '../../../src/cli/top/table.ts'
+import { cellsOf, truncateTo, sanitize } from '../../../src/cli/top/plain-text.ts'
+import { encodeLine } from '../../../src/cli/top/spans.ts'
 const text = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.string({ unit: 'grapheme' }),
@@ -20,13 +21,13 @@ describe('printable text', () => {
     ['\ud83d', '·'],
     ['Qwen/Qwen3-8B', 'Qwen/Qwen3-8B'],
     ['通义千问', '通义千问'],
-  ])('%j is shown as %j', (given, shown) => expect(harmless(given)).toBe(shown))
+  ])('%j is shown as %j', (given, shown) => expect(sanitize(given)).toBe(shown))
 
   it('fits the given width and keeps as much as fits', () => {
     fc.assert(
       fc.property(text, fc.integer({ min: 0, max: 20 }), (given, cells) => {
-        const plain = harmless(given)
-        const cut = cutTo(plain, cells)
+        const plain = sanitize(given)
+        const cut = truncateTo(plain, cells)
         expect(cellsOf(cut)).toBeLessThanOrEqual(cells)
         if (cellsOf(plain) <= cells) expect(cut).toBe(plain)
         else if (cells > 0) expect(cellsOf(cut)).toBeGreaterThanOrEqual(cells - 1)
@@ -36,7 +37,7 @@ describe('printable text', () => {
 
   it('counts two cells for a wide character', () => {
     expect([cellsOf('ab'), cellsOf('通义'), cellsOf('한글'), cellsOf('🚀x'), cellsOf('é·…')]).toEqual([2, 4, 4, 3, 3])
-    expect(cutTo('通义千问', 5)).toBe('通义…')
+    expect(truncateTo('通义千问', 5)).toBe('通义…')
   })
 
   it('a line has no control characters except its own colours, for any names', () => {
@@ -47,7 +48,7 @@ describe('printable text', () => {
         fc.boolean(),
         fc.integer({ min: 0, max: 30 }),
         (line, colours, cells) => {
-          const out = painted(line, { cells, colours })
+          const out = encodeLine(line, { cells, colours })
           // oxlint-disable-next-line no-control-regex
           const bare = out.replaceAll(/\u001b\[(?:0|2|7|1|31|32|33|1;31)m/g, '')
           expect(bare).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { terminalOf, type ProcessStdio } from '../../../src/cli/cli.ts'
+import { terminalOf, type ProcessStdio } from '../../../src/cli/terminal.ts'
 
 class FakeStream extends EventEmitter {
   isTTY = true
@@ -62,7 +62,7 @@ describe('terminalOf', () => {
     const terminal = terminalOf(stdioOf(fake))!
     expect(listeners(fake)).toEqual([0, 0, 0])
     const undo = terminal.onResume(() => heard.push('resume'))
-    const giveBack = terminal.take({
+    const giveBack = terminal.capture({
       onKeys: (keys) => heard.push(keys),
       onResize: () => heard.push('resize'),
       onEnd: () => heard.push('end'),
@@ -82,7 +82,7 @@ describe('terminalOf', () => {
   it('works without keys if standard input is not a terminal', () => {
     const fake = new FakeProcess()
     fake.stdin.isTTY = false
-    terminalOf(stdioOf(fake))!.take({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
+    terminalOf(stdioOf(fake))!.capture({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
     expect([fake.stdin.isRaw, ...listeners(fake)]).toEqual([false, 0, 0, 0])
   })
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { StopWindow, type StopFound } from '../../../src/core/continuation/stop-window.ts'
+import { StopWindow, type StopMatch } from '../../../src/core/continuation/stop-window.ts'
 
 const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 30 })
 const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 6 }), {
@@ -40,7 +40,7 @@ describe('StopWindow', () => {
         const window = new StopWindow(all, false, sent)
         let text = sent
         let stopped = false
-        const take = (found: StopFound | string): void => {
+        const take = (found: StopMatch | string): void => {
           text += typeof found === 'string' ? found : found.text
           stopped ||= typeof found !== 'string'
         }

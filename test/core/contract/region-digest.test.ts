@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { estimateTtft, regionDigestOf, type EngineEstimate } from '../../../src/core/contract/region-digest.ts'
+import { estimateTtft } from '../../../src/core/contract/ttft-estimate.ts'
+import { regionDigestOf, type EngineEstimate } from '../../../src/core/contract/region-digest.ts'
 
 const facts = { cluster: 'c', pool: 'm', configVersion: 1, requests: 0, prefixes: '' }
 const costModel = (perTokenS: number) => ({ fixedS: 0.01, perTokenS, perPairS: 0 })

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Delta, DeltaLog } from '../../../src/core/kv-events/delta-log.ts'
 
-const limits = { stepBlocks: 4, waitingBlocks: 12 }
+const limits = { stepBlocks: 4, pendingBlocks: 12 }
 
 /** State of a gateway that applies the steps. */
 class Mirror {
@@ -23,7 +23,7 @@ class Mirror {
 function sendAll(log: DeltaLog, mirror: Mirror): void {
   while (log.isDue) {
     mirror.take(log.next(true, 0))
-    log.taken()
+    log.acknowledged()
   }
 }
 
@@ -48,7 +48,7 @@ describe('DeltaLog', () => {
     log.hold(7, 1)
     log.hold(7, 1)
     expect(log.next(true, 0).stored).toEqual(Uint32Array.of(7, 1))
-    log.taken()
+    log.acknowledged()
     log.drop(7, 1)
     expect(log.isDue).toBe(false)
     log.drop(7, 1)
@@ -62,7 +62,7 @@ describe('DeltaLog', () => {
     const first = log.next(true, 0)
     log.hold(8, 1)
     expect(log.next(true, 5)).toBe(first)
-    log.taken()
+    log.acknowledged()
     expect(log.next(true, 5).stored).toEqual(Uint32Array.of(8, 1))
   })
 
@@ -70,7 +70,7 @@ describe('DeltaLog', () => {
     const log = new DeltaLog(limits)
     for (let block = 1; block <= 10; block++) log.hold(block, 0)
     const steps: Delta[] = []
-    for (log.resync(); log.isDue; log.taken()) steps.push(log.next(true, 0))
+    for (log.resync(); log.isDue; log.acknowledged()) steps.push(log.next(true, 0))
     expect(steps.map(({ reset, complete, stored }) => [reset, complete, stored.length / 2])).toEqual([
       [true, false, 4],
       [false, false, 4],
@@ -85,7 +85,7 @@ describe('DeltaLog', () => {
     log.changedAt(1000)
     log.changedAt(1500)
     expect(log.next(true, 1700).lagMs).toBe(700)
-    log.taken()
+    log.acknowledged()
     expect(log.next(true, 1800).lagMs).toBe(0)
   })
 
@@ -96,7 +96,7 @@ describe('DeltaLog', () => {
     for (let round = 0; round < 50; round++) {
       for (let block = 0; block < 10; block++) log.hold(round * 10 + block, 0)
       for (let block = 0; block < 10; block++) log.drop(round * 10 - 10 + block, 0)
-      expect(log.waiting).toBeLessThanOrEqual(limits.waitingBlocks + 10)
+      expect(log.pending).toBeLessThanOrEqual(limits.pendingBlocks + 10)
     }
     sendAll(log, mirror)
     expect([...mirror.blocks].sort()).toEqual(Array.from({ length: 10 }, (_, at) => 490 + at).sort())
@@ -136,7 +136,7 @@ describe('DeltaLog', () => {
           else {
             const delta = log.next(true, 0)
             if (what !== 'request lost') mirror.take(delta)
-            if (what === 'sent') log.taken()
+            if (what === 'sent') log.acknowledged()
           }
         }
         sendAll(log, mirror)

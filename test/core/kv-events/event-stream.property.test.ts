@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Framed } from '../../../src/core/kv-events/event-batch.ts'
+import type { EventFrame } from '../../../src/core/kv-events/event-frames.ts'
 import { catchUp, Engine, receive, heldBy, listenerOf, open } from './stream-engine.ts'
 
 interface Step {
@@ -50,12 +50,12 @@ describe('EventStream on an unreliable connection', () => {
       fc.property(fc.array(step, { maxLength: 50 }), fc.integer({ min: 1, max: 12 }), (steps, keep) => {
         const [stream, engine] = [open(), new Engine(keep)]
         catchUp(stream, engine)
-        let late: Framed[] = []
+        let late: EventFrame[] = []
         for (const { do: what, number: at, line } of steps) {
           if (what === 'restart') {
             engine.restart()
             // The host sees that its sockets closed.
-            stream.doubt()
+            stream.connectionLost()
           } else if (what === 'check') catchUp(stream, engine)
           else {
             const batch =

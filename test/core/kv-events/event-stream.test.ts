@@ -22,7 +22,7 @@ describe('EventStream', () => {
   it('replays past batches later if the first replay was not possible', () => {
     const [stream, engine] = [open(), new Engine()]
     for (let number = 0; number < 5; number++) engine.store(number)
-    stream.unreplayed(engine.store(5))
+    stream.replayFailed(engine.store(5))
     expect([stream.isComplete, stream.log.size]).toEqual([false, 1])
     catchUp(stream, engine)
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 6, 0])
@@ -103,7 +103,7 @@ describe('EventStream', () => {
     catchUp(stream, engine)
     receive(stream, engine, engine.store(1))
     engine.restart()
-    stream.doubt()
+    stream.connectionLost()
     engine.store(2)
     receive(stream, engine, engine.store(3))
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 2, 1])
@@ -144,7 +144,7 @@ describe('EventStream', () => {
     for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
     engine.restart()
     engine.clockS = 10
-    stream.doubt()
+    stream.connectionLost()
     receive(stream, engine, engine.store(4))
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })

@@ -1,6 +1,6 @@
 /** Event batches of simulated engines, for tests. */
 import { createHash } from 'node:crypto'
-import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-events.ts'
+import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
 
 export interface Stored {
   /** All tokens of the prompt up to the last stored block. */

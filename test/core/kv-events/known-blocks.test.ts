@@ -1,13 +1,13 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type EngineBlockSet, KnownBlocks } from '../../../src/core/kv-events/engine-block-set.ts'
+import { type EngineBlock, EngineBlocks } from '../../../src/core/kv-events/engine-block-set.ts'
 
 /** Engine blocks form a tree: each continues a parent, and three form one block of the pool. */
 const PARTS = 3
 
 function world() {
   const held = new Set<number>()
-  const known = new KnownBlocks({
+  const known = new EngineBlocks({
     hold: (lo) => void held.add(lo),
     drop: (lo) => void held.delete(lo),
     clear: () => held.clear(),
@@ -17,7 +17,7 @@ function world() {
   const depth = (block: number): number => (parentOf(block) === null ? 1 : depth(parentOf(block)!) + 1)
   const add = (block: number) => {
     const parent = parentOf(block)
-    const before: EngineBlockSet | null | undefined = parent === null ? null : known.get(`${parent}`)
+    const before: EngineBlock | null | undefined = parent === null ? null : known.get(`${parent}`)
     if (before === undefined) return
     known.add(`${block}`, { lo: block, hi: 0 }, { open: depth(block) % PARTS, before })
     copies.set(block, (copies.get(block) ?? 0) + 1)

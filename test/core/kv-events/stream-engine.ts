@@ -1,13 +1,13 @@
 /** A simulated KV event publisher and the actions of a host with its batches. */
 import { EventStream } from '../../../src/core/kv-events/event-stream.ts'
-import type { Framed } from '../../../src/core/kv-events/event-batch.ts'
-import type { WireEvent } from '../../../src/simulator/kv-events.ts'
+import type { EventFrame } from '../../../src/core/kv-events/event-frames.ts'
+import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
 import { cleared, framed, removed, span, stored } from './events.ts'
 
 export const open = (replays = true) =>
   new EventStream({
     pool: { model: 'qwen', blockTokens: 4 },
-    limits: { stepBlocks: 1000, waitingBlocks: 1000 },
+    limits: { stepBlocks: 1000, pendingBlocks: 1000 },
     replays,
   })
 
@@ -16,7 +16,7 @@ const prompt = (number: number) => ({ prompt: span(number * 10, 4), blockTokens:
 /** Publisher that numbers batches from 0 after each start, as vLLM does, and keeps the last ones for replays. */
 export class Engine {
   clockS = 1000
-  buffer: Framed[] = []
+  buffer: EventFrame[] = []
   #seq = 0
   readonly #keep: number
   readonly cache = new Set<number>()
@@ -25,24 +25,24 @@ export class Engine {
     this.#keep = keep
   }
 
-  publish(events: readonly WireEvent[]): Framed {
+  publish(events: readonly WireEvent[]): EventFrame {
     this.clockS += 1
     const batch = framed(this.#seq++, events, this.clockS)
     this.buffer = [...this.buffer, batch].slice(-this.#keep)
     return batch
   }
 
-  store(number: number): Framed {
+  store(number: number): EventFrame {
     this.cache.add(number)
     return this.publish([stored(prompt(number))])
   }
 
-  evict(number: number): Framed {
+  evict(number: number): EventFrame {
     this.cache.delete(number)
     return this.publish([removed(prompt(number), 0)])
   }
 
-  clear(): Framed {
+  clear(): EventFrame {
     this.cache.clear()
     return this.publish([cleared])
   }
@@ -54,7 +54,7 @@ export class Engine {
     this.cache.clear()
   }
 
-  replay(from: number): Framed[] {
+  replay(from: number): EventFrame[] {
     return this.buffer.filter(({ seq }) => seq >= from)
   }
 }
@@ -68,10 +68,10 @@ export function catchUp(stream: EventStream, engine: Engine): void {
   throw new Error('asked three times and still not content')
 }
 
-export function receive(stream: EventStream, engine: Engine, batch: Framed): void {
+export function receive(stream: EventStream, engine: Engine, batch: EventFrame): void {
   if (stream.published(batch) === 'taken') return
   catchUp(stream, engine)
-  if (stream.published(batch) === 'replay') stream.unreplayed(batch)
+  if (stream.published(batch) === 'replay') stream.replayFailed(batch)
 }
 
 /** A stream that received all of these batches. */

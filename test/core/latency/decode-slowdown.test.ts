@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { prefillSeconds } from '../../../src/core/latency/cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
@@ -15,7 +15,7 @@ const END_MS = 150_000
  */
 function afterTheChange(factor: number): { readonly ttftS: number; readonly share: number } {
   const random = chance(1)
-  const state = new ClusterState({ random, epoch: 'one' })
+  const state = new PoolState({ random, epoch: 'one' })
   state.configure(1, pool({ engines: engines(...IDS), policy: { name: 'predicted', options: {} } }), 0)
   const freeAt = new Map(IDS.map((id) => [id, 0]))
   const due: { readonly at: number; readonly run: (now: number) => void }[] = []
@@ -74,7 +74,7 @@ describe('an engine that slows down during a run', () => {
 
 describe('responses that are not streamed', () => {
   it('count as queued until their predicted time, and not after a later stream’s first token', () => {
-    const state = new ClusterState({ random: () => 0, epoch: 'one' })
+    const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     const queuedTokens = (now: number) => state.digest(now).engines[0]!.queuedPrefillTokens
     state.admit(admission({ id: 'whole', promptTokens: 10_000, streams: false }), 0)
@@ -91,7 +91,7 @@ describe('responses that are not streamed', () => {
 
   it('grow by decode blocks after their prefill and release them all, with or without a first token', () => {
     for (const showsAfterAll of [false, true]) {
-      const state = new ClusterState({ random: () => 0, epoch: 'one' })
+      const state = new PoolState({ random: () => 0, epoch: 'one' })
       state.configure(1, pool({ engines: engines('a'), policy: { name: 'predicted', options: {} } }), 0)
       const blocks = (now: number): number => {
         const ranked = state.rank(admission({ promptTokens: 0 }), now)
@@ -110,7 +110,7 @@ describe('responses that are not streamed', () => {
   })
 
   it('count as queued until they end if it is unknown whether they stream', () => {
-    const state = new ClusterState({ random: () => 0, epoch: 'one' })
+    const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ id: 'unknown', promptTokens: 10_000 }), 0)
     expect(state.digest(60_000).engines[0]!.queuedPrefillTokens).toBe(10_000)
@@ -119,7 +119,7 @@ describe('responses that are not streamed', () => {
 
 describe('a late first token', () => {
   it('adds to the predicted wait of all prompts behind it until it arrives', () => {
-    const state = new ClusterState({ random: () => 0, epoch: 'one' })
+    const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     for (const id of ['stuck', 'behind']) state.admit(admission({ id, promptTokens: 10_000, streams: true }), 0)
     const queuedS = (now: number) => state.digest(now).engines[0]!.queuedPrefillS

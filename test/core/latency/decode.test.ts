@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { DecodeLearner, tokenSeconds } from '../../../src/core/latency/decode.ts'
+import { DecodeFitter } from '../../../src/core/latency/decode.ts'
+import { tokenSeconds } from '../../../src/core/latency/decode-cost-model.ts'
 
 const BLOCK_TOKENS = 64
-const paceOf = (learner: DecodeLearner): number =>
-  learner.costModel(BLOCK_TOKENS).baseS / new DecodeLearner().costModel(BLOCK_TOKENS).baseS
+const paceOf = (learner: DecodeFitter): number =>
+  learner.costModel(BLOCK_TOKENS).baseS / new DecodeFitter().costModel(BLOCK_TOKENS).baseS
 
-function taught(answers: number, pace: (at: number) => number): DecodeLearner {
-  const learner = new DecodeLearner()
-  const real = new DecodeLearner().costModel(BLOCK_TOKENS)
+function taught(answers: number, pace: (at: number) => number): DecodeFitter {
+  const learner = new DecodeFitter()
+  const real = new DecodeFitter().costModel(BLOCK_TOKENS)
   for (let at = 0; at < answers; at++) {
     const running = at % 30
     learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, {
@@ -18,10 +19,10 @@ function taught(answers: number, pace: (at: number) => number): DecodeLearner {
   return learner
 }
 
-describe('DecodeLearner', () => {
+describe('DecodeFitter', () => {
   it('starts from vllm-router’s model: 10.6 ms, and 0.42 ms for each request', () => {
-    expect(tokenSeconds(new DecodeLearner().costModel(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
-    expect(tokenSeconds(new DecodeLearner().costModel(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
+    expect(tokenSeconds(new DecodeFitter().costModel(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
+    expect(tokenSeconds(new DecodeFitter().costModel(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
   })
 
   it('finds an engine that decodes four times slower', () => {
@@ -41,7 +42,7 @@ describe('DecodeLearner', () => {
   })
 
   it('ignores responses that are too short or have impossible values', () => {
-    const learner = new DecodeLearner()
+    const learner = new DecodeFitter()
     learner.learn(100, 7, { expectedTokenS: 0.01, now: 0 })
     learner.learn(0, 100, { expectedTokenS: 0.01, now: 0 })
     learner.learn(-1, 100, { expectedTokenS: 0.01, now: 0 })

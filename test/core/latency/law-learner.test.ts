@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { medianOf } from '../../../src/core/latency/fit.ts'
-import { CostModelFitter } from '../../../src/core/latency/cost-model-fitter.ts'
+import { PrefillFitter } from '../../../src/core/latency/cost-model-fitter.ts'
 import {
   type PrefillCostModel,
   newTokens,
@@ -57,8 +57,8 @@ function chance(seed: number): () => number {
 }
 
 /** Prompts of 64 to 8,192 tokens, half of them partly cached, with 8 % noise; every twentieth time is off by 10x. */
-function afterSixtyAnswers(random: () => number): CostModelFitter {
-  const learner = new CostModelFitter(gpu)
+function afterSixtyAnswers(random: () => number): PrefillFitter {
+  const learner = new PrefillFitter(gpu)
   for (let at = 0; at < 60; at++) {
     const promptTokens = Math.round(64 * 2 ** (random() * 7))
     const size = { promptTokens, cachedTokens: random() < 0.5 ? 0 : Math.floor(promptTokens * random()) }
@@ -69,7 +69,7 @@ function afterSixtyAnswers(random: () => number): CostModelFitter {
   return learner
 }
 
-describe('CostModelFitter', () => {
+describe('PrefillFitter', () => {
   it('fits an engine 100 times slower than its profile in 60 responses with 5 % outliers, 198 of 200 times', () => {
     const histories = Array.from({ length: 200 }, (_, seed) => {
       const learner = afterSixtyAnswers(chance(seed * 7919))
@@ -86,7 +86,7 @@ describe('CostModelFitter', () => {
   })
 
   it('fits measured prefills above half a second with a median error of 10 % after one sample each', () => {
-    const learner = new CostModelFitter(gpu)
+    const learner = new PrefillFitter(gpu)
     MEASURED.forEach(([promptTokens, cachedTokens, ms], at) =>
       learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)),
     )
@@ -97,7 +97,7 @@ describe('CostModelFitter', () => {
   })
 
   it('scales the prior to the first response, also for sizes without samples', () => {
-    const learner = new CostModelFitter(gpu)
+    const learner = new PrefillFitter(gpu)
     const seen = { promptTokens: 2000, cachedTokens: 0 }
     learner.learn(took(seen, 40 * prefillSeconds(gpu, seen), 0))
     const long = { promptTokens: 50_000, cachedTokens: 0 }
@@ -105,7 +105,7 @@ describe('CostModelFitter', () => {
   })
 
   it('keeps its fit for long prompts during many short ones', () => {
-    const learner = new CostModelFitter(gpu)
+    const learner = new PrefillFitter(gpu)
     const long = { promptTokens: 30_000, cachedTokens: 0 }
     for (let at = 0; at < 10; at++) learner.learn(took(long, prefillSeconds(FITTED, long), at))
     const short = { promptTokens: 100, cachedTokens: 0 }
@@ -114,7 +114,7 @@ describe('CostModelFitter', () => {
   })
 
   it('follows an engine that became three times slower', () => {
-    const learner = new CostModelFitter(FITTED)
+    const learner = new PrefillFitter(FITTED)
     const random = chance(7)
     for (let at = 0; at < 600; at++) {
       const size = { promptTokens: 200 + Math.floor(random() * 8000), cachedTokens: 0 }
@@ -127,7 +127,7 @@ describe('CostModelFitter', () => {
   it.each([1 / 30, 0.1, 1 / 3, 3, 10, 30])(
     'goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since',
     (factor) => {
-      const learner = new CostModelFitter(gpu)
+      const learner = new PrefillFitter(gpu)
       const random = chance(11)
       const answer = (most: number, pace: number, at: number): void => {
         const size = { promptTokens: Math.round(100 * (most / 100) ** random()), cachedTokens: 0 }
@@ -146,10 +146,10 @@ describe('CostModelFitter', () => {
     const TRUE: PrefillCostModel = { fixedS: 0.02, perTokenS: 0.8e-3, perPairS: 0 }
     const cold = { promptTokens: 600, cachedTokens: 0 }
     const turn = { promptTokens: 640, cachedTokens: 592 }
-    const answer = (learner: CostModelFitter, at: number, delayS: number, size: PromptSize = turn): void =>
+    const answer = (learner: PrefillFitter, at: number, delayS: number, size: PromptSize = turn): void =>
       learner.learn(took(size, prefillSeconds(TRUE, size) + delayS, at * 860))
-    const delayed = (): CostModelFitter => {
-      const learner = new CostModelFitter(gpu)
+    const delayed = (): PrefillFitter => {
+      const learner = new PrefillFitter(gpu)
       for (let at = 0; at < 40; at++) answer(learner, at, 0, at % 2 === 0 ? cold : turn)
       for (let at = 40; at < 54; at++) answer(learner, at, 0.15)
       return learner
@@ -180,7 +180,7 @@ describe('CostModelFitter', () => {
   })
 
   it('ignores four outliers in a row', () => {
-    const learner = new CostModelFitter(FITTED)
+    const learner = new PrefillFitter(FITTED)
     const random = chance(5)
     for (let at = 0; at < 80; at++) {
       const size = { promptTokens: Math.round(100 * 100 ** random()), cachedTokens: 0 }
@@ -200,7 +200,7 @@ describe('CostModelFitter', () => {
     })
     fc.assert(
       fc.property(fc.array(sample, { maxLength: 40 }), (samples) => {
-        const learner = new CostModelFitter(gpu)
+        const learner = new PrefillFitter(gpu)
         for (const one of samples) learner.learn(one)
         const { fixedS, perTokenS, perPairS } = learner.costModel
         for (const value of [fixedS, perTokenS, perPairS]) expect(value >= 0 && Number.isFinite(value)).toBe(true)

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { BetterPrediction, IN_STEPS, OF_WORK, UsualDelay } from '../../../src/core/latency/step-delay.ts'
-import { endedAs } from '../../../src/core/contract/contract.ts'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { PredictionChoice } from '../../../src/core/latency/prediction-choice.ts'
+import { STEP_DELAY_LIMITS, WORK_DELAY_LIMITS, UsualDelay } from '../../../src/core/latency/step-delay.ts'
+import { endedAs } from '../../../src/core/contract/outcome.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
 
-function learned(samples: readonly (readonly [number, number])[], limits = IN_STEPS): UsualDelay {
+function learned(samples: readonly (readonly [number, number])[], limits = STEP_DELAY_LIMITS): UsualDelay {
   const delay = new UsualDelay(limits)
   for (const [predictedS, measuredS] of samples) delay.learn(predictedS, measuredS)
   return delay
@@ -12,7 +13,7 @@ function learned(samples: readonly (readonly [number, number])[], limits = IN_ST
 
 describe('the delay of prompts that wait behind others', () => {
   it('is nothing before the first sample, and where predictions are right', () => {
-    expect(new UsualDelay(IN_STEPS).seconds(1)).toBe(0)
+    expect(new UsualDelay(STEP_DELAY_LIMITS).seconds(1)).toBe(0)
     expect(learned(Array.from({ length: 50 }, () => [0.4, 0.4] as const)).seconds(0.4)).toBe(0)
   })
 
@@ -38,22 +39,22 @@ describe('the delay of prompts that wait behind others', () => {
   it('beyond the queued work is at most twice that prediction, and leaves part of it', () => {
     const late = learned(
       Array.from({ length: 100 }, () => [1, 2] as const),
-      OF_WORK,
+      WORK_DELAY_LIMITS,
     )
     expect(late.seconds(0.01)).toBeCloseTo(0.02)
     const early = learned(
       Array.from({ length: 100 }, () => [1, 0.1] as const),
-      OF_WORK,
+      WORK_DELAY_LIMITS,
     )
     expect(early.seconds(0.1)).toBeCloseTo(-0.07)
   })
 
   it('beyond the queued work is learned from a steady load, and changes little by one stall', () => {
     const steady = Array.from({ length: 40 }, () => [0.3, 0.5] as const)
-    const before = learned(steady, OF_WORK).seconds(0.3)
+    const before = learned(steady, WORK_DELAY_LIMITS).seconds(0.3)
     expect(before).toBeGreaterThan(0.18)
     expect(before).toBeLessThan(0.22)
-    expect(learned([...steady, [0.3, 60]], OF_WORK).seconds(0.3) - before).toBeLessThan(0.02)
+    expect(learned([...steady, [0.3, 60]], WORK_DELAY_LIMITS).seconds(0.3) - before).toBeLessThan(0.02)
   })
 
   it('ignores samples that are no time', () => {
@@ -69,21 +70,21 @@ describe('the delay of prompts that wait behind others', () => {
 })
 
 it('a pool starts from the prediction in steps, unless it was clearly worse than the other', () => {
-  const prediction = new BetterPrediction()
-  expect(prediction.better(1, 2)).toBe(2)
-  for (let turn = 0; turn < 30; turn++) prediction.compare(1, 2, 1.4)
-  expect(prediction.better(1, 2)).toBe(2)
-  for (let turn = 0; turn < 30; turn++) prediction.compare(1, 2, 1.1)
-  expect(prediction.better(1, 2)).toBe(1)
-  prediction.compare(NaN, 2, 1)
-  prediction.compare(1, 0, 1)
-  for (let turn = 0; turn < 60; turn++) prediction.compare(1, 2, 1.8)
-  expect(prediction.better(1, 2)).toBe(2)
+  const prediction = new PredictionChoice()
+  expect(prediction.choose(1, 2)).toBe(2)
+  for (let turn = 0; turn < 30; turn++) prediction.learn(1, 2, 1.4)
+  expect(prediction.choose(1, 2)).toBe(2)
+  for (let turn = 0; turn < 30; turn++) prediction.learn(1, 2, 1.1)
+  expect(prediction.choose(1, 2)).toBe(1)
+  prediction.learn(NaN, 2, 1)
+  prediction.learn(1, 0, 1)
+  for (let turn = 0; turn < 60; turn++) prediction.learn(1, 2, 1.8)
+  expect(prediction.choose(1, 2)).toBe(2)
 })
 
 describe('predictions of a pool', () => {
   it('count the prompts of a step together on a busy engine, and not on an idle one', () => {
-    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+    const state = new PoolState({ random: () => 0.5, epoch: 'e' })
     state.configure(1, pool({ engines: [engine('a')] }), 0)
     let count = 0
     const place = (now: number) => {

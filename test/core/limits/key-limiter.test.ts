@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { KeyLimiter, type KeyLimits } from '../../../src/core/limits/key-limiter.ts'
+import { KeyLimiter } from '../../../src/core/limits/key-limiter.ts'
+import type { KeyLimits } from '../../../src/core/limits/key-limits.ts'
 
 const FREE: KeyLimits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: null, concurrent: null }
 /** A noon in UTC. */

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChunkSize } from '../../../src/core/lmcache/chunks.ts'
-import { holdersOf, type CachePlacement, type ChunkRow, hintsOf } from '../../../src/core/lmcache/prefix-match.ts'
-import { hostOf, InstanceMap } from '../../../src/core/lmcache/registry.ts'
+import { ChunkSize } from '../../../src/core/lmcache/chunk-size.ts'
+import { holdersOf, type CachePlacement, type ChunkRow } from '../../../src/core/lmcache/prefix-match.ts'
+import { hintsOf } from '../../../src/core/lmcache/cache-hints.ts'
+import { hostOf, InstanceMap } from '../../../src/core/lmcache/instance-map.ts'
 
 describe('ChunkSize', () => {
   it('is consistent with every lookup, whatever the coordinator’s chunk size', () => {

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chunkHashes, hashHex, promptKeys, wireKeys } from '../../../src/core/lmcache/chunks.ts'
-import { CacheRegistry, ChunkDirectory } from '../../../src/core/lmcache/registry.ts'
+import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunks.ts'
+import { promptKeys, wireKeys } from '../../../src/core/lmcache/chunk-keys.ts'
+import { CacheRegistry } from '../../../src/core/lmcache/registry.ts'
+import { ChunkDirectory } from '../../../src/core/lmcache/chunk-directory.ts'
 import type { CacheEvents, RegisteredInstance } from '../../../src/core/lmcache/registry-call.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
@@ -78,7 +80,7 @@ describe('ChunkDirectory', () => {
       const instance = `node-${at}`
       directory.apply(events({ instance, level: 'l1', backend: 'l1', ...keysOf(1) }))
       directory.apply(events({ instance, level: 'l2', backend: 'fs', ...keysOf(2) }))
-      directory.fence(instance)
+      directory.dropMemory(instance)
     }
     expect(directory.places).toBe(0)
     expect(directory.row(keysOf(1), 0)).toEqual([])
@@ -97,7 +99,7 @@ describe('ChunkDirectory', () => {
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const directory = new ChunkDirectory(1000)
         for (const { instance, kind, level, chunk } of steps) {
-          if (kind === 'fence') directory.fence(instance)
+          if (kind === 'fence') directory.dropMemory(instance)
           else
             directory.apply(
               events({ instance, kind, level, backend: kind === 'access' ? '' : level, ...keysOf(chunk) }),
@@ -139,23 +141,23 @@ describe('CacheRegistry', () => {
   it('replaces an admission’s chunks by hints', () => {
     const registry = open()
     registry.call({ kind: 'events', batches: [events({ instance: 'B', ...keysOf(1, 2) })] }, 0)
-    const hinted = registry.hinted(prompt(1, 2, 3), 0)
+    const hinted = registry.withHints(prompt(1, 2, 3), 0)
     expect(hinted.hints).toEqual([{ engine: 'b', matchedTokens: 200, tier: 'host' }])
     expect('chunks' in hinted).toBe(false)
   })
 
   it('returns null before the first report and an empty list after it', () => {
     const registry = open()
-    expect(registry.hinted(prompt(1), 0).hints).toBeNull()
+    expect(registry.withHints(prompt(1), 0).hints).toBeNull()
     registry.call({ kind: 'register', instance: host('A'), engines: [] }, 0)
-    expect(registry.hinted(prompt(1), 0).hints).toEqual([])
+    expect(registry.withHints(prompt(1), 0).hints).toEqual([])
   })
 
   it('uses the engines that the edge found at an instance’s address', () => {
     const registry = open()
     registry.call({ kind: 'register', instance: host('A'), engines: ['a', 'b', 'gone'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
-    expect(registry.hinted(prompt(1), 0).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
+    expect(registry.withHints(prompt(1), 0).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
   })
 
   it('asks instances to register again when engines change, and keeps the old match until then', () => {
@@ -165,13 +167,13 @@ describe('CacheRegistry', () => {
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 1)).toEqual({ kind: 'heartbeat', known: true })
     registry.configure({ engines: [...engines, engine('c')] })
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 2)
-    expect(registry.hinted(prompt(1), 2).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
+    expect(registry.withHints(prompt(1), 2).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 3)).toEqual({ kind: 'heartbeat', known: false })
     expect(registry.call({ kind: 'register', instance: host('A'), engines: ['c'] }, 4)).toEqual({
       kind: 'register',
       again: true,
     })
-    expect(registry.hinted(prompt(1), 5).hints).toEqual([{ engine: 'c', matchedTokens: 100, tier: 'host' }])
+    expect(registry.withHints(prompt(1), 5).hints).toEqual([{ engine: 'c', matchedTokens: 100, tier: 'host' }])
   })
 
   it('removes an instance and its memory if its heartbeats stop', () => {
@@ -179,8 +181,8 @@ describe('CacheRegistry', () => {
     registry.call({ kind: 'register', instance: host('A'), engines: ['a'] }, 0)
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 0)
     registry.call({ kind: 'heartbeat', id: 'A' }, 20_000)
-    expect(registry.hinted(prompt(1), 50_000).hints).toHaveLength(1)
-    expect(registry.hinted(prompt(1), 50_001).hints).toBeNull()
+    expect(registry.withHints(prompt(1), 50_000).hints).toHaveLength(1)
+    expect(registry.withHints(prompt(1), 50_001).hints).toBeNull()
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 50_002)).toEqual({ kind: 'heartbeat', known: false })
   })
 

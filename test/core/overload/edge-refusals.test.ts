@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { readAdmission } from '../../../src/core/contract/decode.ts'
-import type { Admission, Refusal } from '../../../src/core/contract/contract.ts'
-import { EdgeRefusals, RefusalRate } from '../../../src/core/overload/edge-refusals.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { Refusal } from '../../../src/core/contract/refusal.ts'
+import { EdgeRefusals } from '../../../src/core/overload/edge-refusals.ts'
+import { RefusalRate } from '../../../src/core/overload/refusal-rate.ts'
 
 const asked = (changes: Partial<Admission> = {}): Admission => readAdmission({ id: 'r', promptTokens: 500, ...changes })
 const refusal = (changes: Partial<Refusal> = {}): Refusal => ({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { KeyShares } from '../../../src/core/overload/overload-control.ts'
+import { KeyShares } from '../../../src/core/overload/key-shares.ts'
 
 describe('shares of keys', () => {
   it('a single key is never over its share', () => {

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { Admission, Decision, Placement, SloConfig } from '../../../src/core/contract/contract.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { Decision } from '../../../src/core/contract/decision.ts'
+import type { Placement } from '../../../src/core/contract/placement.ts'
+import type { SloConfig } from '../../../src/core/contract/pool-config.ts'
 import { readAdmission } from '../../../src/core/contract/decode.ts'
-import {
-  OverloadControl,
-  type OverloadInput,
-  type Pressure,
-  type Verdict,
-} from '../../../src/core/overload/overload-control.ts'
+import { OverloadControl, type OverloadInput, type Verdict } from '../../../src/core/overload/overload-control.ts'
+import type { Pressure } from '../../../src/core/overload/pressure.ts'
 
 const SLO: SloConfig = { ttftMs: 1_000, ttftMsPer1kTokens: null, itlMs: 100 }
 const IDLE: Pressure = {

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { PREFILL_WINDOW_MS, PrefillWork, StepLimit } from '../../../src/core/overload/step-limit.ts'
+import { PREFILL_WINDOW_MS, PrefillShare } from '../../../src/core/overload/prefill-share.ts'
+import { StepLimit } from '../../../src/core/overload/step-limit.ts'
 
 const limited = (targetMs = 100): StepLimit => {
   const limit = new StepLimit()
@@ -72,14 +73,14 @@ describe('the limit of the time between tokens', () => {
 
 describe('the work of prefills', () => {
   it('is the share of the time that they take', () => {
-    const work = new PrefillWork()
+    const work = new PrefillShare()
     for (let at = 0; at < 4 * PREFILL_WINDOW_MS; at += 1_000) work.add(0.5, at)
     expect(work.share(4 * PREFILL_WINDOW_MS)).toBeCloseTo(0.5, 1)
     expect(work.share(8 * PREFILL_WINDOW_MS)).toBeLessThan(0.02)
   })
 
   it('is not lengthened by a clock that jumps back, and never below nothing', () => {
-    const work = new PrefillWork()
+    const work = new PrefillShare()
     work.add(4, 3_600_000)
     expect(work.share(0)).toBe(work.share(3_600_000))
     work.add(-9, 3_600_000)

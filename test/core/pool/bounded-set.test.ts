@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BoundedSet } from '../../../src/core/pool/bookings.ts'
+import { BoundedSet } from '../../../src/core/bounded-set.ts'
 
 const filled = (limit: number, keys: readonly string[]): BoundedSet => {
   const set = new BoundedSet(limit)

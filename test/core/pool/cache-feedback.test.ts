@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { CacheFeedback, type CacheFinding, CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { CacheFeedback, type CacheFinding } from '../../../src/core/pool/cache-feedback.ts'
+import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
@@ -139,7 +140,7 @@ const KEPT_PROMPTS = 50
 function watch() {
   let state = 1
   const random = (): number => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
-  const cluster = new ClusterState({ random, epoch: 'e' })
+  const cluster = new PoolState({ random, epoch: 'e' })
   cluster.configure(
     1,
     pool({ policy: { name: 'predicted', options: {} }, engines: [engine('a')], indexEntries: 100_000 }),

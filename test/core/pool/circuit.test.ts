@@ -1,26 +1,14 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  MAX_TRIALS,
-  admits,
-  booked,
-  circuitSignal,
-  closed,
-  excused,
-  judged,
-  probedHealthy,
-  restored,
-  revived,
-  type Circuit,
-  type CircuitSignal,
-  gatewayOutcome,
-  waitMs,
-} from '../../../src/core/pool/circuit.ts'
-import type { Choice } from '../../../src/core/pool/decide.ts'
-import { Decisions } from '../../../src/core/pool/decisions.ts'
+import { MAX_TRIALS, admits, booked, closed, excused, judged, probedHealthy, restored, revived, type Circuit, type CircuitSignal, waitMs } from '../../../src/core/pool/circuit.ts'
+import { circuitSignal, gatewaySignal } from '../../../src/core/pool/circuit-signal.ts'
+import type { Choice } from '../../../src/core/pool/decision-result.ts'
+import { DecisionLog } from '../../../src/core/pool/decisions.ts'
 import { RankingPool } from '../../../src/core/routing/ranking.ts'
-import { RetryBudget, SlidingCount } from '../../../src/core/pool/retry-budget.ts'
-import type { Decision, Outcome } from '../../../src/core/contract/contract.ts'
+import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
+import { SlidingCount } from '../../../src/core/sliding-count.ts'
+import type { Decision } from '../../../src/core/contract/decision.ts'
+import type { Outcome } from '../../../src/core/contract/outcome.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 
 describe('circuit', () => {
@@ -325,7 +313,7 @@ describe('circuitSignal', () => {
 describe('verdictOnGateway', () => {
   const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
-    gatewayOutcome('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
+    gatewaySignal('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
   it('is a success if the gateway responded, even with an error of its engines', () => {
     expect([
@@ -407,20 +395,20 @@ describe('RetryBudget', () => {
 
 describe('Decisions', () => {
   it('drops the oldest beyond its limit', () => {
-    const ring = new Decisions(2, new RankingPool())
+    const ring = new DecisionLog(2, new RankingPool())
     for (const id of ['a', 'b', 'c']) ring.add(decision(id))
     expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
   })
 
   it('finds the last attempt by id, and each by its key', () => {
-    const ring = new Decisions(9, new RankingPool())
+    const ring = new DecisionLog(9, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
     expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
   })
 
   it('keeps the last attempt findable when the first is dropped', () => {
-    const ring = new Decisions(2, new RankingPool())
+    const ring = new DecisionLog(2, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
     ring.add(decision('b'))
@@ -428,7 +416,7 @@ describe('Decisions', () => {
   })
 
   it('adds the outcome of a decision, and ignores dropped ones', () => {
-    const ring = new Decisions(1, new RankingPool())
+    const ring = new DecisionLog(1, new RankingPool())
     ring.add(decision('a'))
     ring.settle(
       { id: 'a', attempt: 0 },

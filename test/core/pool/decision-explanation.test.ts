@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Decision, PolicyConfig, PoolConfig } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Decision } from '../../../src/core/contract/decision.ts'
+import type { PolicyConfig, PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
@@ -26,8 +27,8 @@ function run(
   changes: Partial<PoolConfig>,
   talks: readonly (typeof history extends fc.Arbitrary<infer List> ? List : never)[number][],
   each: (ranked: Decision | null, booked: Decision | null) => void,
-): ClusterState {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+): PoolState {
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ indexEntries: 500, ...changes }), 0)
   let now = 0
   for (const { of, blocks, session, waitMs, ends } of talks) {

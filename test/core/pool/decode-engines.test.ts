@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { EngineDigest, Outcome, PoolConfig, SplitConfig } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
+import type { Outcome } from '../../../src/core/contract/outcome.ts'
+import type { PoolConfig, SplitConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
@@ -12,7 +14,7 @@ const onePrefillFourDecode = [
 const onePair = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })]
 
 function open(mode: SplitConfig['mode'], changes: Partial<PoolConfig> = {}) {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(
     1,
     pool({

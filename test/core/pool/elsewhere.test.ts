@@ -2,8 +2,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Admission, ClusterDigest, Outcome, PoolConfig } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
+import type { Outcome } from '../../../src/core/contract/outcome.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, failed, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const START = 1_800_000_000_000
@@ -11,11 +14,11 @@ const blocks = (from: number, count: number) => Uint32Array.from({ length: 2 * c
 
 class Pair {
   now = START
-  readonly states: readonly [ClusterState, ClusterState]
+  readonly states: readonly [PoolState, PoolState]
 
   constructor(changes: Partial<PoolConfig> = {}) {
     const opened = () => {
-      const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+      const state = new PoolState({ random: () => 0.5, epoch: 'e' })
       state.configure(1, pool({ policy: { name: 'predicted', options: {} }, ...changes }), this.now)
       return state
     }
@@ -41,12 +44,12 @@ class Pair {
     for (const state of this.states) state.release(bookingKey(asked), how, this.now)
   }
 
-  get digests(): readonly [ClusterDigest, ClusterDigest] {
+  get digests(): readonly [PoolDigest, PoolDigest] {
     return [this.states[0].digest(this.now), this.states[1].digest(this.now)]
   }
 }
 
-const loadOf = ({ bookings, engines }: ClusterDigest) => ({
+const loadOf = ({ bookings, engines }: PoolDigest) => ({
   bookings,
   engines: engines.map(({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned }) => ({
     id,

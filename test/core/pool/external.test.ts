@@ -1,12 +1,13 @@
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Admission, EngineSpec, PoolConfig } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { EngineSpec, PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engine, failed, pool, probe } from '../../contracts/cluster-fixtures.ts'
 
 const external = engine('provider', { isExternal: true, prefixCaching: 'off' })
 
 function open(own: readonly EngineSpec[], changes: Partial<PoolConfig> = {}) {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ engines: [...own, external], ...changes }), 0)
   const ask = (asked: Partial<Admission> = {}) => {
     const answer = state.admit(admission({ isLastResort: true, ...asked }), 0)
@@ -44,7 +45,7 @@ it('waits until no other cluster can serve', () => {
 })
 
 it('is asked before an engine whose circuit is open', () => {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const circuit = { failures: 1, openMs: 10_000, maxEjectedShare: 1, panicShare: 1 }
   state.configure(1, pool({ engines: [engine('a'), external], circuit }), 0)
   const first = state.admit(admission({ isLastResort: true }), 0)

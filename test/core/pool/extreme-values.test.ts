@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
@@ -12,7 +12,7 @@ describe.each(policyKinds.map(({ name }) => name))('%s', (name) => {
   it.each([1, 2, 33, 256])(
     'places prompts of any length on %d engines, again and again, and leaves nothing behind',
     (count) => {
-      const state = new ClusterState({ random: () => 0.4, epoch: 'one' })
+      const state = new PoolState({ random: () => 0.4, epoch: 'one' })
       state.configure(
         1,
         pool({ engines: engines(...range(0, count).map((at) => `e${at}`)), policy: { name, options: {} } }),
@@ -61,7 +61,7 @@ describe('a prompt near a block boundary', () => {
     [2 * BLOCK_TOKENS, 2],
     [0, 0],
   ])('with %d tokens takes %d blocks', (promptTokens, blocks) => {
-    const state = new ClusterState({ random: () => 0, epoch: 'one' })
+    const state = new PoolState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
     state.admit(admission({ promptTokens, blocks: chain(range(0, Math.floor(promptTokens / BLOCK_TOKENS))) }), 0)
     expect(state.digest(0).engines[0]!.activeBlocks).toBe(blocks)

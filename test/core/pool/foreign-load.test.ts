@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ForeignLoad, type OwnLoad, sharedProbeMs } from '../../../src/core/pool/foreign-load.ts'
+import { ForeignLoad, type OwnLoad } from '../../../src/core/pool/foreign-load.ts'
+import { sharedProbeMs } from '../../../src/core/pool/shared-probe-interval.ts'
 
 const PREFILL_S = 0.5
 

@@ -1,25 +1,26 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import { tieOrder } from '../../../src/core/pool/eligible.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import { tieOrder } from '../../../src/core/pool/tie-order.ts'
 import { EngineState } from '../../../src/core/pool/engine-state.ts'
-import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 
 const eight = Array.from({ length: 8 }, (_, index) => engine(`e${index}`))
 
-function open(changes: Partial<PoolConfig>): ClusterState {
+function open(changes: Partial<PoolConfig>): PoolState {
   let seed = 1
   const random = () => {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
     return seed / 2 ** 32
   }
-  const state = new ClusterState({ random, epoch: 'e' })
+  const state = new PoolState({ random, epoch: 'e' })
   state.configure(1, pool({ engines: eight, ...changes }), 0)
   return state
 }
 
-function admit(state: ClusterState, now: number, changes: Partial<Admission> = {}) {
+function admit(state: PoolState, now: number, changes: Partial<Admission> = {}) {
   const answer = state.admit(admission(changes), now)
   if ('refusal' in answer) throw new Error(JSON.stringify(answer.refusal))
   if (answer.placement.kind !== 'whole') throw new Error('not whole')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Places } from '../../../src/core/pool/engine-estimators.ts'
+import { Places } from '../../../src/core/pool/places.ts'
 
 /** An engine with this many places, each request of `usualMs`, seen by the gateway. */
 function engine() {

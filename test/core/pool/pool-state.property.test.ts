@@ -1,17 +1,12 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
-import { type EarlyLegRole, endsAtFirstToken, partsOf } from '../../../src/core/contract/legs.ts'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type {
-  Admission,
-  EngineSpec,
-  EngineStats,
-  Placement,
-  PoolConfig,
-  Role,
-  TokenSource,
-} from '../../../src/core/contract/contract.ts'
+import { type EarlyLegRole, endsAtFirstToken, legsOf } from '../../../src/core/contract/legs.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission, TokenSource } from '../../../src/core/contract/admission.ts'
+import type { EngineSpec, PoolConfig, Role } from '../../../src/core/contract/pool-config.ts'
+import type { EngineStats } from '../../../src/core/contract/engine-signal.ts'
+import type { Placement } from '../../../src/core/contract/placement.ts'
 import { admission, engine, failed, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 
 const LEASE_MS = 60_000
@@ -187,9 +182,9 @@ class World {
   readonly released = new Set<string>()
   state = this.fresh()
 
-  fresh(): ClusterState {
+  fresh(): PoolState {
     let draws = 0
-    return new ClusterState({ random: () => (draws++ * 0.618) % 1, epoch: 'e' })
+    return new PoolState({ random: () => (draws++ * 0.618) % 1, epoch: 'e' })
   }
 
   run(step: Op): void {
@@ -281,7 +276,7 @@ class World {
         if (isLive) chosen.firstTokenSeen = true
         break
       case 'legDone':
-        expect(this.state.legDone(key, { part: step.part, stages: {} }, now)).toBe(isLive)
+        expect(this.state.legDone(key, { legRole: step.part, stages: {} }, now)).toBe(isLive)
         if (isLive && !chosen.firstTokenSeen) chosen.done.add(step.part)
         break
       case 'renew':
@@ -349,7 +344,7 @@ class World {
 
   knownOf(placement: Placement): string[] {
     const known = new Set(this.state.digest(this.now).engines.map(({ id }) => id))
-    return partsOf(placement)
+    return legsOf(placement)
       .map((part) => part.engine)
       .filter((id) => known.has(id))
   }
@@ -358,7 +353,7 @@ class World {
     const counts: Record<string, number> = {}
     for (const { id } of this.pool.engines) counts[id] = 0
     for (const { placement, on, firstTokenSeen, done } of this.live.values()) {
-      for (const { engine: id, part } of partsOf(placement)) {
+      for (const { engine: id, legRole: part } of legsOf(placement)) {
         if (on.includes(id))
           counts[id] = (counts[id] ?? 0) + (endsAtFirstToken(part) && (firstTokenSeen || done.has(part)) ? 0 : 1)
       }

@@ -1,16 +1,12 @@
 import * as fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { CacheCapacity } from '../../../src/core/pool/cache-feedback.ts'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type {
-  Admission,
-  EngineDigest,
-  EngineSpec,
-  Outcome,
-  PolicyConfig,
-  PoolConfig,
-} from '../../../src/core/contract/contract.ts'
-import type { ClusterSnapshot } from '../../../src/core/pool/snapshot.ts'
+import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
+import type { EngineSpec, PolicyConfig, PoolConfig } from '../../../src/core/contract/pool-config.ts'
+import type { Outcome } from '../../../src/core/contract/outcome.ts'
+import type { PoolSnapshot } from '../../../src/core/pool/snapshot.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from '../prefix-index/block-chains.ts'
 
@@ -25,7 +21,7 @@ function open(changes: Partial<PoolConfig> = {}) {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
     return seed / 2 ** 32
   }
-  const state = new ClusterState({ random, epoch: 'e' })
+  const state = new PoolState({ random, epoch: 'e' })
   state.configure(1, pool({ policy: predicted, engines: engines(...four), indexEntries: 100_000, ...changes }), 0)
   const clock = { now: 0 }
   const admit = (content: readonly (string | number)[], more: Partial<Admission> = {}) => {
@@ -767,22 +763,22 @@ describe('a snapshot', () => {
     for (const at of range(0, 12)) serve([`p${at}`, ...range(0, 60)], usage(null, 3905))
     const snapshot = structuredClone(state.snapshot(clock.now)!)
     expect(JSON.stringify(snapshot.estimators).length).toBeLessThan(300 * four.length)
-    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    const again = new PoolState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
-    const lawOf = (one: ClusterState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
+    const lawOf = (one: PoolState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
     expect(lawOf(again)).toEqual(lawOf(state))
   })
 
   it('keeps a slow engine’s estimate across two snapshots and responses of another engine', () => {
     const { state, admit, clock } = open({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} } })
-    const serveOn = (one: ClusterState, request: { readonly key: string; readonly engine: string }) => {
+    const serveOn = (one: PoolState, request: { readonly key: string; readonly engine: string }) => {
       clock.now += request.engine === 'a' ? 5000 : 500
       one.firstToken(request.key, {}, clock.now)
       one.release(request.key, outcome(usage(0, 3001)), clock.now)
     }
     for (const at of range(0, 12)) serveOn(state, admit([], { promptTokens: 3001, id: `before-${at}` }))
-    const down = (one: ClusterState) => {
-      const next = new ClusterState({ random: () => 0, epoch: 'f' })
+    const down = (one: PoolState) => {
+      const next = new PoolState({ random: () => 0, epoch: 'f' })
       next.restore(structuredClone(one.snapshot(clock.now)!), clock.now)
       return next
     }
@@ -801,9 +797,9 @@ describe('a snapshot', () => {
     state.progress(running[0]!.key, 5, clock.now)
     // An earlier total that arrives late.
     state.progress(running[0]!.key, 4, clock.now)
-    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    const again = new PoolState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
-    const load = (one: ClusterState) =>
+    const load = (one: PoolState) =>
       one.digest(clock.now).engines.map(({ activeBlocks, requests }) => ({ activeBlocks, requests }))
     expect(load(again)).toEqual(load(state))
     for (const { key } of running) again.release(key, outcome(), clock.now)
@@ -816,7 +812,7 @@ describe('a snapshot', () => {
     const waiting = admit(range(0, 900))
     const queued = state.digest(clock.now).engines[0]!
     const decoding = admit(range(1000, 1900))
-    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    const again = new PoolState({ random: () => 0, epoch: 'f' })
     state.firstToken(decoding.key, {}, clock.now)
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
     expect(again.digest(clock.now).engines[0]).toMatchObject({
@@ -839,10 +835,10 @@ describe('a snapshot', () => {
   ])('with %s restores no estimators of that engine', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
     const snapshot = structuredClone(state.snapshot(clock.now)!)
-    const learned = ({ estimators }: ClusterSnapshot) => estimators as { engines: Record<string, unknown> }
+    const learned = ({ estimators }: PoolSnapshot) => estimators as { engines: Record<string, unknown> }
     const sound = structuredClone(learned(snapshot).engines)
     learned(snapshot).engines = { a: broken }
-    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    const again = new PoolState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
     expect(learned(again.snapshot(clock.now)!).engines).toEqual(sound)
   })
@@ -851,7 +847,7 @@ describe('a snapshot', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
     state.firstToken(decoding.key, { ttft: 9000 }, clock.now)
-    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    const again = new PoolState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
     const learned = () => again.snapshot(clock.now)!.estimators
     const before = learned()

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { PrefillQueue, prefillWork, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
+import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
+import { prefillWork } from '../../../src/core/latency/prefill-work.ts'
 
 describe('prefillWork', () => {
   // Test vectors of vllm production-stack#670, computed with its code, which returns -155 for (10, 20).

@@ -1,9 +1,11 @@
 /** Requests that wait for room, in the state of a pool. */
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Admission, PoolConfig, Usage } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
+import type { Usage } from '../../../src/core/contract/outcome.ts'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
-import type { Answer } from '../../../src/core/pool/waiting-room.ts'
+import type { AdmissionResult } from '../../../src/core/pool/admission-result.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const MAX_WAIT_MS = 2_000
@@ -12,7 +14,7 @@ const HOUR_MS = 3_600_000
 
 /** A pool with one place, which is taken. */
 class World {
-  readonly state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  readonly state = new PoolState({ random: () => 0.5, epoch: 'e' })
   readonly order: string[] = []
   now = START
   #running: Admission
@@ -24,10 +26,10 @@ class World {
     this.state.admit(this.#running, this.now)
   }
 
-  wait(changes: Partial<Admission> = {}): { answer: Answer | null } {
+  wait(changes: Partial<Admission> = {}): { answer: AdmissionResult | null } {
     const asked = admission(changes)
-    const wait: { answer: Answer | null } = { answer: null }
-    const done = (answer: Answer): void => {
+    const wait: { answer: AdmissionResult | null } = { answer: null }
+    const done = (answer: AdmissionResult): void => {
       wait.answer = answer
       if ('refusal' in answer) return
       this.order.push(asked.tenant)

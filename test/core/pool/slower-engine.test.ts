@@ -1,6 +1,6 @@
 /** Admission control in front of an engine that becomes slower, or whose times vary. */
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { chance } from '../../../src/simulator/replay/chance.ts'
 
@@ -19,7 +19,7 @@ interface Served {
  * natural logarithm of the factor by which a prefill takes longer or shorter.
  */
 function run(seconds: number, paceAt: (now: number) => number, spread = 0): Served[] {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const slo = { ttftMs: TTFT_MS, ttftMsPer1kTokens: null, itlMs: null }
   state.configure(1, pool({ engines: [engine('a')], slo, policy: { name: 'predicted', options: {} } }), 0)
   const random = chance(3)

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, pool } from '../../contracts/cluster-fixtures.ts'
 
 const BLOCK_TOKENS = 64
@@ -7,7 +7,7 @@ const ITL_MS = 100
 
 /** Step limit after streams of which each reports its output twice: `[blocks, milliseconds since the first token]`. */
 function limitAfter(reports: readonly (readonly [number, number])[], sequences = 1): number {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   const slo = { ttftMs: null, ttftMsPer1kTokens: null, itlMs: ITL_MS }
   state.configure(1, pool({ blockTokens: BLOCK_TOKENS, engines: [engine('a')], slo }), 0)
   const admitted = state.admit(admission({ promptTokens: BLOCK_TOKENS - 1, sequences }), 0)

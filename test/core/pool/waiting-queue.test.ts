@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MOST_SKIPS, type Waiting, WaitingQueue } from '../../../src/core/pool/waiting-room.ts'
-import type { RequestClass } from '../../../src/core/contract/contract.ts'
+import { MAX_SKIPS, type WaitingItem, WaitingQueue } from '../../../src/core/pool/waiting-queue.ts'
+import type { RequestClass } from '../../../src/core/contract/admission.ts'
 
-const waiting = (id: string, changes: Partial<Waiting> = {}): Waiting => ({
+const waiting = (id: string, changes: Partial<WaitingItem> = {}): WaitingItem => ({
   id,
   tenant: 'team',
   weight: 1,
@@ -12,15 +12,15 @@ const waiting = (id: string, changes: Partial<Waiting> = {}): Waiting => ({
   ...changes,
 })
 
-function filled(...items: readonly Waiting[]): WaitingQueue<Waiting> {
-  const queue = new WaitingQueue<Waiting>()
+function filled(...items: readonly WaitingItem[]): WaitingQueue<WaitingItem> {
+  const queue = new WaitingQueue<WaitingItem>()
   for (const item of items) queue.add(item)
   return queue
 }
 
 /** Places the next request for which there is room. undefined: none. */
-function placed(queue: WaitingQueue<Waiting>, fits: (item: Waiting) => boolean = () => true): Waiting | undefined {
-  let found: Waiting | undefined
+function placed(queue: WaitingQueue<WaitingItem>, fits: (item: WaitingItem) => boolean = () => true): WaitingItem | undefined {
+  let found: WaitingItem | undefined
   queue.next((item) => {
     if (!fits(item)) return 'waits'
     found = item
@@ -29,7 +29,7 @@ function placed(queue: WaitingQueue<Waiting>, fits: (item: Waiting) => boolean =
   return found
 }
 
-const drained = (queue: WaitingQueue<Waiting>): string[] => {
+const drained = (queue: WaitingQueue<WaitingItem>): string[] => {
   const ids: string[] = []
   while (queue.size > 0) ids.push(placed(queue)!.id)
   return ids
@@ -57,7 +57,7 @@ describe('the order of waiting requests', () => {
       queue.add(waiting(`short-${at}`))
       order.push(placed(queue)!.id)
     }
-    expect(order.indexOf('long')).toBe(MOST_SKIPS)
+    expect(order.indexOf('long')).toBe(MAX_SKIPS)
   })
 
   it('gives room that one request does not fit into to another key, and lets nobody pass it too often', () => {
@@ -69,7 +69,7 @@ describe('the order of waiting requests', () => {
     }
     expect(queue.get('long')).toBeDefined()
     // Only requests that came before it count; later ones of another key pass while it has no room.
-    expect(passed).toBe(MOST_SKIPS)
+    expect(passed).toBe(MAX_SKIPS)
     expect(placed(queue)!.id).toBe('long')
   })
 
@@ -79,9 +79,9 @@ describe('the order of waiting requests', () => {
       queue.add(waiting(`later-${at}`))
       return placed(queue, ({ id }) => id !== 'first')?.id
     })
-    expect(passing.slice(0, MOST_SKIPS)).toEqual(Array.from({ length: MOST_SKIPS }, (_, at) => `later-${at}`))
+    expect(passing.slice(0, MAX_SKIPS)).toEqual(Array.from({ length: MAX_SKIPS }, (_, at) => `later-${at}`))
     // Both are due now: the second one waits behind the first.
-    expect(passing.slice(MOST_SKIPS)).toEqual(Array.from({ length: 20 - MOST_SKIPS }, () => undefined))
+    expect(passing.slice(MAX_SKIPS)).toEqual(Array.from({ length: 20 - MAX_SKIPS }, () => undefined))
     expect([placed(queue)!.id, placed(queue)!.id]).toEqual(['first', 'second'])
   })
 
@@ -104,7 +104,7 @@ describe('the order of waiting requests', () => {
   it('ends with as many attempts as are allowed', () => {
     const queue = filled(...['a', 'b', 'c', 'd', 'e', 'f'].map((id) => waiting(id, { tenant: id })))
     const tried: string[] = []
-    const attempt = ({ id }: Waiting) => {
+    const attempt = ({ id }: WaitingItem) => {
       tried.push(id)
       return 'waits' as const
     }
@@ -152,7 +152,7 @@ describe('any sequence of arrivals, places and departures', () => {
       fc.property(arrivals, (steps) => {
         const queue = filled()
         let added = 0
-        const order: Waiting[] = []
+        const order: WaitingItem[] = []
         for (const one of steps) {
           if (one === 'place') order.push(...[placed(queue)].flatMap((found) => found ?? []))
           else queue.add(waiting(String(added++), { ...one, weight: 1 }))
@@ -165,7 +165,7 @@ describe('any sequence of arrivals, places and departures', () => {
               (other) =>
                 other.tenant === tenant && other.requestClass === requestClass && Number(other.id) > Number(id),
             )
-          expect(passed.length).toBeLessThanOrEqual(MOST_SKIPS)
+          expect(passed.length).toBeLessThanOrEqual(MAX_SKIPS)
         }
       }),
     )

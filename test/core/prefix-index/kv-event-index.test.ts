@@ -82,7 +82,7 @@ describe('PrefixIndex with KV events', () => {
 
   it('combines reported blocks with blocks booked beyond them', () => {
     const { index, number, match } = told()
-    index.tell(number, chain(range(0, 6)), new Uint32Array(0))
+    index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     expect(match(range(0, 9))).toBe(6)
     index.pin(number, chain(range(0, 8)), 8)
     expect(match(range(0, 9))).toBe(8)
@@ -105,16 +105,16 @@ describe('PrefixIndex with KV events', () => {
   it('matches a prompt up to its first missing block, even if later ones are cached', () => {
     const { index, number, match } = told()
     const blocks = chain(range(0, 6))
-    index.tell(number, blocks, new Uint32Array(0))
-    index.tell(number, new Uint32Array(0), blocks.slice(4, 6))
+    index.applyKvEvents(number, blocks, new Uint32Array(0))
+    index.applyKvEvents(number, new Uint32Array(0), blocks.slice(4, 6))
     expect(match(range(0, 6))).toBe(2)
-    index.tell(number, blocks.slice(4, 6), new Uint32Array(0))
+    index.applyKvEvents(number, blocks.slice(4, 6), new Uint32Array(0))
     expect(match(range(0, 6))).toBe(6)
   })
 
   it('removes reported blocks with their engine, whose number is reused', () => {
     const { index, number, match } = told()
-    index.tell(number, chain(range(0, 6)), new Uint32Array(0))
+    index.applyKvEvents(number, chain(range(0, 6)), new Uint32Array(0))
     index.removeEngine(number)
     expect(index.addEngine()).toBe(number)
     expect(match(range(0, 6))).toBe(0)

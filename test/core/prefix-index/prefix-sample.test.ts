@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { LoadStats } from '../../../src/core/pool/load-stats.ts'
 import { PoolLedger } from '../../../src/core/pool/ledger.ts'
 import { PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
-import { type KvEventDelta, KvEventCursor } from '../../../src/core/kv-events/delta-log.ts'
+import type { KvEventDelta } from '../../../src/core/kv-events/event-delta.ts'
+import { KvEventCursor } from '../../../src/core/kv-events/event-cursor.ts'
 import { nextDepth } from '../../../src/core/routing/prefix-filter.ts'
 import { chain, range } from './block-chains.ts'
 import { apply, step, threeEngines } from './index-steps.ts'
@@ -132,13 +133,13 @@ describe('PrefixIndex.sample', () => {
         stored,
         removed,
       }
-      expect(feed.take(one, index, { engine, now: seq * 5_000 })).toBe('ok')
+      expect(feed.apply(one, index, { engine, now: seq * 5_000 })).toBe('ok')
     }
     tell(chain(['of old', ...range(0, 20)]))
     serve(index, engine, range(0, 10))
-    feed.ended(chain(range(0, 10)), index, true)
+    feed.requestEnded(chain(range(0, 10)), index, true)
     serve(index, engine, ['never', 'stored'])
-    feed.ended(chain(['never', 'stored']), index, true)
+    feed.requestEnded(chain(['never', 'stored']), index, true)
     tell(chain(range(0, 10)))
     tell(nothing)
     expect(index.entries).toBe(0)

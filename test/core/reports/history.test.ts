@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { EndedHistory, FleetHistory } from '../../../src/core/reports/fleet-history.ts'
-import { HistoryRecorder, mergeHistories } from '../../../src/core/reports/history.ts'
+import { EndedHistory } from '../../../src/core/reports/ended-history.ts'
+import { FleetHistory } from '../../../src/core/reports/fleet-history.ts'
+import { HistoryRecorder } from '../../../src/core/reports/history.ts'
+import { mergeHistories } from '../../../src/core/reports/merge-histories.ts'
 
 const NOW = 1_800_000_000_000
 const first = (ttft: number, predictedTtftMs: number | null = null) => ({

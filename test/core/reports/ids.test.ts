@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { homeOf, readItemId, readReportId } from '../../../src/core/reports/partial.ts'
+import { shardKeyOf, readItemId, readReportId } from '../../../src/core/reports/report-id.ts'
 
 const hex = (length: number) =>
   fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
@@ -18,7 +18,7 @@ it('every spelling of an id by engines and proxies maps to the same store', () =
         `cmpl-${id}-${index}`,
         `cmpl-${id}-${index}-${tail}`,
       ]
-      for (const one of made) expect([one, homeOf(one)]).toEqual([one, homeOf(id)])
+      for (const one of made) expect([one, shardKeyOf(one)]).toEqual([one, shardKeyOf(id)])
     }),
   )
 })
@@ -58,6 +58,6 @@ it('no id has an empty candidate', () => {
 })
 
 it('requests with numbered ids are spread over many stores', () => {
-  const homes = new Set(Array.from({ length: 1000 }, (_, at) => homeOf(`load-${at}`)))
+  const homes = new Set(Array.from({ length: 1000 }, (_, at) => shardKeyOf(`load-${at}`)))
   expect(homes.size).toBe(1000)
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { countsUpTo, quantileOf, Sketch, type SketchData } from '../../../src/core/reports/sketch.ts'
+import { countsUpTo, quantileOf, Sketch } from '../../../src/core/reports/sketch.ts'
+import type { SketchData } from '../../../src/core/contract/sketch-data.ts'
 
 const durations = fc.array(fc.double({ min: 0.001, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 200 })
 const sketchOf = (values: readonly number[]) => {

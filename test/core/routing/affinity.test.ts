@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { AffinityKeys } from '../../../src/core/routing/clusters.ts'
+import { AffinityKeys } from '../../../src/core/routing/affinity-keys.ts'
 
 const SYSTEM = 6
 
@@ -11,14 +11,14 @@ function prompt(talk: number, turns = 1, system = SYSTEM) {
   return { id: `${talk}-${turns}`, blocks, session: null as string | null }
 }
 
-const keysOf = (homes: AffinityKeys, talks: number, system = SYSTEM) =>
-  Array.from({ length: talks }, (_, talk) => homes.keyOf(prompt(talk + 1, 1, system)))
+const keysOf = (affinityKeys: AffinityKeys, talks: number, system = SYSTEM) =>
+  Array.from({ length: talks }, (_, talk) => affinityKeys.keyOf(prompt(talk + 1, 1, system)))
 
 describe('the affinity key', () => {
   it('depends on the first blocks of a prompt', () => {
-    const homes = new AffinityKeys()
-    expect(homes.keyOf(prompt(1, 1))).toBe(homes.keyOf(prompt(1, 5)))
-    expect(homes.keyOf(prompt(1, 1, 0))).not.toBe(homes.keyOf(prompt(2, 1, 0)))
+    const affinityKeys = new AffinityKeys()
+    expect(affinityKeys.keyOf(prompt(1, 1))).toBe(affinityKeys.keyOf(prompt(1, 5)))
+    expect(affinityKeys.keyOf(prompt(1, 1, 0))).not.toBe(affinityKeys.keyOf(prompt(2, 1, 0)))
   })
 
   it('is equal for a few prompts with common first blocks', () => {
@@ -26,35 +26,35 @@ describe('the affinity key', () => {
   })
 
   it('skips a system prompt that all share and uses the blocks after it', () => {
-    const homes = new AffinityKeys()
-    keysOf(homes, 100)
-    expect(new Set(keysOf(homes, 200)).size).toBe(200)
-    expect(homes.keyOf(prompt(7, 3))).toBe(homes.keyOf(prompt(7, 6)))
+    const affinityKeys = new AffinityKeys()
+    keysOf(affinityKeys, 100)
+    expect(new Set(keysOf(affinityKeys, 200)).size).toBe(200)
+    expect(affinityKeys.keyOf(prompt(7, 3))).toBe(affinityKeys.keyOf(prompt(7, 6)))
   })
 
   it('groups prompts by their first blocks if each group is small', () => {
-    const homes = new AffinityKeys()
-    const keys = Array.from({ length: 1_000 }, (_, at) => homes.keyOf(prompt(1 + (at % 20), 1, 0)))
+    const affinityKeys = new AffinityKeys()
+    const keys = Array.from({ length: 1_000 }, (_, at) => affinityKeys.keyOf(prompt(1 + (at % 20), 1, 0)))
     expect(new Set(keys).size).toBe(20)
   })
 
   it('is null if all prompts are equal', () => {
-    const homes = new AffinityKeys()
-    for (let at = 0; at < 200; at++) homes.keyOf(prompt(1))
-    expect(homes.keyOf(prompt(1))).toBeNull()
-    expect(homes.keyOf(prompt(1, 2))).not.toBeNull()
+    const affinityKeys = new AffinityKeys()
+    for (let at = 0; at < 200; at++) affinityKeys.keyOf(prompt(1))
+    expect(affinityKeys.keyOf(prompt(1))).toBeNull()
+    expect(affinityKeys.keyOf(prompt(1, 2))).not.toBeNull()
   })
 
   it('uses a prefix again after its share of prompts has fallen', () => {
-    const homes = new AffinityKeys()
-    keysOf(homes, 300)
-    for (let at = 0; at < 4_000; at++) homes.keyOf(prompt(1_000 + at, 1, 0))
-    expect(new Set(keysOf(homes, 8)).size).toBe(1)
+    const affinityKeys = new AffinityKeys()
+    keysOf(affinityKeys, 300)
+    for (let at = 0; at < 4_000; at++) affinityKeys.keyOf(prompt(1_000 + at, 1, 0))
+    expect(new Set(keysOf(affinityKeys, 8)).size).toBe(1)
   })
 
   it('is the session if the request has one', () => {
-    const homes = new AffinityKeys()
-    const keys = Array.from({ length: 300 }, (_, talk) => homes.keyOf({ ...prompt(talk), session: 's' }))
+    const affinityKeys = new AffinityKeys()
+    const keys = Array.from({ length: 300 }, (_, talk) => affinityKeys.keyOf({ ...prompt(talk), session: 's' }))
     expect(new Set(keys).size).toBe(1)
   })
 })

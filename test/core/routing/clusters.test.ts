@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { ClusterDigest, EngineDigest } from '../../../src/core/contract/contract.ts'
-import { type ClusterView, rankClusters, AffinityKeys } from '../../../src/core/routing/clusters.ts'
+import type { PoolDigest, EngineDigest } from '../../../src/core/contract/pool-digest.ts'
+import { type ClusterView, rankClusters } from '../../../src/core/routing/clusters.ts'
+import { AffinityKeys } from '../../../src/core/routing/affinity-keys.ts'
 import { fallbackPlacement } from '../../../src/core/routing/fallback.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
@@ -27,7 +28,7 @@ function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
   }
 }
 
-function digest(...engines: EngineDigest[]): ClusterDigest {
+function digest(...engines: EngineDigest[]): PoolDigest {
   return { version: 1, cluster: 'c', pool: 'p', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, engines }
 }
 
@@ -102,23 +103,23 @@ describe('ranking clusters', () => {
   })
 
   it('does not send every request to the lowest estimate, because all edges have the same one', () => {
-    const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, coldS: 1, confidence: 1 })
+    const expected = (waitS: number) => ({ waitS, roundTripS: 0, workS: 1, coldS: 1, confidence: 1 })
     const { paris, tokyo } = shares([
-      view('paris', { expected: expected(0) }),
-      view('tokyo', { expected: expected(0.1) }),
+      view('paris', { estimate: expected(0) }),
+      view('tokyo', { estimate: expected(0.1) }),
     ])
     expect(tokyo).toBeGreaterThan(0.33)
     expect(paris).toBeGreaterThan(0.55)
   })
 
   it('spreads prompts with a common system prompt over equal clusters', () => {
-    const homes = new AffinityKeys()
+    const affinityKeys = new AffinityKeys()
     const views = [view('paris'), view('tokyo')]
     const firsts = Array.from({ length: 600 }, (_, talk) => {
       const blocks = Uint32Array.from({ length: 40 }, (__, at) =>
         Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1),
       )
-      return rankClusters(views, homes.keyOf({ id: `${talk}`, blocks, session: null }), () => 0)[0]!.id
+      return rankClusters(views, affinityKeys.keyOf({ id: `${talk}`, blocks, session: null }), () => 0)[0]!.id
     })
     const late = firsts.slice(300)
     expect(late.filter((id) => id === 'paris').length / late.length).toBeCloseTo(0.5, 1)

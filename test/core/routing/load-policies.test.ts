@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { PolicyConfig } from '../../../src/core/contract/contract.ts'
+import type { PolicyConfig } from '../../../src/core/contract/pool-config.ts'
 import { policyKind } from '../../../src/core/routing/policies/index.ts'
 import type { Candidate, Policy, RouteRequest, Signals } from '../../../src/core/routing/policy.ts'
 import { asRanked } from './ranked-policy.ts'

@@ -1,4 +1,4 @@
-import type { RankedCandidate } from '../../../src/core/contract/contract.ts'
+import type { RankedCandidate } from '../../../src/core/contract/decision.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from '../../../src/core/routing/policy.ts'
 import { Ranking } from '../../../src/core/routing/ranking.ts'
 
@@ -9,5 +9,5 @@ export function asRanked<Needs extends Signal>(
   candidates: readonly Candidate<Needs>[],
   random: Random,
 ): RankedCandidate[] {
-  return new Ranking().take(policy.rank(request, candidates, random), candidates).candidates()
+  return new Ranking().copy(policy.rank(request, candidates, random), candidates).candidates()
 }

@@ -2,8 +2,10 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
-import { Ranking, softmax } from '../../../src/core/routing/ranking.ts'
-import { CostTable, sortWithinTolerance, sortPlaces } from '../../../src/core/routing/cost-table.ts'
+import { Ranking } from '../../../src/core/routing/ranking.ts'
+import { softmax } from '../../../src/core/routing/softmax.ts'
+import { CostTable, sortWithinTolerance } from '../../../src/core/routing/cost-table.ts'
+import { sortPlaces } from '../../../src/core/routing/sort-places.ts'
 import { asRanked } from './ranked-policy.ts'
 
 const share = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
@@ -60,7 +62,7 @@ describe('a ranking', () => {
           const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
           expect(
             placesIn(
-              sortWithinTolerance(costTableOf(costs), { within, alike: (place) => place === best || alike(place) }),
+              sortWithinTolerance(costTableOf(costs), { tolerance: within, isTie: (place) => place === best || alike(place) }),
             ),
           ).toEqual(expected)
         },
@@ -91,7 +93,7 @@ describe('a ranking', () => {
             cost: costs[place],
             terms: { twice: 2 * costs[place]! },
           }))
-          expect(ranked.take(costTableOf(costs).byCost(), candidates).candidates()).toEqual(expected)
+          expect(ranked.copy(costTableOf(costs).byCost(), candidates).candidates()).toEqual(expected)
         }
       }),
     )

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/contract/contract.ts'
-import { KvTransferModel } from '../../../src/core/latency/decode.ts'
-import { shouldSplit } from '../../../src/core/routing/route.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { PoolConfig, SplitConfig } from '../../../src/core/contract/pool-config.ts'
+import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
+import { shouldSplit } from '../../../src/core/routing/split-decision.ts'
 import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
 
 const config = (changes: Partial<SplitConfig>): SplitConfig => ({
@@ -51,18 +52,18 @@ const roles = [
   engine('d1', { role: 'decode' }),
 ]
 
-function open(changes: Partial<PoolConfig> = {}): ClusterState {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+function open(changes: Partial<PoolConfig> = {}): PoolState {
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ engines: roles, ...changes }), 0)
   return state
 }
 
-function place(state: ClusterState, changes: Partial<Admission> = {}) {
+function place(state: PoolState, changes: Partial<Admission> = {}) {
   const answer = state.admit(admission(changes), 0)
   return 'refusal' in answer ? answer.refusal : answer.placement
 }
 
-const down = (state: ClusterState, ...ids: string[]) =>
+const down = (state: PoolState, ...ids: string[]) =>
   state.observe(
     ids.map((id) => probe(id, 0, { healthy: false })),
     0,

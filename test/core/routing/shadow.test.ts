@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { PoolConfig } from '../../../src/core/contract/contract.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
 import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
 
-function open(changes: Partial<PoolConfig>): ClusterState {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+function open(changes: Partial<PoolConfig>): PoolState {
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ engines: engines('a', 'b'), ...changes }), 0)
   return state
 }

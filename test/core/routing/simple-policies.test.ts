@@ -1,6 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { leastLoaded, powerOfTwo, qps, simplePolicies } from '../../../src/core/routing/policies/simple.ts'
+import { leastLoaded } from '../../../src/core/routing/policies/least-loaded.ts'
+import { powerOfTwo } from '../../../src/core/routing/policies/power-of-two.ts'
+import { qps } from '../../../src/core/routing/policies/qps.ts'
+import { policiesWithoutOptions } from '../../../src/core/routing/policies/simple.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
 import { asRanked } from './ranked-policy.ts'
@@ -149,7 +152,7 @@ describe('bounded load', () => {
 })
 
 describe('policies without options', () => {
-  it.each(simplePolicies.map((kind) => [kind.name, kind] as const))('%s refuses options', (_name, kind) => {
+  it.each(policiesWithoutOptions.map((kind) => [kind.name, kind] as const))('%s refuses options', (_name, kind) => {
     expect(() => kind.create({ speed: 9 })).toThrow(/speed/)
     expect(kind.create({}).name).toBe(kind.name)
   })

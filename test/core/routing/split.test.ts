@@ -1,9 +1,12 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/pool/pool-state.ts'
-import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
-import { KvTransferModel } from '../../../src/core/latency/decode.ts'
-import { type CandidateSet, assignEncoders, decideSplit } from '../../../src/core/routing/route.ts'
+import { PoolState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
+import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
+import type { CandidateSet } from '../../../src/core/routing/candidate-set.ts'
+import { assignEncoders } from '../../../src/core/routing/assign-encoders.ts'
+import { decideSplit } from '../../../src/core/routing/split-decision.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
@@ -78,21 +81,21 @@ describe('KvTransferModel', () => {
 
 const roles = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' }), engine('e', { role: 'encode' })]
 
-function open(changes: Partial<PoolConfig> = {}): ClusterState {
-  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+function open(changes: Partial<PoolConfig> = {}): PoolState {
+  const state = new PoolState({ random: () => 0.5, epoch: 'e' })
   state.configure(1, pool({ engines: roles, ...changes }), 0)
   return state
 }
 
-function booked(state: ClusterState, changes: Partial<Admission> = {}) {
+function booked(state: PoolState, changes: Partial<Admission> = {}) {
   const admitted = state.admit(admission(changes), 0)
   if ('refusal' in admitted) throw new Error('refused')
   return admitted
 }
 
-const requests = (state: ClusterState) =>
+const requests = (state: PoolState) =>
   Object.fromEntries(state.digest(0).engines.map(({ id, requests: count }) => [id, count]))
-const held = (state: ClusterState) =>
+const held = (state: PoolState) =>
   state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
 
 describe('legs of a booking', () => {
@@ -100,9 +103,9 @@ describe('legs of a booking', () => {
     const state = open()
     const { key } = booked(state, { encodeItems: 2, promptTokens: 5_000 })
     expect(requests(state)).toEqual({ p: 1, d: 1, e: 2 })
-    state.legDone(key, { part: 'encode', stages: { encode: 5 } }, 5)
+    state.legDone(key, { legRole: 'encode', stages: { encode: 5 } }, 5)
     expect(requests(state)).toEqual({ p: 1, d: 1, e: 0 })
-    state.legDone(key, { part: 'prefill', stages: { prefill_leg: 50 } }, 55)
+    state.legDone(key, { legRole: 'prefill', stages: { prefill_leg: 50 } }, 55)
     expect(requests(state)).toEqual({ p: 0, d: 1, e: 0 })
     expect(state.digest(55).engines.find(({ id }) => id === 'p')!.queuedPrefillS).toBe(0)
     state.firstToken(key, { ttft: 60 }, 60)
@@ -124,10 +127,10 @@ describe('legs of a booking', () => {
           else if (told === 'resume')
             state.resume({ admission: asked, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
           else if (told === 'restore') {
-            const next = new ClusterState({ random: () => 0.5, epoch: 'f' })
+            const next = new PoolState({ random: () => 0.5, epoch: 'f' })
             next.restore(structuredClone(state.snapshot(at)!), at)
             state = next
-          } else state.legDone(key, { part: told as 'encode' | 'prefill', stages: {} }, at)
+          } else state.legDone(key, { legRole: told as 'encode' | 'prefill', stages: {} }, at)
           if (told === 'first') for (const part of ['encode', 'prefill']) done.add(part)
           else if (told === 'encode' || told === 'prefill') done.add(told)
           expect(requests(state)).toEqual({ p: done.has('prefill') ? 0 : 1, d: 1, e: done.has('encode') ? 0 : 1 })
@@ -135,7 +138,7 @@ describe('legs of a booking', () => {
         if (last) state.release(key, outcome(), 100)
         else expect(state.expire(1e9)).toBe(1)
         expect(held(state)).toBe(0)
-        expect(state.legDone(key, { part: 'prefill', stages: {} }, 101)).toBe(false)
+        expect(state.legDone(key, { legRole: 'prefill', stages: {} }, 101)).toBe(false)
       }),
     )
   })
@@ -144,7 +147,7 @@ describe('legs of a booking', () => {
     const state = open({ engines: roles.slice(0, 2) })
     for (let at = 0; at < 8; at++) {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 1000 + 500 * at, blocks: new Uint32Array(0) })
-      state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1000 + 500 * at } }, 1e5 * at + 1000)
+      state.legDone(key, { legRole: 'prefill', stages: { prefill_leg: 1000 + 500 * at } }, 1e5 * at + 1000)
       state.firstToken(key, { ttft: 1100 + 500 * at, first_byte: 100 }, 1e5 * at + 1100)
       state.release(
         key,
@@ -160,7 +163,7 @@ describe('legs of a booking', () => {
   it('are compared with the prediction for the whole request, including the transfer', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const { key, predictedTtftMs } = booked(state, { promptTokens: 4_000 })
-    state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1 } }, 1)
+    state.legDone(key, { legRole: 'prefill', stages: { prefill_leg: 1 } }, 1)
     state.firstToken(key, { ttft: predictedTtftMs! }, 2)
     expect(state.digest(2).engines[0]!.learned!.ttftError).toBe(0)
   })
@@ -175,7 +178,7 @@ describe('legs of a booking', () => {
     }
     const first = placed()
     expect(first.kind).toBe('split')
-    state.legDone(first.key, { part: 'prefill', stages: { prefill_leg: 50 } }, 50)
+    state.legDone(first.key, { legRole: 'prefill', stages: { prefill_leg: 50 } }, 50)
     state.firstToken(first.key, { ttft: 5_050, first_byte: 5_000 }, 5_050)
     state.release(first.key, outcome(), 5_100)
     expect(placed().kind).toBe('whole')
@@ -198,7 +201,7 @@ describe('cached tokens of a prefill leg', () => {
       state.legDone(
         key,
         {
-          part: 'prefill',
+          legRole: 'prefill',
           stages: { prefill_leg: 100 },
           usage: { promptTokens: 2048, completionTokens: 1, cachedTokens },
         },

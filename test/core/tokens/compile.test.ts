@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { unicodeClasses } from '../../../src/core/tokens/unicode-table.ts'
 import { Vocabulary, VocabularyError } from '../../../src/core/tokens/vocabulary.ts'
 import { familyJson, idsOf, openTokenizer, type TokenizerJson } from './families.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isTooFragmented } from '../../../src/core/tokens/prompt.ts'
+import { isTooFragmented } from '../../../src/core/tokens/prompt-fragments.ts'
 
 const look = (body: unknown): boolean => isTooFragmented({ body, bodyBytes: JSON.stringify(body).length })
 const many = (piece: unknown, count = 40_000): unknown[] => Array.from({ length: count }, () => piece)

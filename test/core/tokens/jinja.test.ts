@@ -1,7 +1,7 @@
 import { Template } from '@huggingface/jinja'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jinja } from '../../../src/vocabulary.ts'
+import { compileJinja } from '../../../src/jinja.ts'
 
 const at = (iso: string) => () => Date.parse(iso)
 const never = () => 0
@@ -15,7 +15,7 @@ describe('the template environment', () => {
     '{{ messages | tojson }}{{ messages[0].content | trim | upper }}',
   ])('renders as the library does: %j', (text) => {
     const variables = { messages: [{ role: 'user', content: ' hé ' }] }
-    expect(jinja(text, never)(variables)).toBe(new Template(text).render(variables))
+    expect(compileJinja(text, never)(variables)).toBe(new Template(text).render(variables))
   })
 
   it('implements range() as Python does', () => {
@@ -27,24 +27,24 @@ describe('the template environment', () => {
         small.filter((step) => step !== 0),
         (from, to, step) => {
           const text = `{% for i in range(${from}, ${to}, ${step}) %}{{ i }},{% endfor %}`
-          expect(jinja(text, never)({})).toBe(new Template(text).render({}))
+          expect(compileJinja(text, never)({})).toBe(new Template(text).render({}))
         },
       ),
     )
-    expect(() => jinja('{{ range(1, 2, 0) }}', never)({})).toThrow('must not be zero')
+    expect(() => compileJinja('{{ range(1, 2, 0) }}', never)({})).toThrow('must not be zero')
   })
 
   it('formats dates in English and UTC, whatever the machine’s locale', () => {
-    const render = jinja("{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}", at('2026-03-01T23:59:07Z'))
+    const render = compileJinja("{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}", at('2026-03-01T23:59:07Z'))
     expect(render({})).toBe('01 Mar 2026, Sunday 23:59:07 March 03 Sun % %q')
   })
 
   it('fails with the words of the template', () => {
-    expect(() => jinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow('roles must alternate')
+    expect(() => compileJinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow('roles must alternate')
   })
 
   it('allows request variables to hide a global for one request only', () => {
-    const render = jinja('{{ none }}', never)
+    const render = compileJinja('{{ none }}', never)
     expect([render({ none: 'mine' }), render({})]).toEqual(['mine', render({})])
   })
 })

@@ -1,13 +1,14 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { PromptProfile, PromptRequest } from '../../../src/core/tokens/prompt-analyzer.ts'
-import { encodeUtf8, meterOf, pairs, requestOf } from './support.ts'
+import type { PromptProfile } from '../../../src/core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../../../src/core/tokens/prompt-request.ts'
+import { encodeUtf8, analyzerOf, pairs, requestOf } from './support.ts'
 
 const measure = (
   endpoint: PromptRequest['endpoint'],
   body: unknown,
   rest: Partial<PromptRequest> = {},
-): PromptProfile => meterOf().measure(requestOf(endpoint, body, rest))
+): PromptProfile => analyzerOf().measure(requestOf(endpoint, body, rest))
 
 const chat = (...contents: unknown[]): unknown => ({
   messages: contents.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })),
@@ -83,7 +84,7 @@ describe('prompts measured in bytes', () => {
   })
 
   it('keep their blocks while the ratio is learned, and only the count follows it', () => {
-    const meter = meterOf()
+    const meter = analyzerOf()
     const request = requestOf('completions', { prompt: 'word '.repeat(400) })
     const before = meter.measure(request)
     for (let i = 0; i < 200; i++) meter.learn(before, 1000)
@@ -95,7 +96,7 @@ describe('prompts measured in bytes', () => {
   })
 
   it('fit a ratio that one outlier changes little', () => {
-    const meter = meterOf()
+    const meter = analyzerOf()
     for (let i = 0; i < 100; i++) meter.learn({ promptBytes: 4000, items: 0 }, 1000)
     meter.learn({ promptBytes: 15_000, items: 0 }, 1000)
     expect(meter.bytesPerToken).toBeCloseTo(4, 0)
@@ -104,7 +105,7 @@ describe('prompts measured in bytes', () => {
   })
 
   it('do not fit the ratio to prompts with images or token ids', () => {
-    const meter = meterOf()
+    const meter = analyzerOf()
     meter.learn({ promptBytes: 4000, items: 1 }, 400)
     meter.learn({ promptBytes: null, items: 0 }, 400)
     expect(meter.bytesPerToken).toBe(4)
@@ -161,7 +162,7 @@ describe('prompts measured in bytes', () => {
 
 describe('audio uploads', () => {
   it('count their possible 30-second windows, whatever ratio was fitted, and have no blocks', () => {
-    const meter = meterOf()
+    const meter = analyzerOf()
     meter.learn({ promptBytes: 8_000, items: 0 }, 1_000)
     const tokens = (bodyBytes: number) => meter.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
     expect([1, 480_000, 480_001, 25_000_000].map((bytes) => tokens(bytes).promptTokens)).toEqual([

@@ -1,13 +1,10 @@
-import {
-  PromptAnalyzer,
-  type PromptMeterOptions,
-  type PromptRequest,
-} from '../../../src/core/tokens/prompt-analyzer.ts'
+import { PromptAnalyzer, type PromptAnalyzerOptions } from '../../../src/core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../../../src/core/tokens/prompt-request.ts'
 
 const encoder = new TextEncoder()
 export const encodeUtf8 = (text: string, into: Uint8Array): number => encoder.encodeInto(text, into).written
 
-export const meterOf = (options: Partial<PromptMeterOptions> = {}): PromptAnalyzer =>
+export const analyzerOf = (options: Partial<PromptAnalyzerOptions> = {}): PromptAnalyzer =>
   new PromptAnalyzer({
     model: 'm',
     blockTokens: 16,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { readPrompt, type PromptEndpoint } from '../../../src/core/tokens/prompt.ts'
-import { compileTemplate } from '../../../src/vocabulary.ts'
+import { readPrompt } from '../../../src/core/tokens/prompt.ts'
+import type { PromptEndpoint } from '../../../src/core/tokens/prompt-request.ts'
+import { compileTemplate } from '../../../src/chat-template.ts'
 import { familyJson, openTokenizer } from './families.ts'
-import { meterOf, pairs, requestOf } from './support.ts'
+import { analyzerOf, pairs, requestOf } from './support.ts'
 
 const chatml = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}`
 
@@ -161,7 +162,7 @@ describe('chat templates', () => {
 
 describe('a pool with a vocabulary', () => {
   const tokenizer = openTokenizer(familyJson('llama3'))
-  const exact = meterOf({ tokenizer, template: compileTemplate(chatml, {}) })
+  const exact = analyzerOf({ tokenizer, template: compileTemplate(chatml, {}) })
 
   it('counts texts with the start and end tokens the engine adds, and chats without', () => {
     const text = exact.measure(requestOf('completions', { prompt: 'hi' }, { withIds: true }))
@@ -174,9 +175,9 @@ describe('a pool with a vocabulary', () => {
   it('falls back to bytes with a reason if it cannot count tokens', () => {
     const own = exact.measure(requestOf('chat', { ...(user('hi') as object), chat_template: 'x' }))
     expect(own).toMatchObject({ tokenSource: 'bytes', inexact: 'the request brings its own chat template' })
-    const bare = meterOf({ tokenizer }).measure(requestOf('chat', user('hi')))
+    const bare = analyzerOf({ tokenizer }).measure(requestOf('chat', user('hi')))
     expect(bare).toMatchObject({ tokenSource: 'bytes', inexact: 'the vocabulary has no chat template' })
-    const refusing = meterOf({ tokenizer, template: compileTemplate(`{{ raise_exception('no such role') }}`, {}) })
+    const refusing = analyzerOf({ tokenizer, template: compileTemplate(`{{ raise_exception('no such role') }}`, {}) })
     expect(refusing.measure(requestOf('chat', user('hi')))).toMatchObject({
       tokenSource: 'bytes',
       inexact: 'no such role',
@@ -192,7 +193,7 @@ describe('a pool with a vocabulary', () => {
 
   it('renders no prompt that certainly exceeds the limit', () => {
     let renderings = 0
-    const counting = meterOf({ tokenizer, template: () => String(renderings++) })
+    const counting = analyzerOf({ tokenizer, template: () => String(renderings++) })
     const long = '"'.repeat(5_000_000)
     const tools = [
       { type: 'function', function: { name: 'f', parameters: { properties: { a: { description: long } } } } },
@@ -230,7 +231,7 @@ describe('a pool with a vocabulary', () => {
 
   it('never shares blocks with a pool that measures in bytes', () => {
     const prompt = 'the same prompt '.repeat(30)
-    const bytes = new Set(pairs(meterOf().measure(requestOf('completions', { prompt })).blocks))
+    const bytes = new Set(pairs(analyzerOf().measure(requestOf('completions', { prompt })).blocks))
     expect(pairs(exact.measure(requestOf('completions', { prompt })).blocks).some((hash) => bytes.has(hash))).toBe(
       false,
     )

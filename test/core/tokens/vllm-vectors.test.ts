@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary, readTokenizerConfig } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { openVocabulary } from '../../../src/vocabulary.ts'
-import { meterOf, requestOf } from './support.ts'
+import { analyzerOf, requestOf } from './support.ts'
 
 const vector = (path: string): unknown =>
   JSON.parse(readFileSync(new URL(`../../vectors/${path}`, import.meta.url), 'utf8'))
@@ -14,7 +15,7 @@ const file = compileVocabulary({
   tokenizer: vector('model/tokenizer.json'),
   ...readTokenizerConfig(vector('model/tokenizer_config.json')),
 })
-const meter = meterOf(await openVocabulary(file))
+const meter = analyzerOf(await openVocabulary(file))
 
 const ids = (endpoint: 'tokenize' | 'chat', body: unknown): number[] | string => {
   const measured = meter.measure(requestOf(endpoint, body, { withIds: true }))

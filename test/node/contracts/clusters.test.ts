@@ -4,7 +4,7 @@ import { kvFeedContract } from '../../contracts/kv-feed.ts'
 import { queueContract } from '../../contracts/queue.ts'
 import { openCluster } from './open-cluster.ts'
 
-clusterContract('memoryClusters', openCluster)
-circuitContract('memoryClusters', openCluster)
-kvFeedContract('memoryClusters', openCluster)
-queueContract('memoryClusters', openCluster)
+clusterContract('memoryPools', openCluster)
+circuitContract('memoryPools', openCluster)
+kvFeedContract('memoryPools', openCluster)
+queueContract('memoryPools', openCluster)

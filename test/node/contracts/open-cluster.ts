@@ -1,5 +1,5 @@
-import { memoryClusters } from '../../../src/platform/node/ports.ts'
-import type { Cluster } from '../../../src/ports.ts'
+import { memoryPools } from '../../../src/platform/node/memory-pools.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { Source } from '../../contracts/cluster.ts'
 import type { OpenPolicies } from '../../contracts/policies.ts'
 
@@ -7,11 +7,11 @@ import type { OpenPolicies } from '../../contracts/policies.ts'
 export async function openCluster(source: Source): Promise<OpenPolicies> {
   let now = 1_800_000_000_000
   let draw = 0.5
-  const start = () => memoryClusters({ source: () => source, now: () => now, random: () => draw })
+  const start = () => memoryPools({ source: () => source, now: () => now, random: () => draw })
   let clusters = start()
   return {
-    get cluster(): Cluster {
-      return clusters.cluster('paris', 'qwen')
+    get cluster(): PoolPort {
+      return clusters.pool('paris', 'qwen')
     },
     now: () => now,
     async advance(ms) {

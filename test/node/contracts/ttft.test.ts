@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { memoryTtft } from '../../../src/platform/node/ports.ts'
+import { memoryTtft } from '../../../src/platform/node/memory-ttft.ts'
 import { partial, record, ttftContract } from '../../contracts/ttft.ts'
 
 const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }

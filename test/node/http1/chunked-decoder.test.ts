@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked.ts'
+import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked-decoder.ts'
 
 /** Feeds the text in reads of the given sizes. Returns the payload and the rest of the read that contained the end. */
 function decode(

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Http1ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
+import { ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
@@ -45,7 +45,7 @@ beforeEach(async () => {
   gateway = await startSilent({
     clusters: [{ id: 'here', pools: [{ model: 'm', stats_interval_ms: 3_600_000, engines: [{ id: 'a', url }] }] }],
   })
-  collected = vi.spyOn(Http1ServerRequest.prototype, 'collect')
+  collected = vi.spyOn(ServerRequest.prototype, 'collect')
 })
 afterAll(() => void server.close())
 afterEach(async () => {

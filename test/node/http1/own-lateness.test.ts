@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
-import type { OriginAnswer } from '../../../src/ports.ts'
+import type { OriginAnswer } from '../../../src/ports/origin.ts'
 
 /** Responds to every request, on a thread that runs while this one is blocked. */
 const ENGINE = `

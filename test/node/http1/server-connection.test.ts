@@ -4,15 +4,16 @@ import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Http1Server, type HttpTimeouts, Http1Connection } from '../../../src/platform/node/http1/server.ts'
+import { Http1Server } from '../../../src/platform/node/http1/server.ts'
+import { type HttpTimeouts, ServerConnection } from '../../../src/platform/node/http1/server-connection.ts'
 import { parseRequestHead } from '../../../src/platform/node/http1/message-head.ts'
-import { Http1ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
+import { ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import type { RequestScope } from '../../../src/ports.ts'
+import type { RequestScope } from '../../../src/ports/request-scope.ts'
 import { RawClient } from '../inbound/both-servers.ts'
 import { turns, until } from '../../wait.ts'
 
-type Serve = (request: Http1ServerRequest) => Promise<Response>
+type Serve = (request: ServerRequest) => Promise<Response>
 
 /** Responds with the length of the body. */
 const measured: Serve = async (request) =>
@@ -21,7 +22,7 @@ const measured: Serve = async (request) =>
 let serve: Serve = measured
 const lines: string[] = []
 const late: string[] = []
-const gateway = { fetch: (request: unknown) => serve(request as Http1ServerRequest) }
+const gateway = { fetch: (request: unknown) => serve(request as ServerRequest) }
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
 /** A server with short limits. */
 const impatient = createServer()
@@ -363,9 +364,9 @@ describe('a connection that sends a body in chunks', () => {
       return bytes
     }
     const collected = new Promise<Uint8Array | null>((resolve) => {
-      const serves = (request: Http1ServerRequest): void => void request.collect(10_000_000).then(resolve)
+      const serves = (request: ServerRequest): void => void request.collect(10_000_000).then(resolve)
       const timeouts = { headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }
-      void new Http1Connection({
+      void new ServerConnection({
         socket: socket as unknown as Socket,
         timeouts,
         serve: serves,
@@ -393,7 +394,7 @@ describe('the body of a plain request', () => {
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 2, maxLength: 8 }), async (sizes) => {
         const reads = sizes.map((size, i) => Buffer.alloc(size, 97 + i))
         const sent = Buffer.concat(reads)
-        const request = new Http1ServerRequest(headOf(sent.length))
+        const request = new ServerRequest(headOf(sent.length))
         for (const [i, read] of reads.entries()) expect(request.take(read)).toBe(sizes[i])
         expect(sent.equals((await request.collect(1_000_000))!)).toBe(true)
         for (const [i, read] of reads.entries()) expect(read.buffer.byteLength).toBe(sizes[i]! < 16_384 ? sizes[i] : 0)
@@ -402,13 +403,13 @@ describe('the body of a plain request', () => {
   })
 
   it('keeps a read that contains other bytes, and one that it holds', async () => {
-    const request = new Http1ServerRequest(headOf(40_000))
+    const request = new ServerRequest(headOf(40_000))
     const behind = Buffer.concat([Buffer.alloc(20_000, 'b'), Buffer.from('POST /')])
     request.take(Buffer.alloc(20_000, 'a'))
     expect(request.take(behind)).toBe(20_000)
     expect(behind.toString('latin1', 20_000)).toBe('POST /')
     const whole = Buffer.alloc(30_000, 'c')
-    const other = new Http1ServerRequest(headOf(30_000))
+    const other = new ServerRequest(headOf(30_000))
     other.take(whole)
     expect(await other.collect(1_000_000)).toBe(whole)
     expect(whole.length).toBe(30_000)
@@ -417,7 +418,7 @@ describe('the body of a plain request', () => {
   })
 
   it('is freed on request if it has memory of its own', async () => {
-    const request = new Http1ServerRequest(headOf(700_000))
+    const request = new ServerRequest(headOf(700_000))
     const kept = Buffer.alloc(100_000, 'a')
     for (let i = 0; i < 7; i++) request.take(Buffer.from(kept))
     const body = await request.collect(1_000_000)

@@ -4,9 +4,10 @@ import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseResponseHead } from '../../../src/platform/node/http1/message-head.ts'
-import { Http1Request, type CallParts } from '../../../src/platform/node/http1/engine-request.ts'
-import type { OriginAnswer, RelayResult } from '../../../src/ports.ts'
+import { parseResponseHead } from '../../../src/platform/node/http1/response-head.ts'
+import { EngineRequest, type EngineRequestParts } from '../../../src/platform/node/http1/engine-request.ts'
+import type { OriginAnswer } from '../../../src/ports/origin.ts'
+import type { RelayResult } from '../../../src/ports/relay.ts'
 import { chunked, parseRaw } from './wire.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked'
@@ -101,14 +102,14 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
       firstEvents: 0,
       onEvents: () => Infinity,
       onFirstByte: () => {},
-      cutEvent: () => Buffer.from('data: cut\n\n'),
+      truncationEvent: () => Buffer.from('data: cut\n\n'),
       settled: (end) => void ends.push(end),
     })
   }
   const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
-  const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as CallParts
+  const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as EngineRequestParts
   let isOver = false
-  const call = new Http1Request(parts, {
+  const call = new EngineRequest(parts, {
     patienceMs: 0,
     head: () => true,
     begun,

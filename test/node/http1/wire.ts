@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
 import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1/origin.ts'
-import { type OriginAnswer, OriginError, type OriginRequest, type RelayResult } from '../../../src/ports.ts'
+import { type OriginAnswer, OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
+import type { RelayResult } from '../../../src/ports/relay.ts'
 
 export interface RawEngine {
   readonly url: string
@@ -123,7 +124,7 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
             firstEvents: 0,
             onEvents: () => Infinity,
             onFirstByte: () => {},
-            cutEvent: (failure) => new TextEncoder().encode(`data: {"error":"${failure}"}\n\n`),
+            truncationEvent: (failure) => new TextEncoder().encode(`data: {"error":"${failure}"}\n\n`),
             settled: (end) => void ends.push(end),
           })
         if (options.inSteps !== true && options.early !== true) {

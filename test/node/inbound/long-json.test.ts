@@ -5,11 +5,12 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readJson } from '../../../src/api/body.ts'
 import { estimateTokensByChars } from '../../../src/api/split-eligibility.ts'
-import type { PromptEndpoint } from '../../../src/core/tokens/prompt.ts'
-import { Utf8Text } from '../../../src/core/tokens/utf8.ts'
-import { parseLong, parseLongInTurns, hasControl, Unescaper } from '../../../src/platform/node/long-json.ts'
-import { compileTemplate } from '../../../src/vocabulary.ts'
-import { meterOf, requestOf } from '../../core/tokens/support.ts'
+import type { PromptEndpoint } from '../../../src/core/tokens/prompt-request.ts'
+import { Utf8Text } from '../../../src/core/tokens/utf8-text.ts'
+import { parseLong, parseLongInTurns } from '../../../src/platform/node/parse-long-json.ts'
+import { hasControl, Unescaper } from '../../../src/platform/node/long-json.ts'
+import { compileTemplate } from '../../../src/chat-template.ts'
+import { analyzerOf, requestOf } from '../../core/tokens/support.ts'
 
 const bytesOf = (json: string): Uint8Array => new TextEncoder().encode(json)
 /** Parses documents without the optimisation, as `readJson` does when `parseLong` declines. */
@@ -132,7 +133,7 @@ describe('a request with a long prompt', () => {
     fc.assert(
       fc.property(request, fc.boolean(), ({ endpoint, bytes }, exact) => {
         const measure = (body: unknown) =>
-          meterOf(exact ? { tokenizer, template } : {}).measure(requestOf(endpoint, body))
+          analyzerOf(exact ? { tokenizer, template } : {}).measure(requestOf(endpoint, body))
         const measured = measure(parseLong(bytes))
         expect(measured.promptTokens).toBeGreaterThan(0)
         expect(measured).toEqual(measure(parseWhole(bytes)))

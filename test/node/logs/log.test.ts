@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { OriginError } from '../../../src/ports.ts'
+import { OriginError } from '../../../src/ports/origin.ts'
 import { until } from '../../wait.ts'
 
 function logged(

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { demoConfig, startDemoFleet } from '../../../src/cli/commands/demo.ts'
+import { demoConfig, startDemoFleet } from '../../../src/cli/commands/demo-fleet.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import type { RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'

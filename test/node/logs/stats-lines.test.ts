@@ -2,8 +2,9 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Config } from '../../../src/config.ts'
-import type { Cluster, Ports } from '../../../src/ports.ts'
-import { statsForever } from '../../../src/platform/node/start-gateway.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { Ports } from '../../../src/ports.ts'
+import { logEngineStats } from '../../../src/platform/node/engine-stats-log.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -32,8 +33,8 @@ it('are written as often as ever, and go on counting, under configurations that 
         pool,
         engines: [{ id: pool, requestsTotal: (total += 60), queuedPrefillS: 0, ttftMs: null }],
       }),
-    }) as unknown as Cluster
-  const stats = statsForever(configOf(60, 'm'), {
+    }) as unknown as PoolPort
+  const stats = logEngineStats(configOf(60, 'm'), {
     cluster,
     now: () => Date.now(),
     log: { debug: info, info, warn: info, error: info },

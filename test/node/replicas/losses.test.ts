@@ -7,7 +7,8 @@ import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey
 import { OpenBooking, OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
 import type { Client } from '../../../src/platform/node/replicas/connection.ts'
 import { type Script, SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
-import type { Cluster, Lease } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { Lease } from '../../../src/ports/lease.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { turns, until } from '../../wait.ts'
 import { converged, Member } from './member.ts'
@@ -23,7 +24,7 @@ const openBookings = (publish: Parts['publish'], keys: Parts['keys']): OpenBooki
     keys,
     publish,
     control: { client: null, run: () => Promise.reject(new Error('not connected')) },
-    ledger: {} as Cluster,
+    localPool: {} as PoolPort,
     pool: () => null,
     leaseMs: 60_000,
     now: Date.now,

@@ -1,13 +1,16 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
 import { readFileSync } from 'node:fs'
-import { ResponseAffinity } from '../../../src/api/responses.ts'
+import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
-import { endedAs, type PoolConfig } from '../../../src/core/contract/contract.ts'
-import { memoryClusters } from '../../../src/platform/node/ports.ts'
+import { endedAs } from '../../../src/core/contract/outcome.ts'
+import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
+import { memoryPools } from '../../../src/platform/node/memory-pools.ts'
 import { type Client, createClientOf } from '../../../src/platform/node/replicas/connection.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { chance } from '../../../src/simulator/replay/chance.ts'
-import type { Cluster, Lease, Log } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { Lease } from '../../../src/ports/lease.ts'
+import type { Log } from '../../../src/ports/log.ts'
 import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
 import { until } from '../../wait.ts'
 
@@ -25,7 +28,7 @@ interface Stream {
 export class Member {
   readonly lines: { readonly event: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
   readonly replicas: Replicas
-  readonly clusters: ReadonlyMap<string, Cluster>
+  readonly clusters: ReadonlyMap<string, PoolPort>
   readonly streams: Stream[] = []
   readonly #ledgers
   readonly #clients = new Set<Client>()
@@ -48,7 +51,7 @@ export class Member {
       const found = pools.find((one) => one.pool === name)
       return found === undefined ? null : { version: 1, pool: found }
     }
-    this.#ledgers = memoryClusters({ source })
+    this.#ledgers = memoryPools({ source })
     const given = { cluster: false, prefix: 'test', leaseMs: 1_000, ...config }
     this.replicas = new Replicas(given, {
       log,
@@ -65,7 +68,7 @@ export class Member {
       storedResponses: new ResponseAffinity(100),
     })
     this.clusters = new Map(
-      pools.map(({ pool: name }) => [name, this.replicas.cluster(this.#ledgers.cluster('one', name), ['one', name])]),
+      pools.map(({ pool: name }) => [name, this.replicas.replicatedPool(this.#ledgers.pool('one', name), ['one', name])]),
     )
   }
 

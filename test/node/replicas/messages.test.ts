@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { readEvents, readMessage, received, sent } from '../../../src/platform/node/replicas/messages.ts'
+import { readEvents, readMessage, decodeAdmission, encodeAdmission } from '../../../src/platform/node/replicas/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { documentedRights } from './member.ts'
 
-const asked = sent(admission())
+const asked = encodeAdmission(admission())
 const placement = { kind: 'whole', engine: 'a' }
 const rejected = (...events: readonly unknown[]): number => {
   let count = 0
@@ -71,15 +71,15 @@ describe('events of other replicas', () => {
     ['many blocks', { blocks: Uint32Array.from({ length: 5_000 }, (_, at) => at * 858_993) }],
   ])('restore an admission with %s', (_what, changes) => {
     const made = admission({ blocks: Uint32Array.of(1, 2, 3, 4), ...changes })
-    const text = JSON.stringify([['book', 64, sent({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement]])
+    const text = JSON.stringify([['book', 64, encodeAdmission({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement]])
     const [event] = readEvents(text, (error) => expect.unreachable(error.message))
     if (event?.[0] !== 'book') throw new Error('a booking was sent')
-    expect(received(event[2])).toEqual({ ...made, tenant: '', session: null, avoid: [] })
+    expect(decodeAdmission(event[2])).toEqual({ ...made, tenant: '', session: null, avoid: [] })
     for (const secret of ['tenant', 'session', 'avoid']) expect(text).not.toContain(secret)
   })
 
   it('omit default values of an admission', () => {
-    const text = JSON.stringify(sent(admission({ configVersion: 0 })))
+    const text = JSON.stringify(encodeAdmission(admission({ configVersion: 0 })))
     for (const name of ['adapter', 'priority', 'hints', 'configVersion']) expect(text).not.toContain(name)
   })
 

@@ -1,14 +1,14 @@
 /** Snapshots of a node that is behind the messages, such as a primary that has not learned of its failover. */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type BookingEvent } from '../../../src/core/contract/legs.ts'
-import type { Resume } from '../../../src/core/contract/contract.ts'
+import type { BookingEvent } from '../../../src/core/contract/booking-event.ts'
+import type { Resume } from '../../../src/core/contract/resume.ts'
 import { bookingKey } from '../../../src/core/pool/bookings.ts'
 import type { Client } from '../../../src/platform/node/replicas/connection.ts'
-import { Following, type FollowingParts } from '../../../src/platform/node/replicas/following.ts'
+import { PeerBookings, type PeerBookingsParts } from '../../../src/platform/node/replicas/following.ts'
 import { SCRIPTS } from '../../../src/platform/node/replicas/scripts.ts'
 import { OpenBookings } from '../../../src/platform/node/replicas/open-bookings.ts'
-import type { Cluster } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
 import { engines, pool } from '../../contracts/cluster-fixtures.ts'
 import { turns } from '../../wait.ts'
 
@@ -18,7 +18,7 @@ const PLACEMENT = { kind: 'whole', engine: 'a' }
 class Scene {
   /** Bookings that the reader holds. */
   readonly held = new Set<string>()
-  readonly following: Following
+  readonly following: PeerBookings
   /** Messages by which the node that is read is behind. */
   behind = 0
   /** Fields of the hash after each message. */
@@ -29,26 +29,26 @@ class Scene {
   #ids = 0
 
   constructor() {
-    const control: FollowingParts['control'] = {
+    const control: PeerBookingsParts['control'] = {
       client: null,
       run: async ({ sha }, _keys, [cursor]) => (sha === SCRIPTS.read.sha ? this.#page(cursor!) : [0, 'w']),
     }
-    const parts: Omit<FollowingParts, 'open'> = {
+    const parts: Omit<PeerBookingsParts, 'open'> = {
       replica: 'r',
       keys: { present: 'p', channel: 'c', open: (replica) => replica },
       leaseMs: 60_000,
       publish: { client: null, run: () => Promise.reject(new Error('not connected')) },
       control,
-      ledger: { applyNow: (event: BookingEvent | readonly ['book', Resume]) => this.#apply(event) } as Cluster,
+      localPool: { applyNow: (event: BookingEvent | readonly ['book', Resume]) => this.#apply(event) } as PoolPort,
       pool: () => pool({ cluster: 'one', pool: 'm', engines: engines('a') }),
       now: Date.now,
       rejected: () => undefined,
       joined: () => undefined,
       left: () => undefined,
       failed: () => undefined,
-      received: () => undefined,
+      onNews: () => undefined,
     }
-    this.following = new Following({ ...parts, open: new OpenBookings(parts) })
+    this.following = new PeerBookings({ ...parts, open: new OpenBookings(parts) })
   }
 
   get open(): ReadonlySet<string> {

@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
-import { received, sent } from '../../../src/platform/node/replicas/messages.ts'
-import { packedCall, unpackedCall } from '../../../src/platform/node/replicas/pool-feed.ts'
+import { decodeAdmission, encodeAdmission } from '../../../src/platform/node/replicas/messages.ts'
+import { encodeRegistryCall, decodeRegistryCall } from '../../../src/platform/node/replicas/messages.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
@@ -67,7 +67,7 @@ class Replica {
     this.gateway =
       threads === 1
         ? await startGateway(config, log, '.', standing)
-        : await startThreads(config, log, { count: threads, standing })
+        : await startThreads(config, log, { count: threads, hooks: standing })
     return this
   }
 
@@ -125,7 +125,7 @@ describe('messages', () => {
       ranks: Uint8Array.of(0, 255),
     } as const
     const call = { kind: 'events', batches: [batch] } as const
-    expect(unpackedCall(packedCall(call))).toEqual(call)
+    expect(decodeRegistryCall(encodeRegistryCall(call))).toEqual(call)
   })
 
   it('contain neither tenant nor session', () => {
@@ -135,9 +135,9 @@ describe('messages', () => {
       avoid: ['a'],
       blocks: Uint32Array.of(5, 6).subarray(0, 2),
     })
-    const text = JSON.stringify(sent(asked))
+    const text = JSON.stringify(encodeAdmission(asked))
     expect(text).not.toMatch(/team-a|session-1/)
-    expect(received(JSON.parse(text) as ReturnType<typeof sent>)).toEqual({
+    expect(decodeAdmission(JSON.parse(text) as ReturnType<typeof encodeAdmission>)).toEqual({
       ...asked,
       tenant: '',
       session: null,

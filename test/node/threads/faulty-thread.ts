@@ -1,6 +1,7 @@
 /** A thread that reports that it listens, books once, and fails on a `hurry` message. Number 13 fails at once. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
+import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
+import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 if (workerData.number === 13) throw new Error('not today')

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
+import { memoryPools, type MemoryPools } from '../../../src/platform/node/memory-pools.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
-import { WorkerSupervisor } from '../../../src/platform/node/threads/worker-supervisor.ts'
-import { poolNames } from '../../../src/platform/node/threads/ports.ts'
+import { ThreadBookings } from '../../../src/platform/node/threads/cluster-host.ts'
+import { ThreadSupervisor } from '../../../src/platform/node/threads/worker-supervisor.ts'
+import { poolNames } from '../../../src/platform/node/threads/pool-numbers.ts'
 import type { ThreadStart } from '../../../src/platform/node/threads/thread.ts'
-import type { Cluster } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
 import { pool } from '../../contracts/cluster-fixtures.ts'
 import { until } from '../../wait.ts'
 
@@ -16,15 +16,15 @@ const config = parseConfig(
   { defaultVersion: 1, defaultObserveShare: 1, listens: true },
 )
 
-let clusters: MemoryClusters
-let poolHost: Cluster
+let clusters: MemoryPools
+let poolHost: PoolPort
 let lines: Record<string, unknown>[]
-let thread: WorkerSupervisor
+let thread: ThreadSupervisor
 
 function open(
   number: number,
   entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url),
-): WorkerSupervisor {
+): ThreadSupervisor {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
   const start: ThreadStart = {
     firstlight: 'thread',
@@ -36,12 +36,12 @@ function open(
     startedAt: 0,
     configRefusedAt: null,
   }
-  return new WorkerSupervisor({
+  return new ThreadSupervisor({
     start: () => start,
     get entry() {
       return entry()
     },
-    poolHost: () => new ThreadClusterHost(() => poolHost, log),
+    newBookings: () => new ThreadBookings(() => poolHost, log),
     receive: () => undefined,
     log,
   })
@@ -49,8 +49,8 @@ function open(
 
 beforeEach(() => {
   lines = []
-  clusters = memoryClusters({ source: () => ({ version: 1, pool: pool() }) })
-  poolHost = clusters.cluster('paris', 'qwen')
+  clusters = memoryPools({ source: () => ({ version: 1, pool: pool() }) })
+  poolHost = clusters.pool('paris', 'qwen')
 })
 
 afterEach(async () => {

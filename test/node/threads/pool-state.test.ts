@@ -1,11 +1,12 @@
 /** Contract of the Cluster port between two threads, over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/ports.ts'
-import { threadClusters } from '../../../src/platform/node/threads/ports.ts'
-import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
-import { RpcChannel, type PoolMessage } from '../../../src/platform/node/threads/rpc.ts'
-import type { Cluster } from '../../../src/ports.ts'
+import { memoryPools, type MemoryPools } from '../../../src/platform/node/memory-pools.ts'
+import { remotePools } from '../../../src/platform/node/threads/remote-pools.ts'
+import { ThreadBookings } from '../../../src/platform/node/threads/cluster-host.ts'
+import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
+import type { PoolMessage } from '../../../src/platform/node/threads/messages.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
 import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { circuitContract } from '../../contracts/circuits.ts'
 import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
@@ -13,21 +14,21 @@ import { quiet } from './quiet.ts'
 
 /** One I/O thread's client of the pool state, without the thread. */
 interface Edge {
-  readonly cluster: Cluster
-  readonly host: ThreadClusterHost
+  readonly cluster: PoolPort
+  readonly host: ThreadBookings
   /** Does what happens when the thread ends. */
   end(): void
 }
 
-function edgeOf(books: Cluster, now = () => Date.now()): Edge {
+function edgeOf(books: PoolPort, now = () => Date.now()): Edge {
   const { port1, port2 } = new MessageChannel()
-  const host = new ThreadClusterHost(() => books, quiet)
+  const host = new ThreadBookings(() => books, quiet)
   const here = new RpcChannel<never, PoolMessage>(port1, (word) => host.receive(word))
   const there = new RpcChannel<PoolMessage, never>(port2, () => undefined)
   port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
   port2.on('message', (batch: readonly unknown[]) => there.receive(batch))
   return {
-    cluster: threadClusters(there, () => 0, now)('paris', 'qwen'),
+    cluster: remotePools(there, () => 0, now)('paris', 'qwen'),
     host,
     end() {
       there.flush()
@@ -38,16 +39,16 @@ function edgeOf(books: Cluster, now = () => Date.now()): Edge {
   }
 }
 
-clusterContract('threadClusters', open)
-circuitContract('threadClusters', open)
+clusterContract('remotePools', open)
+circuitContract('remotePools', open)
 
 async function open(source: Source): Promise<OpenCluster> {
   let now = 1_800_000_000_000
-  let clusters: MemoryClusters
+  let clusters: MemoryPools
   let edge: Edge
   const start = () => {
-    clusters = memoryClusters({ source: () => source, now: () => now, random: () => 0.5 })
-    edge = edgeOf(clusters.cluster('paris', 'qwen'), () => now)
+    clusters = memoryPools({ source: () => source, now: () => now, random: () => 0.5 })
+    edge = edgeOf(clusters.pool('paris', 'qwen'), () => now)
   }
   const end = () => {
     edge.end()
@@ -55,7 +56,7 @@ async function open(source: Source): Promise<OpenCluster> {
   }
   start()
   return {
-    get cluster(): Cluster {
+    get cluster(): PoolPort {
       return edge.cluster
     },
     now: () => now,
@@ -74,14 +75,14 @@ async function open(source: Source): Promise<OpenCluster> {
 }
 
 describe('two threads with one pool state', () => {
-  let clusters: MemoryClusters
-  let books: Cluster
+  let clusters: MemoryPools
+  let books: PoolPort
   let one: Edge
   let two: Edge
 
   beforeEach(() => {
-    clusters = memoryClusters({ source: () => ({ version: 1, pool: pool() }) })
-    books = clusters.cluster('paris', 'qwen')
+    clusters = memoryPools({ source: () => ({ version: 1, pool: pool() }) })
+    books = clusters.pool('paris', 'qwen')
     one = edgeOf(books)
     two = edgeOf(books)
   })
@@ -109,7 +110,7 @@ describe('two threads with one pool state', () => {
   })
 
   it('releases a booking made for a thread that exited during the call', async () => {
-    const host = new ThreadClusterHost(() => books, quiet)
+    const host = new ThreadBookings(() => books, quiet)
     const answer = host.receive(['admit', 0, admission()])
     expect(host.close()).toBe(0)
     await answer
@@ -145,7 +146,7 @@ describe('two threads with one pool state', () => {
     const words: PoolMessage[] = []
     const spy = { call: async (word: PoolMessage) => (words.push(word), { refusal: null }), notify: () => {} }
     const whole = new Uint32Array(100_000)
-    await threadClusters(spy, () => 0)('paris', 'qwen').admit(admission({ blocks: whole.subarray(10, 20) }))
+    await remotePools(spy, () => 0)('paris', 'qwen').admit(admission({ blocks: whole.subarray(10, 20) }))
     const [word] = words
     expect(word?.[0] === 'admit' && word[2].blocks.buffer.byteLength).toBe(40)
   })

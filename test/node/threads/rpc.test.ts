@@ -1,7 +1,7 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Backoff } from '../../../src/platform/node/threads/worker-supervisor.ts'
-import { threadCount } from '../../../src/platform/node/threads/start.ts'
+import { RestartBackoff } from '../../../src/platform/node/threads/restart-backoff.ts'
+import { threadCount } from '../../../src/platform/node/threads/thread-count.ts'
 import { RpcChannel, type RpcHandler } from '../../../src/platform/node/threads/rpc.ts'
 
 describe('a line between two threads', () => {
@@ -78,14 +78,14 @@ describe('a line between two threads', () => {
 
 describe('the restart of a thread', () => {
   it('waits twice as long each time, and no longer than ten seconds', () => {
-    const backoff = new Backoff()
+    const backoff = new RestartBackoff()
     expect(Array.from({ length: 9 }, () => backoff.next(0))).toEqual([
       100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000,
     ])
   })
 
   it('resets its backoff after a long run', () => {
-    const backoff = new Backoff()
+    const backoff = new RestartBackoff()
     for (let at = 0; at < 5; at++) backoff.next(0)
     backoff.began(1_000)
     expect(backoff.next(2_000)).toBe(3200)

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startThreads, type RunningThreads, type ThreadsOptions } from '../../../src/platform/node/threads/start.ts'
-import { explainSystemError } from '../../../src/platform/node/signals.ts'
-import { recorded } from '../../../src/platform/node/recorder.ts'
+import { explainSystemError } from '../../../src/platform/node/system-error.ts'
+import { withRecording } from '../../../src/platform/node/recorded-pool.ts'
 import { openEngine, type Engine } from './engine.ts'
 import { until } from '../../wait.ts'
 
@@ -131,9 +131,9 @@ describe('a gateway on two threads', () => {
     gateway = await start(
       {},
       {
-        standing: {
-          between: (cluster, { blockTokens }) =>
-            recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }),
+        hooks: {
+          middleware: (cluster, { blockTokens }) =>
+            withRecording(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }),
         },
       },
     )

@@ -1,8 +1,9 @@
 /** Lookups of stored responses by several I/O threads, over ports whose messages the test delivers. */
 import { describe, expect, it } from 'vitest'
-import { ResponseAffinity } from '../../../src/api/responses.ts'
-import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
-import { StoredResponseHost } from '../../../src/platform/node/threads/start.ts'
+import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
+import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
+import { StoredResponseHost } from '../../../src/platform/node/threads/stored-response-host.ts'
 const holding = { tenant: 't', cluster: 'c', pool: 'm', engine: 'e', model: 'm' }
 
 /** Two threads and the main thread. Messages wait in `toMain` and `toThread` until they are delivered. */

@@ -1,8 +1,9 @@
 /** Contract of reports in the main thread, used from an I/O thread over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
-import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
+import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
+import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
 import { threadTtft } from '../../../src/platform/node/threads/ports.ts'
-import { memoryTtft } from '../../../src/platform/node/ports.ts'
+import { memoryTtft } from '../../../src/platform/node/memory-ttft.ts'
 import { ttftContract } from '../../contracts/ttft.ts'
 
 ttftContract('threadTtft', async () => {

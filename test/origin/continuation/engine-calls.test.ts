@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { detokenize } from '../../../src/origin/continuation/engine-calls.ts'
-import { OriginError, type Origin, type OriginAnswer } from '../../../src/ports.ts'
+import { OriginError, type Origin, type OriginAnswer } from '../../../src/ports/origin.ts'
 
 /** Fails as often as there are failures, then answers. */
 function contextOf(failures: OriginError[]): { readonly context: Parameters<typeof detokenize>[0]; calls: number } {
@@ -19,7 +19,7 @@ function contextOf(failures: OriginError[]): { readonly context: Parameters<type
     ports: { origin: { send } },
     target: { id: 'e', url: 'http://engine', headers: [], binding: null },
     signal: new AbortController().signal,
-    alarms: undefined,
+    timers: undefined,
     model: 'm',
   }
   return seen

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
-import type { AttemptContext } from '../../../src/origin/classify.ts'
+import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
 import { attributeFailure } from '../../../src/origin/disagg/legs.ts'
-import { type EngineTarget, OriginError } from '../../../src/ports.ts'
+import type { EngineTarget } from '../../../src/ports/engine-target.ts'
+import { OriginError } from '../../../src/ports/origin.ts'
 
 const target = (id: string): EngineTarget => ({ id, url: `http://${id}`, headers: [], binding: null })
 

@@ -2,7 +2,8 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { relayTransformed, type AnswerTransform } from '../../../src/origin/relay/transform.ts'
 import { changeOf } from '../../../src/origin/disagg/first-token.ts'
-import type { OriginAnswer, RelayOptions } from '../../../src/ports.ts'
+import type { OriginAnswer } from '../../../src/ports/origin.ts'
+import type { RelayOptions } from '../../../src/ports/relay.ts'
 
 /** Transforms a response that arrives in these pieces. */
 function passed(pieces: readonly Uint8Array[], change: AnswerTransform, sse = true): Promise<string> {

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest'
-import type { AttemptContext } from '../../../src/origin/classify.ts'
+import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
 import { encodeStage } from '../../../src/origin/disagg/encode.ts'
-import { StageTimer } from '../../../src/origin/timers.ts'
-import { type AbortSignalLike, OriginError, type OriginRequest } from '../../../src/ports.ts'
+import { StageTimer } from '../../../src/origin/stage-timer.ts'
+import type { AbortSignalLike } from '../../../src/ports/abort-signal.ts'
+import { OriginError, type OriginRequest } from '../../../src/ports/origin.ts'
 
 /**
  * One image per encoder; both requests run at the same time. Each encoder answers when the test settles its request.

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { decodeParams } from '../../../src/origin/disagg/nixl.ts'
-import type { EngineTarget } from '../../../src/ports.ts'
+import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 
 const at = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
 /** Transfer parameters as vLLM 0.32 with NIXL returns them. */

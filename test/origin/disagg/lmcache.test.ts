@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { AttemptContext } from '../../../src/origin/classify.ts'
+import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
 import { lmcacheLeg } from '../../../src/origin/disagg/lmcache.ts'
 
 it('a body with names that V8 misreads is served whole: a leg built from it would lack its model or salt', async () => {

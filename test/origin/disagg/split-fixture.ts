@@ -2,21 +2,18 @@
  * Dependencies of a forwarder with the real ledger: encode, prefill and decode engines that fail on request, or stop
  * and lose their blocks.
  */
-import { openRecord } from '../../../src/core/reports/combine.ts'
-import { toPoolConfig, toTargets } from '../../../src/config/normalize.ts'
+import { openRecord } from '../../../src/core/reports/request-record.ts'
+import { toPoolConfig } from '../../../src/config/pool-config.ts'
+import { toTargets } from '../../../src/config/engine-targets.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import type { EngineDigest } from '../../../src/core/contract/contract.ts'
+import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
 import { Failure } from '../../../src/failure.ts'
 import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
 import { forward } from '../../../src/origin/forward.ts'
-import { memoryClusters } from '../../../src/platform/node/ports.ts'
-import {
-  OriginError,
-  type OriginAnswer,
-  type OriginRequest,
-  type Ports,
-  type RelayOptions,
-} from '../../../src/ports.ts'
+import { memoryPools } from '../../../src/platform/node/memory-pools.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
+import type { Ports } from '../../../src/ports.ts'
+import type { RelayOptions } from '../../../src/ports/relay.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 export const ENGINES = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1'] as const
@@ -57,7 +54,7 @@ export class SplitWorld {
   readonly #leavesAt: number
   readonly #background: Promise<unknown>[] = []
   readonly #route: PoolRoute
-  readonly #clusters: ReturnType<typeof memoryClusters>
+  readonly #clusters: ReturnType<typeof memoryPools>
   #ids = 0
 
   /** Number of the request to an engine at which the client disconnects; 0: never. */
@@ -70,7 +67,7 @@ export class SplitWorld {
     this.#leavesAt = leavesAt
     this.#route = routeOf(engines)
     const { cluster, pool } = this.#route
-    this.#clusters = memoryClusters({
+    this.#clusters = memoryPools({
       source: () => ({ version: 1, pool: toPoolConfig(cluster, pool) }),
       now: () => 1000,
       random: () => 0.5,
@@ -80,7 +77,7 @@ export class SplitWorld {
   /** @param images items to encode */
   async run(images: readonly string[] = []): Promise<Response | Failure> {
     const ports = {
-      cluster: (id: string, name: string) => this.#clusters.cluster(id, name),
+      pool: (id: string, name: string) => this.#clusters.pool(id, name),
       origin: { send: (request: OriginRequest) => this.#send(request) },
       now: () => 1000,
       random: () => 0.5,
@@ -104,13 +101,13 @@ export class SplitWorld {
 
   async engines(): Promise<readonly EngineDigest[]> {
     while (this.#background.length > 0) await this.#background.pop()
-    return (await this.#clusters.cluster('c', 'm').digest()).engines
+    return (await this.#clusters.pool('c', 'm').digest()).engines
   }
 
   /** Number of open bookings; 0 is correct. Ends the test world. */
   async held(): Promise<number> {
     const engines = await this.engines()
-    const { bookings } = await this.#clusters.cluster('c', 'm').digest()
+    const { bookings } = await this.#clusters.pool('c', 'm').digest()
     this.#clusters.close()
     return bookings + engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
   }

@@ -1,5 +1,5 @@
 /** Digests of regions and of clusters, with changes. */
-import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
+import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
 import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
 
@@ -22,7 +22,7 @@ export const regionDigest = (changes: Partial<RegionDigest> = {}): RegionDigest 
 })
 
 /** Digest of a cluster without engines. */
-export const digest: ClusterDigest = {
+export const digest: PoolDigest = {
   version: 1,
   cluster: 'c',
   pool: 'm',

@@ -1,14 +1,15 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
+import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
-import type { Cluster, RequestScope } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { RequestScope } from '../../../src/ports/request-scope.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 let now = 0
 let asked: {
   readonly cluster: string
-  readonly resolve: (digest: ClusterDigest) => void
+  readonly resolve: (digest: PoolDigest) => void
   readonly reject: (error: Error) => void
 }[] = []
 let background: Promise<unknown>[] = []
@@ -28,8 +29,8 @@ function open(): DigestCache {
     random: () => 0.5,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     cluster: (cluster: string) => {
-      const { promise, resolve, reject } = Promise.withResolvers<ClusterDigest>()
-      return { digest: () => (asked.push({ cluster, resolve, reject }), promise) } as Partial<Cluster> as Cluster
+      const { promise, resolve, reject } = Promise.withResolvers<PoolDigest>()
+      return { digest: () => (asked.push({ cluster, resolve, reject }), promise) } as Partial<PoolPort> as PoolPort
     },
   }
   return new DigestCache({ ports, freshMs: 2_000 })
@@ -47,7 +48,7 @@ function exchange(...ids: string[]): Pick<Exchange, 'routes' | 'scope' | 'admiss
   return { routes: ids.map(route), scope, admission: () => admission({ session: 's' }) }
 }
 
-function digest(seq: number, changes: Partial<ClusterDigest> = {}): ClusterDigest {
+function digest(seq: number, changes: Partial<PoolDigest> = {}): PoolDigest {
   return {
     version: 1,
     cluster: 'c',
@@ -62,7 +63,7 @@ function digest(seq: number, changes: Partial<ClusterDigest> = {}): ClusterDiges
   }
 }
 
-async function answer(index: number, told: ClusterDigest): Promise<void> {
+async function answer(index: number, told: PoolDigest): Promise<void> {
   asked[index]!.resolve(told)
   await Promise.all(background)
 }

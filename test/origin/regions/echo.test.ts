@@ -1,11 +1,13 @@
 /** Gateways that forward digests of each other, and regions whose digest must be ignored. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
-import { toSnakeCase } from '../../../src/config.ts'
+import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
-import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { OriginAnswer } from '../../../src/ports/origin.ts'
+import type { RequestScope } from '../../../src/ports/request-scope.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
@@ -44,8 +46,8 @@ const open = (): DigestCache =>
         error: () => {},
         warn: (event, fields) => void warned.push([event, fields]),
       },
-      cluster: () =>
-        ({ digest: async () => digest, regionDigest: async () => regionDigest() }) as Partial<Cluster> as Cluster,
+      pool: () =>
+        ({ digest: async () => digest, regionDigest: async () => regionDigest() }) as Partial<PoolPort> as PoolPort,
       origin: {
         send: async ({ target }) => {
           now += tookMs

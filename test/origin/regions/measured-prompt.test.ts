@@ -1,11 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  readMeasuredPrompt,
-  readPromptOffer,
-  writeMeasuredPrompt,
-  writePromptOffer,
-} from '../../../src/api/edge-prompts.ts'
+import { readMeasuredPrompt, readPromptOffer, writeMeasuredPrompt, writePromptOffer } from '../../../src/api/measured-prompt.ts'
 
 const BLOCK_TOKENS = 16
 const lane = fc.integer({ min: 1, max: 2 ** 32 - 1 })
@@ -68,7 +63,7 @@ describe('a measured prompt', () => {
 
 describe('the offer of a region', () => {
   it('is read as it was written, and nothing else is', () => {
-    expect(readPromptOffer(writePromptOffer({ cut: 7, bytes: 8192 }))).toEqual({ cut: 7, bytes: 8192 })
+    expect(readPromptOffer(writePromptOffer({ fingerprint: 7, bytes: 8192 }))).toEqual({ cut: 7, bytes: 8192 })
     const others = [null, '', '1', '1.7', '2.7.8192', '1.7.-1', '1.7.8192.1', 'x']
     expect(others.filter((text) => readPromptOffer(text) !== null)).toEqual([])
   })

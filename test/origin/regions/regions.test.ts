@@ -1,14 +1,16 @@
 /** An edge's use of region digests, with a clock that the test sets. */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Admission } from '../../../src/core/contract/contract.ts'
+import type { Admission } from '../../../src/core/contract/admission.ts'
 import type { RegionDigest } from '../../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
-import { toSnakeCase } from '../../../src/config.ts'
+import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
-import type { Cluster, EngineTarget, OriginAnswer, OriginRequest } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { EngineTarget } from '../../../src/ports/engine-target.ts'
+import type { OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
@@ -60,7 +62,7 @@ beforeEach(() => {
         error: () => {},
         warn: (event, fields) => void warned.push([event, fields]),
       },
-      cluster: () => ({ digest: async () => digest }) as Partial<Cluster> as Cluster,
+      pool: () => ({ digest: async () => digest }) as Partial<PoolPort> as PoolPort,
       origin: {
         send: async (request) => {
           asked.push(request)

@@ -1,10 +1,12 @@
 /** Regions that respond without a digest, and regions that are down. */
 import { describe, expect, it } from 'vitest'
-import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
+import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
 import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { OriginAnswer } from '../../../src/ports/origin.ts'
+import type { RequestScope } from '../../../src/ports/request-scope.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 const regionDigest = {
@@ -35,7 +37,7 @@ function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf:
     const { status, body = {} } = world.said
     return { status, read: async () => new TextEncoder().encode(JSON.stringify(body)) } as unknown as OriginAnswer
   }
-  const digest = async (): Promise<ClusterDigest> => ({
+  const digest = async (): Promise<PoolDigest> => ({
     version: 1,
     cluster: 'c',
     pool: 'm',
@@ -51,7 +53,7 @@ function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf:
     now: () => now,
     random: () => 0.5,
     log: { debug: () => {}, info: () => {}, warn: (event: string) => void world.warned.push(event), error: () => {} },
-    cluster: () => ({ digest }) as Partial<Cluster> as Cluster,
+    cluster: () => ({ digest }) as Partial<PoolPort> as PoolPort,
   }
   const cache = new DigestCache({ ports, ...fingerprintOf })
   return { world, cache }

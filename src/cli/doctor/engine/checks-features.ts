@@ -1,16 +1,11 @@
 /** Checks of features that give the gateway more information. Each one is a flag of `vllm serve`. */
 import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
+import { REQUEST_ID, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import { REQUEST_ID, inShort } from '../ask.ts'
 import type { Expected } from './checks-basic.ts'
-import { inDevMode, type EngineFacts } from './facts.ts'
+import { type EngineFacts, inDevMode } from './facts.ts'
 import { cachedTokensNext, metricsNext } from './kinds.ts'
 import { isAway } from './read.ts'
-
-/* The engine's KV cache against the configuration. */
-
-/** Relative difference up to which capacities count as equal. */
-const SAME = 0.1
 
 export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
   const { asked, scraped } = facts.metrics
@@ -19,99 +14,11 @@ export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
     found.ok('metrics', `/metrics read: ${running} running, ${waiting} waiting`)
     return true
   }
-  found.warn('metrics', `/metrics has no queue length (${inShort(asked)})`, {
+  found.warn('metrics', `/metrics has no queue length (${summaryOf(asked)})`, {
     costs: 'Cache size, sleep state and load from other sources are unknown; the gateway uses only its own bookings.',
     next: metricsNext(facts),
   })
   return false
-}
-
-export function checkCache(facts: EngineFacts, expected: Expected | null, found: Findings): void {
-  const stats = facts.metrics.scraped?.stats
-  if (stats === undefined) return
-  if (facts.switches.onlyHears) checkNoPrefixes(stats.prefixCaching, found)
-  else
-    checkPrefixCaching(stats.prefixCaching, facts.metrics.cacheConfig.get('prefix_caching_hash_algo'), expected, found)
-  const { blockTokens, cacheBlocks } = stats
-  if (blockTokens === null || cacheBlocks === null) {
-    return found.note('cache_size', 'not in its metrics', {
-      costs: 'The gateway learns it from the reported cached tokens.',
-      next: 'Set cache_blocks of the engine.',
-    })
-  }
-  found.ok(
-    'cache_size',
-    `${cacheBlocks} blocks of ${blockTokens} tokens: ${(cacheBlocks * blockTokens).toLocaleString('en')} tokens`,
-  )
-  if (expected !== null) checkSizes({ blockTokens, cacheBlocks }, expected, found)
-}
-
-/** Encoder output of audio has no prefixes, and vLLM 0.32 crashes if prefix caching is on. */
-function checkNoPrefixes(on: boolean | null, found: Findings): void {
-  if (on !== true) return found.ok('prefix_caching', 'off, as required for a speech-to-text model')
-  found.warn('prefix_caching', 'on, for a speech-to-text model', {
-    costs: 'vLLM 0.32 crashes at the first request ("CrossAttentionManager does not support caching").',
-    next: 'Start it with --no-enable-prefix-caching, or without --enable-prefix-caching.',
-  })
-}
-
-function checkPrefixCaching(
-  on: boolean | null,
-  algorithm: string | undefined,
-  expected: Expected | null,
-  found: Findings,
-): void {
-  const configured = expected?.engine.prefixCaching ?? 'auto'
-  if (on === null)
-    return found.note('prefix_caching', 'not in its metrics', {
-      costs: 'The gateway assumes that it is on.',
-      next: 'Set prefix_caching of the engine to on or off.',
-    })
-  if (on && configured === 'off') {
-    return found.warn('prefix_caching', 'on, but the configuration says off', {
-      costs: 'Requests are not routed to the engine that has their prefix cached.',
-      next: 'Remove prefix_caching: off.',
-    })
-  }
-  if (on) return found.ok('prefix_caching', `on${algorithm === undefined ? '' : `, ${algorithm}`}`)
-  if (configured === 'on') {
-    return found.problem('prefix_caching', 'off, but the configuration says on', {
-      costs: 'Requests are routed here for a prefix cache that does not exist.',
-      next: 'Start it with --enable-prefix-caching, or remove prefix_caching: on.',
-    })
-  }
-  found.warn('prefix_caching', 'off', {
-    costs: 'Every turn of a conversation computes its whole prompt again.',
-    next: 'Start it with --enable-prefix-caching.',
-  })
-}
-
-function checkSizes(
-  engine: { readonly blockTokens: number; readonly cacheBlocks: number },
-  { pool, engine: { cacheBlocks } }: Expected,
-  found: Findings,
-): void {
-  const { blockTokens } = engine
-  if (pool.blockTokens % blockTokens === 0)
-    found.ok('block_tokens', `${pool.blockTokens} in the configuration, a multiple of its ${blockTokens}`)
-  else {
-    found.warn('block_tokens', `${pool.blockTokens} in the configuration, but it caches ${blockTokens} at a time`, {
-      costs: 'The estimate of cached tokens is wrong by up to one block.',
-      next: `block_tokens: ${blockTokens >= 64 ? blockTokens : blockTokens * Math.ceil(64 / blockTokens)}`,
-    })
-  }
-  if (cacheBlocks === null) return
-  const [told, has] = [cacheBlocks * pool.blockTokens, engine.cacheBlocks * blockTokens]
-  if (Math.abs(told - has) > SAME * has) {
-    found.warn(
-      'cache_blocks',
-      `the configuration says ${told.toLocaleString('en')} tokens, it has ${has.toLocaleString('en')}`,
-      {
-        costs: told > has ? 'Evicted prompts count as cached.' : 'Part of its cache is never used for routing.',
-        next: 'Remove cache_blocks: the metrics report it.',
-      },
-    )
-  }
 }
 
 export function checkAnswers(facts: EngineFacts, expected: Expected | null, found: Findings): void {
@@ -128,7 +35,7 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
   }
   if (generated.kind === 'no_route') {
     if (expected?.engine.role === 'encode') return found.ok('completion', 'none: it encodes')
-    if (facts.switches.onlyHears) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
+    if (facts.switches.isSpeechOnly) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
     return found.note('completion', 'neither completions nor chats: a model for embeddings, scores or ranking')
   }
   found.ok('completion', `one token in ${generated.tookMs.toFixed(0)} ms`)
@@ -162,7 +69,7 @@ export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings
 export function checkEvents({ events, switches }: EngineFacts, found: Findings): void {
   const on = events?.filter(({ enabled }) => enabled) ?? []
   // KV events describe prefixes, and this model has none.
-  if (switches.onlyHears && on.length === 0) return
+  if (switches.isSpeechOnly && on.length === 0) return
   if (events === null) {
     return found.note('kv_events', 'unknown (/kv_event_sources is missing)', {
       next: 'firstlight bridge uses the configured sockets.',

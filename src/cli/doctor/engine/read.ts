@@ -1,24 +1,17 @@
 /** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
 import { SECOND_METRICS_PATH } from '../../../origin/engine-metrics.ts'
-import { namesPattern, readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
-import { answered, ask, jsonOf, type Answer, type AskResult, type Endpoint } from '../ask.ts'
-import { reachOf, watchIdle } from '../reach.ts'
+import { readEngineMetrics } from '../../../origin/metrics-text.ts'
+import { namesPattern, samplesOf } from '../../../origin/prometheus-samples.ts'
+import { type Answer, ask, type AskResult, type Endpoint, isAnswer, jsonOf } from '../ask.ts'
+import { watchIdle } from '../keep-alive.ts'
+import { reachOf } from '../reach.ts'
 import type { ConnectError } from '../trouble.ts'
-import {
-  baseCard,
-  cardOf,
-  inDevMode,
-  type EngineFacts,
-  type EventSources,
-  type Metrics,
-  type ModelList,
-  type Switches,
-  type Tokenized,
-  readServerInfo,
-} from './facts.ts'
-import { serverKind, type ServerKind } from './kinds.ts'
-import { SAMPLE_CHAT, SAMPLE_TEXT, generate } from './sample.ts'
+import { readEvents } from './event-source.ts'
+import { baseCard, cardOf, type EngineFacts, inDevMode, type Metrics, type ModelList, type Switches, type Tokenized } from './facts.ts'
+import { type ServerKind, serverKind } from './kinds.ts'
+import { generate, SAMPLE_CHAT, SAMPLE_TEXT } from './sample.ts'
+import { readServerInfo } from './server-info.ts'
 
 export interface ReadOptions {
   /** Time limit of each question. */
@@ -38,12 +31,12 @@ const INFO_MS = 15_000
 
 export async function readEngine(place: Endpoint, options: ReadOptions): Promise<EngineFacts | ConnectError> {
   const health = await ask(place, { path: '/health', limitMs: options.limitMs })
-  if (!answered(health)) return health
+  if (!isAnswer(health)) return health
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
   const asks: Asks = (path) => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   const withoutKey = { url: place.url, headers: {} }
-  const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
+  const [version, models, keyless, keylessHealth, metrics, events, switches] = await Promise.all([
     asks('/version').then(readVersion),
     asks('/v1/models').then(readModels),
     ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
@@ -53,14 +46,14 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     readSwitches(asks),
   ])
   const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
-  const [tokens, told, generated] = await Promise.all([
+  const [tokens, serverInfo, generated] = await Promise.all([
     tokenize(place, model?.id ?? null, options.limitMs),
     inDevMode(switches) ? ask(place, { path: '/server_info?config_format=json', limitMs: INFO_MS }).then(jsonOf) : null,
     model === null || !options.generate || isAway(switches, metrics)
       ? null
       : generate(place, model, options.generateMs),
   ])
-  const info = readServerInfo(told)
+  const info = readServerInfo(serverInfo)
   const kind = await kindOf(asks, { version, owner: model?.ownedBy ?? null, metrics })
   return {
     reach: reachOf(place.url),
@@ -76,8 +69,8 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     generated,
     // Before vLLM 0.32 only the flags show it.
     events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
-    withoutKey: answered(strange) ? strange.status : null,
-    guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
+    withoutKey: isAnswer(keyless) ? keyless.status : null,
+    guarded: !isAnswer(keylessHealth) || keylessHealth.status !== health.status,
     idle: await idle,
   }
 }
@@ -149,7 +142,7 @@ async function kindOf(asks: Asks, { version, owner, metrics }: KindSigns): Promi
 const CACHE_NAMES = namesPattern(['vllm:cache_config_info', 'vllm:admission_rejections_total'])
 
 function readMetrics(asked: AskResult): Metrics {
-  const text = answered(asked) && asked.status === 200 ? asked.text : ''
+  const text = isAnswer(asked) && asked.status === 200 ? asked.text : ''
   const samples = samplesOf(text, CACHE_NAMES)
   const rejections = samples.get('vllm:admission_rejections_total')
   return {
@@ -161,29 +154,8 @@ function readMetrics(asked: AskResult): Metrics {
   }
 }
 
-const eventSources = z.record(
-  z.string(),
-  z.object({
-    enable_kv_cache_events: z.boolean(),
-    publisher: z.nullish(z.string()),
-    endpoint: z.string(),
-    replay_endpoint: z.nullish(z.string()),
-  }),
-)
-
-function readEvents(asked: AskResult): EventSources {
-  const read = eventSources.safeParse(jsonOf(asked))
-  if (!read.success) return null
-  return Object.entries(read.data).map(([rank, source]) => ({
-    rank,
-    enabled: source.enable_kv_cache_events && source.publisher !== 'null',
-    endpoint: source.endpoint,
-    replayEndpoint: source.replay_endpoint ?? null,
-  }))
-}
-
 /** A GET on a POST route shows whether the route exists, without side effects. */
-const exists = (asked: AskResult): boolean => answered(asked) && asked.status === 405
+const exists = (asked: AskResult): boolean => isAnswer(asked) && asked.status === 405
 
 async function readSwitches(asks: Asks): Promise<Switches> {
   const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
@@ -201,7 +173,7 @@ async function readSwitches(asks: Asks): Promise<Switches> {
     sleeping: readFlag(sleeping!, 'is_sleeping'),
     loadsAdapters: exists(adapters!),
     profiles: exists(profiler!),
-    onlyHears: exists(speech!) && answered(chats!) && chats!.status === 404,
+    isSpeechOnly: exists(speech!) && isAnswer(chats!) && chats!.status === 404,
   }
 }
 
@@ -233,10 +205,10 @@ async function tokenize(place: Endpoint, model: string | null, limitMs: number):
  * round trip.
  */
 export function skewMs({ headers, at, tookMs }: Answer): number | null {
-  const said = Date.parse(headers.date ?? '')
-  if (Number.isNaN(said)) return null
+  const dateMs = Date.parse(headers.date ?? '')
+  if (Number.isNaN(dateMs)) return null
   // `Date` is truncated to the second and may be written at any time during the round trip.
   const earliest = at - tookMs - 1000
-  if (said < earliest) return said - earliest
-  return said > at ? said - at : 0
+  if (dateMs < earliest) return dateMs - earliest
+  return dateMs > at ? dateMs - at : 0
 }

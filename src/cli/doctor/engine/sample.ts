@@ -1,8 +1,6 @@
 import * as z from 'zod/mini'
-import { answered, ask, inShort, jsonOf, type AskResult, type Endpoint } from '../ask.ts'
+import { isAnswer, ask, summaryOf, jsonOf, type AskResult, type Endpoint } from '../ask.ts'
 import type { ModelCard } from './facts.ts'
-
-/* Requests one token, at most twice, and reads the engine's features from the answer. */
 
 export type Generated =
   | {
@@ -47,9 +45,9 @@ interface SampleRequest {
 
 async function once(place: Endpoint, request: SampleRequest, limitMs: number): Promise<Generated> {
   const asked = await oneToken(place, request, limitMs)
-  if (answered(asked) && asked.status === 404) return { kind: 'no_route' }
+  if (isAnswer(asked) && asked.status === 404) return { kind: 'no_route' }
   const read = answer.safeParse(jsonOf(asked))
-  if (!answered(asked) || !read.success) return { kind: 'failed', why: `${inShort(asked)}${messageOf(asked)}` }
+  if (!isAnswer(asked) || !read.success) return { kind: 'failed', why: `${summaryOf(asked)}${messageOf(asked)}` }
   const { usage, metrics } = read.data
   return {
     kind: 'answered',
@@ -67,7 +65,7 @@ async function oneToken(place: Endpoint, { model, prompt }: SampleRequest, limit
     limitMs,
     body: { model, prompt, max_tokens: 1, temperature: 0 },
   })
-  if (!answered(asked) || asked.status !== 404) return asked
+  if (!isAnswer(asked) || asked.status !== 404) return asked
   return ask(place, {
     method: 'POST',
     path: '/v1/chat/completions',
@@ -78,7 +76,7 @@ async function oneToken(place: Endpoint, { model, prompt }: SampleRequest, limit
 
 /** Extracts the message of an error body as one line. */
 function messageOf(asked: AskResult): string {
-  if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and an unexpected body' : ''
+  if (!isAnswer(asked) || asked.status < 400) return isAnswer(asked) ? ', and an unexpected body' : ''
   try {
     const { error } = JSON.parse(asked.text) as { error?: { message?: unknown } | string }
     const message = typeof error === 'string' ? error : error?.message

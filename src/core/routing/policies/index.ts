@@ -1,9 +1,13 @@
-import type { PolicyConfig } from '../../contract/contract.ts'
+import type { PolicyConfig } from '../../contract/pool-config.ts'
 import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
 import { predicted } from './predicted.ts'
-import { prefix, kvAware, lmetric, ttft, activeBlocks } from './cache-aware.ts'
-import { simplePolicies } from './simple.ts'
+import { prefix } from './prefix.ts'
+import { kvAware } from './kv-aware.ts'
+import { lmetric } from './lmetric.ts'
+import { ttft } from './ttft.ts'
+import { activeBlocks } from './cache-aware.ts'
+import { policiesWithoutOptions } from './simple.ts'
 
 /** Policies that a configuration may name. */
 export const policyKinds: readonly PolicyKind[] = [
@@ -13,7 +17,7 @@ export const policyKinds: readonly PolicyKind[] = [
   lmetric,
   prefix,
   kvAware,
-  ...simplePolicies,
+  ...policiesWithoutOptions,
 ]
 
 const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))
@@ -23,10 +27,10 @@ export function policyKind(name: string): PolicyKind | null {
   return byName.get(name) ?? null
 }
 
-export type MadePolicy = { readonly policy: Policy } | { readonly problem: string }
+export type PolicyOrProblem = { readonly policy: Policy } | { readonly problem: string }
 
 /** Creates the policy, or returns why it cannot be created: a newer edge may name an unknown one. */
-export function makePolicy(config: PolicyConfig): MadePolicy {
+export function createPolicy(config: PolicyConfig): PolicyOrProblem {
   const kind = policyKind(config.name)
   if (kind === null) return { problem: `unknown policy "${config.name}"; known: ${[...byName.keys()].join(', ')}` }
   try {

@@ -3,7 +3,7 @@ import { TIER_TOKEN_US } from '../../latency/profiles.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
-import { softmax } from '../ranking.ts'
+import { softmax } from '../softmax.ts'
 
 const options = {
   decodeWeight: {
@@ -113,7 +113,7 @@ const needs = [
   'recentNewTokens',
   'warmth',
 ] as const
-type Seen = Candidate<(typeof needs)[number]>
+type PredictedCandidate = Candidate<(typeof needs)[number]>
 
 const costTable = new CostTable([
   'network_s',
@@ -157,16 +157,16 @@ export const predicted: PolicyKind = {
     'from slower tiers, decode interference, memory pressure.',
   source: 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
   options,
-  create(given) {
-    const values = readOptions(options, given)
+  create(configured) {
+    const values = readOptions(options, configured)
     return definePolicy({
       name: 'predicted',
       needs,
       rank(request, candidates, random) {
         fillCosts(request, candidates, values)
-        const alike = keepsCache(request, candidates, values.indifferenceS * TIE_CACHE_SHARE)
+        const isTie = keepsCache(request, candidates, values.indifferenceS * TIE_CACHE_SHARE)
         return softmax(
-          sortWithinTolerance(costTable, { within: values.indifferenceS, alike }),
+          sortWithinTolerance(costTable, { tolerance: values.indifferenceS, isTie }),
           values.temperature,
           'range',
           random,
@@ -182,10 +182,10 @@ const TIE_CACHE_SHARE = 0.2
 /** Whether a tied engine keeps the cache hit of the best one, up to `worthS` seconds of prefill. */
 function keepsCache(
   { promptTokens }: RouteRequest,
-  candidates: readonly Seen[],
+  candidates: readonly PredictedCandidate[],
   worthS: number,
 ): (place: number, best: number) => boolean {
-  const prefillS = ({ costModel }: Seen, { cachedTokens }: Seen) =>
+  const prefillS = ({ costModel }: PredictedCandidate, { cachedTokens }: PredictedCandidate) =>
     prefillSeconds(costModel, { promptTokens, cachedTokens })
   return (place, bestPlace) => {
     const candidate = candidates[place]!
@@ -216,7 +216,7 @@ function pressureOf(mean: number, own: number): number {
   return Math.min(MAX_PRESSURE, (1 + mean) * (1 + mean + OWN_QUEUE_SHARE * (own - mean)) - 1)
 }
 
-function meanQueued(candidates: readonly Seen[]): number {
+function meanQueued(candidates: readonly PredictedCandidate[]): number {
   let queued = 0
   for (const { queuedPrefills } of candidates) queued += queuedPrefills
   return queued / Math.max(1, candidates.length)
@@ -227,10 +227,10 @@ function meanQueued(candidates: readonly Seen[]): number {
  * engine
  * is no wasted work, because the next request with the same prefix finds a copy there.
  */
-function maxLiveTokens(candidates: readonly Seen[]): number {
-  let most = 0
-  for (const { liveTokens } of candidates) most = Math.max(most, liveTokens)
-  return most
+function maxLiveTokens(candidates: readonly PredictedCandidate[]): number {
+  let max = 0
+  for (const { liveTokens } of candidates) max = Math.max(max, liveTokens)
+  return max
 }
 
 /** Time in which the users of a copy pay for it, in durations of a request. */
@@ -240,7 +240,7 @@ const COPY_DURATIONS = 2
  * Expected number of further requests that a copy of the `live` tokens on one more engine would serve: the live
  * requests that hold them, divided among the engines, come again for each duration of a request.
  */
-function copyUsers(candidates: readonly Seen[], live: number): number {
+function copyUsers(candidates: readonly PredictedCandidate[], live: number): number {
   let sharers = 0
   let holders = 0
   for (const { liveTokens, liveSharers, cachedTokens } of candidates) {
@@ -269,7 +269,7 @@ const SHARED_STEP_TOKENS = STEP_TOKENS / 2
  * step at its end, so a prompt delays those before it in its first step by its part of that step. The delay does not
  * fall at the length where a queue needs a second step: the engine with the longer queue would then be the cheaper one.
  */
-function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Seen, size: PromptSize): number {
+function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: PredictedCandidate, size: PromptSize): number {
   const sharers = queuedPrefills * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, queuedPrefillTokens))
   return sharers * queueSeconds(costModel, size) * Math.min(1, SHARED_STEP_TOKENS / Math.max(1, newTokens(size)))
 }
@@ -278,13 +278,13 @@ function sameStepS({ queuedPrefills, queuedPrefillTokens, costModel }: Seen, siz
  * Seconds that the request takes from others: delays by its prefill and by its place, less what later requests save by
  * the copy. A copy delays only requests that wait on this engine.
  */
-function takenFromOthersS(engine: Seen, { queued, users, lastingS, uniqueS, size }: NewWork): number {
+function externalityS(engine: PredictedCandidate, { queued, users, lastingS, uniqueS, size }: NewWork): number {
   const { queuedPrefills: own, placeWaitS } = engine
   const copyS = (MIN_COPY_COST + pressureOf(own, own) - users / (1 + users)) * lastingS
   return pressureOf(queued, own) * uniqueS + copyS + sameStepS(engine, size) + placeWaitS
 }
 
-function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
+function fillCosts(request: RouteRequest, candidates: readonly PredictedCandidate[], values: Values): void {
   const { costs, terms } = costTable.reset(candidates.length)
   const queued = meanQueued(candidates)
   const live = maxLiveTokens(candidates)
@@ -310,7 +310,7 @@ function fillCosts(request: RouteRequest, candidates: readonly Seen[], values: V
         ? prefillS - prefillSeconds(engine.costModel, { promptTokens: request.promptTokens, cachedTokens: live })
         : 0
     const takenS =
-      values.workWeight * takenFromOthersS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS, size })
+      values.workWeight * externalityS(engine, { queued, users, lastingS, uniqueS: prefillS - lastingS, size })
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.costModel.perTokenS * engine.recentNewTokens
     const slowness = 1 + values.slowStart * (1 - engine.warmth)

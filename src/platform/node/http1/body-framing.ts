@@ -1,5 +1,5 @@
 /** Finds the payload and the end of one response body in any framing. */
-import type { BodyKind } from './message-head.ts'
+import type { BodyKind } from './response-head.ts'
 import { BROKEN, ChunkParser, MORE } from './chunked.ts'
 
 export { BROKEN, MORE }

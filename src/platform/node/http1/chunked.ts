@@ -1,7 +1,8 @@
 /** Chunked framing (RFC 9112, section 7.1): one parser for requests and answers, and the framing of our own chunks. */
-import { readHeadFields } from './message-head.ts'
+import { readHeadFields } from './head-fields.ts'
 
 export const CRLF = Buffer.from('\r\n')
+
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
 /** One chunk that holds all pieces. */
@@ -13,31 +14,46 @@ export function chunkOf(pieces: readonly Uint8Array[]): readonly Uint8Array[] {
 
 /** The body goes on. */
 export const MORE = -1
+
 /** The framing is malformed. */
 export const BROKEN = -2
 
 const CR = 13
+
 const LF = 10
+
 const TAB = 9
+
 const DELETE = 127
+
 const SEMICOLON = 59
+
 /** Leading zeros included. */
 const MAX_SIZE_DIGITS = 16
+
 /** Bytes of one chunk. */
 const MAX_SIZE = 2 ** 32
+
 /** Bytes of chunk extensions and trailers of one body together. node:http has the same limit. */
 const MAX_EXTRA_BYTES = 16 * 1024
 
 const SIZE = 0
+
 const EXTENSION = 1
+
 const SIZE_LF = 2
+
 const DATA = 3
+
 const DATA_CR = 4
+
 const DATA_LF = 5
+
 const TRAILERS = 6
 
 /** Value of each hexadecimal digit by its code; 255: none. */
 const HEX = new Uint8Array(256).fill(255)
+
 for (const [value, digit] of [...'0123456789abcdef'].entries())
   HEX[digit.charCodeAt(0)] = HEX[digit.toUpperCase().charCodeAt(0)] = value
 
@@ -139,46 +155,4 @@ export class ChunkParser {
     this.#state = SIZE
     return readHeadFields(`\r\n${this.#trailers.slice(0, -4)}`, () => true) ? after : BROKEN
   }
-}
-
-/** Below this many bytes a loop is faster than `copyWithin`. */
-const LOOP_BYTES = 32
-
-/**
- * Decodes a chunked body read by read. The payload of a read is moved to its front, so the cost depends on the bytes
- * and not on the number of chunks: a body in one-byte chunks makes no object per chunk.
- */
-export class ChunkedDecoder {
-  /** Bytes of the last read that belong to the body, framing included. */
-  taken = 0
-  /** The end of the body has been read. */
-  done = false
-  malformed = false
-  readonly #parser = new ChunkParser()
-  readonly #ranges: number[] = []
-
-  /**
-   * Moves the payload of a read to its front and returns its length in bytes. Bytes behind the body stay as they are.
-   */
-  take(bytes: Uint8Array): number {
-    const ranges = this.#ranges
-    ranges.length = 0
-    const end = this.#parser.parse(bytes, ranges)
-    this.done = end >= 0
-    this.malformed = end === BROKEN
-    this.taken = this.done ? end : bytes.length
-    let length = 0
-    for (let i = 0; i < ranges.length; i += 2) {
-      const from = ranges[i]!
-      const size = ranges[i + 1]! - from
-      if (length !== from) move(bytes, length, from, size)
-      length += size
-    }
-    return length
-  }
-}
-
-function move(bytes: Uint8Array, to: number, from: number, size: number): void {
-  if (size > LOOP_BYTES) bytes.copyWithin(to, from, from + size)
-  else for (let i = 0; i < size; i++) bytes[to + i] = bytes[from + i]!
 }

@@ -1,7 +1,7 @@
 /** Keep-alive connections to one engine. */
-import { Connection } from './engine-connection.ts'
+import { EngineConnection } from './engine-connection.ts'
 
-export interface ConnectionLimits {
+export interface ConnectionPoolOptions {
   /** Idle connections are closed after this time: before the engine closes them during the next request. */
   readonly idleMs: number
   readonly maxIdle: number
@@ -12,20 +12,20 @@ export interface ConnectionLimits {
   readonly freeDescriptors: () => boolean
 }
 
-export class EngineConnections {
+export class ConnectionPool {
   readonly #url: URL
-  readonly #limits: ConnectionLimits
+  readonly #options: ConnectionPoolOptions
   /** Last in, first out, so that connections in excess become idle for long and are closed. */
-  readonly #idle: Connection[] = []
-  readonly #all = new Set<Connection>()
+  readonly #idle: EngineConnection[] = []
+  readonly #all = new Set<EngineConnection>()
 
-  constructor(url: URL, limits: ConnectionLimits) {
+  constructor(url: URL, options: ConnectionPoolOptions) {
     this.#url = url
-    this.#limits = limits
+    this.#options = options
   }
 
   /** Returns a connection for one request. `fresh`: a new one, which the engine cannot be closing already. */
-  take(fresh: boolean): Connection {
+  take(fresh: boolean): EngineConnection {
     if (!fresh) {
       for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
         if (idle.socket.destroyed || this.#stale(idle)) {
@@ -36,7 +36,7 @@ export class EngineConnections {
         return idle
       }
     }
-    const connection = new Connection(this.#url, this.#limits.ca, (done, reusable) => this.#back(done, reusable))
+    const connection = new EngineConnection(this.#url, this.#options.ca, (done, reusable) => this.#back(done, reusable))
     this.#all.add(connection)
     return connection
   }
@@ -57,16 +57,16 @@ export class EngineConnections {
   }
 
   freeDescriptors(): boolean {
-    return this.#limits.freeDescriptors()
+    return this.#options.freeDescriptors()
   }
 
-  #stale(connection: Connection): boolean {
-    return this.#limits.now() - connection.idleSince >= this.#limits.idleMs
+  #stale(connection: EngineConnection): boolean {
+    return this.#options.now() - connection.idleSince >= this.#options.idleMs
   }
 
-  #back(connection: Connection, reusable: boolean): void {
-    if (reusable && this.#idle.length < this.#limits.maxIdle) {
-      connection.idleSince = this.#limits.now()
+  #back(connection: EngineConnection, reusable: boolean): void {
+    if (reusable && this.#idle.length < this.#options.maxIdle) {
+      connection.idleSince = this.#options.now()
       this.#idle.push(connection)
       return
     }

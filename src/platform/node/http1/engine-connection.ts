@@ -3,7 +3,7 @@ import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
 import { writeCorked } from './response-writer.ts'
-import { parseResponseHead, type ResponseHead } from './message-head.ts'
+import { parseResponseHead, type ResponseHead } from './response-head.ts'
 
 /**
  * Sizes of the reused read buffer of a connection. It starts small, because thousands of streams wait at a time, and
@@ -16,7 +16,7 @@ const HEAD_END = '\r\n\r\n'
  * Most interim responses (100, 103): an engine that sends them without end would hold the request until its first-byte
  * timeout.
  */
-const MOST_INTERIM = 16
+const MAX_INTERIM = 16
 
 /** User of a connection. Called synchronously; `bytes` are valid until the call returns, unless `holds` is true. */
 export interface ConnectionUser {
@@ -31,7 +31,7 @@ export interface ConnectionUser {
 /** The engine's response is not valid HTTP/1.1. */
 export class MalformedResponse extends Error {}
 
-export class Connection {
+export class EngineConnection {
   readonly socket: net.Socket
   /** It has served a request before this one. */
   reused = false
@@ -39,7 +39,7 @@ export class Connection {
   connected = false
   /** Start of its idle time, epoch ms. */
   idleSince = 0
-  readonly #release: (connection: Connection, reusable: boolean) => void
+  readonly #release: (connection: EngineConnection, reusable: boolean) => void
   #user: ConnectionUser | null = null
   /** Index in READ_BYTES. */
   #size = 0
@@ -52,7 +52,7 @@ export class Connection {
   #error: Error | null = null
 
   /** @param ca authorities trusted for https; undefined: those Node trusts */
-  constructor(url: URL, ca: string | undefined, release: (connection: Connection, reusable: boolean) => void) {
+  constructor(url: URL, ca: string | undefined, release: (connection: EngineConnection, reusable: boolean) => void) {
     this.#release = release
     this.socket = url.protocol === 'https:' ? this.#openTls(url, ca) : this.#openPlain(url)
     this.socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => (this.connected = true))
@@ -158,7 +158,7 @@ export class Connection {
         return
       }
       const head =
-        end < 0 || end > HEAD_LIMIT_BYTES || this.#interim > MOST_INTERIM
+        end < 0 || end > HEAD_LIMIT_BYTES || this.#interim > MAX_INTERIM
           ? null
           : parseResponseHead(rest.toString('latin1', 0, end))
       if (head === null || head.status === 101)

@@ -2,124 +2,95 @@
  * One request to an engine over one connection: its timeouts, the head of its response, and the body, which is queued
  * for a reader that pulls or passed to a sink in the tick of its read. All bytes of a request that wait are here.
  */
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
 import { LeadingComments } from '../../../origin/relay/sse.ts'
-import {
-  type ResponseHandler,
-  type AbortSignalLike,
-  OriginError,
-  type OriginRequest,
-  type RelayOptions,
-} from '../../../ports.ts'
+import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
+import { OriginError, type OriginRequest, type ResponseHandler } from '../../../ports/origin.ts'
+import type { RelayOptions } from '../../../ports/relay.ts'
 import { Deadline, stalledMs } from '../deadline.ts'
-import type { ResponseHead } from './message-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
-import { MalformedResponse, type Connection, type ConnectionUser } from './engine-connection.ts'
-import type { EngineConnections } from './connection-pool.ts'
-import { responseWriterOf } from './response-writer.ts'
+import { BodyQueue } from './body-queue.ts'
+import type { BodyRead, BodySink, PendingBody } from './body-sink.ts'
+import type { ConnectionPool } from './connection-pool.ts'
+import { type ConnectionUser, type EngineConnection, MalformedResponse } from './engine-connection.ts'
 import { RawRelay } from './raw-relay.ts'
-import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import type { ResponseHead } from './response-head.ts'
+import { responseWriterOf } from './response-writer.ts'
 
 const clock = { now: () => performance.now() }
 
 /** A response whose bytes can go to the client's socket without web streams. */
 export class SocketAnswer extends PullAnswer {
-  readonly #call: Http1Request
+  readonly #request: EngineRequest
 
-  constructor(head: ResponseHead, call: Http1Request) {
-    super(head, call, clock)
-    this.#call = call
+  constructor(head: ResponseHead, request: EngineRequest) {
+    super(head, request, clock)
+    this.#request = request
   }
 
   get written(): boolean {
-    return this.#call.written
+    return this.#request.written
   }
 
   override begun(): Uint8Array {
-    return this.held.length === 0 ? this.#call.begun() : super.begun()
+    return this.held.length === 0 ? this.#request.begun() : super.begun()
   }
 
-  override pass(reply: RelayOptions): Response {
-    const line = responseWriterOf(reply.scope)
-    if (line === null || this.#call.framing!.kind === 'none' || line.begun) return super.pass(reply)
-    const pass = new RawRelay({ reply, sse: this.sse, call: this.#call, line })
-    this.takenOver = () => pass.clientGone()
-    pass.begin(this.held)
+  override pass(options: RelayOptions): Response {
+    const writer = responseWriterOf(options.scope)
+    if (writer === null || this.#request.framing!.kind === 'none' || writer.begun) return super.pass(options)
+    const relay = new RawRelay({ options, sse: this.sse, request: this.#request, writer })
+    this.takenOver = () => relay.clientGone()
+    relay.begin(this.held)
     return RESPONSE_ALREADY_SENT
   }
 
   protected override firstByteIsHere(): void {
-    this.#call.firstByteIsHere()
+    this.#request.firstByteIsHere()
   }
 
   protected override release(): void {
-    this.#call.release()
+    this.#request.release()
   }
 }
 
 /** Bytes queued for a reader before the engine's socket is paused. */
 const QUEUE_BYTES = 256 * 1024
+
 /** Keep-alive comments held back before the first token. */
 const PRELUDE_BYTES = 16 * 1024
 
 /** A stall of the event loop this long extends the timeouts that ran meanwhile. */
 const STALL_MS = 100
+
 /**
  * Errors of connect(2) without a descriptor, port or memory for another socket: a limit of this process or machine,
  * not of the engine.
  */
 const OWN_LIMITS: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'])
 
-/** Receives the bytes once the client's head is written. */
-export interface BodySink {
-  /** Bytes as read, framing included. `last`: the message ends with them. */
-  take(bytes: Buffer, framing: BodyFraming, last: boolean): void
-  /** The bytes last passed are still in use. */
-  readonly holds: boolean
-  /** Handles a body that failed before its end. */
-  broken(reason: unknown): void
-  /** Handles the timeout set by `wakeIn`. */
-  due(): void
-}
-
-interface Read {
-  readonly bytes: Buffer
-  readonly last: boolean
-  /** The read starts with a chunk: no part of that chunk was withheld. */
-  readonly whole: boolean
-}
-
-/** Bytes that a sink takes over. */
-export interface Waiting {
-  /** Payload queued so far. */
-  readonly pieces: readonly Buffer[]
-  /** The current read, of which no byte is consumed; null: there is none. */
-  readonly read: Read | null
-  readonly ended: boolean
-  readonly failure: unknown
-}
-
-export interface CallParts {
+export interface EngineRequestParts {
   readonly request: OriginRequest
   /** The request's head, as sent. */
   readonly text: string
-  readonly connections: EngineConnections
+  readonly connections: ConnectionPool
   readonly host: string
 }
 
-export class Http1Request implements ByteSource, ConnectionUser {
+export class EngineRequest implements ByteSource, ConnectionUser {
   /** Request to send, prompt included; null: a response has begun, so nothing is sent again and the memory is free. */
-  #parts: CallParts | null
+  #parts: EngineRequestParts | null
   readonly #host: string
   readonly #signal: AbortSignalLike
   /** null: the response has begun, or its reader pulls. */
-  #beginning: ResponseHandler | null
-  #connection!: Connection
+  #handler: ResponseHandler | null
+  #connection!: EngineConnection
   #retried = false
   framing: BodyFraming | null = null
   #answer: SocketAnswer | null = null
   readonly #prelude = new LeadingComments()
-  readonly #deadline = new Deadline(() => this.#due())
+  readonly #deadline = new Deadline(() => this.#onTimeout())
   /** `performance.now()` at which the first byte is due. */
   #firstByteBy: number
   /** `stalledMs()` when the timeout was last set. */
@@ -128,25 +99,25 @@ export class Http1Request implements ByteSource, ConnectionUser {
   #reusable = false
   /** Payload without a reader; created with its first piece. */
   #queue: BodyQueue | null = null
-  #read: Read | null = null
+  #currentRead: BodyRead | null = null
   #paused = false
   #ended = false
   #failure: unknown = null
   #sink: BodySink | null = null
 
-  constructor(parts: CallParts, beginning: ResponseHandler) {
+  constructor(parts: EngineRequestParts, handler: ResponseHandler) {
     const { request, host } = parts
     this.#parts = parts
     this.#host = host
     this.#signal = request.signal
-    this.#beginning = beginning
+    this.#handler = handler
     this.#firstByteBy = performance.now() + request.firstByteMs
   }
 
   /** Sends the request. Its signal must not be aborted yet. */
   start(): void {
     this.#signal.addEventListener('abort', this.#onAbort)
-    this.#connection = this.#send(this.#parts!, false)
+    this.#connection = this.#startOn(this.#parts!, false)
   }
 
   get holds(): boolean {
@@ -170,13 +141,13 @@ export class Http1Request implements ByteSource, ConnectionUser {
     this.#reusable = !head.close
     const answer = new SocketAnswer(head, this)
     this.#answer = answer
-    const beginning = this.#beginning!
+    const handler = this.#handler!
     // The call may abandon the response: then there are no further calls.
-    this.#beginning = null
-    const goesOn = beginning.head(answer)
-    if (goesOn) this.#beginning = beginning
-    if (goesOn && answer.sse && answer.status < 300 && beginning.patienceMs > 0)
-      this.wakeIn(Math.min(this.firstByteInMs, beginning.patienceMs))
+    this.#handler = null
+    const goesOn = handler.head(answer)
+    if (goesOn) this.#handler = handler
+    if (goesOn && answer.sse && answer.status < 300 && handler.patienceMs > 0)
+      this.wakeIn(Math.min(this.firstByteInMs, handler.patienceMs))
     if (this.framing.empty && this.#failure === null) this.#end(this.#reusable)
   }
 
@@ -190,7 +161,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
     const own = last && end < bytes.length ? bytes.subarray(0, end) : bytes
     if (last && end < bytes.length) this.#reusable = false
     if (this.#sink !== null) this.#sink.take(own, framing, last)
-    else if (this.#beginning !== null && this.#hasContent(own, framing))
+    else if (this.#handler !== null && this.#hasContent(own, framing))
       this.#begin({ bytes: own, last, whole }, framing)
     else this.#keep(own, framing)
     if (last && this.#failure === null) this.#end(this.#reusable)
@@ -206,7 +177,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
     // The engine closed an idle connection while the request was sent: it has not processed the request, which may be
     // repeated.
     if (!malformed && reused && untouched && this.#parts !== null && !this.#retried && !this.#signal.aborted)
-      return this.#again(this.#parts)
+      return this.#retry(this.#parts)
     this.#fail(
       new OriginError(
         malformed ? 'malformed' : 'reset',
@@ -246,18 +217,18 @@ export class Http1Request implements ByteSource, ConnectionUser {
   }
 
   /** Returns all bytes that wait. Later bytes go to the sink. */
-  handOver(sink: BodySink): Waiting {
+  handOver(sink: BodySink): PendingBody {
     this.#sink = sink
-    this.#beginning = null
-    const waiting = {
+    this.#handler = null
+    const pending = {
       pieces: this.#queue?.takeAll() ?? [],
-      read: this.#read,
+      read: this.#currentRead,
       ended: this.#ended,
       failure: this.#failure,
     }
-    this.#read = null
+    this.#currentRead = null
     this.resume()
-    return waiting
+    return pending
   }
 
   pause(): void {
@@ -273,16 +244,16 @@ export class Http1Request implements ByteSource, ConnectionUser {
 
   /** Payload that has arrived and waits: at least one event, if there is one. */
   begun(): Buffer {
-    if (this.#queue !== null || this.#read === null)
+    if (this.#queue !== null || this.#currentRead === null)
       return Buffer.concat([...(this.#queue?.pieces ?? []), ...this.#payload()])
     const { ranges } = this.framing!
-    if (ranges.length === 0) return this.#read.bytes.subarray(0, 0)
-    const first = this.#read.bytes.subarray(ranges[0]!, ranges[1]!)
+    if (ranges.length === 0) return this.#currentRead.bytes.subarray(0, 0)
+    const first = this.#currentRead.bytes.subarray(ranges[0]!, ranges[1]!)
     // A chunk usually is one event.
     return first[first.length - 1] === 10 ? first : Buffer.concat(this.#payload())
   }
 
-  #send({ request, text, connections }: CallParts, fresh: boolean): Connection {
+  #startOn({ request, text, connections }: EngineRequestParts, fresh: boolean): EngineConnection {
     const connection = connections.take(fresh)
     const leftMs = this.firstByteInMs
     this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
@@ -290,9 +261,9 @@ export class Http1Request implements ByteSource, ConnectionUser {
     return connection
   }
 
-  #again(parts: CallParts): void {
+  #retry(parts: EngineRequestParts): void {
     this.#retried = true
-    this.#connection = this.#send(parts, true)
+    this.#connection = this.#startOn(parts, true)
   }
 
   #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
@@ -304,19 +275,19 @@ export class Http1Request implements ByteSource, ConnectionUser {
     return false
   }
 
-  #begin(read: Read, framing: BodyFraming): void {
-    const beginning = this.#beginning!
-    this.#beginning = null
+  #begin(read: BodyRead, framing: BodyFraming): void {
+    const handler = this.#handler!
+    this.#handler = null
     this.#deadline.cancel()
-    this.#read = read
-    beginning.begun(this.#answer!, false)
+    this.#currentRead = read
+    handler.begun(this.#answer!, false)
     // No sink took it in this tick: queued for a reader.
-    if (this.#read === null) return
-    this.#read = null
+    if (this.#currentRead === null) return
+    this.#currentRead = null
     if (this.#failure === null) this.#keep(read.bytes, framing)
   }
 
-  #due(): void {
+  #onTimeout(): void {
     if (this.#extendByStall()) return
     if (this.#sink !== null) return this.#sink.due()
     const leftMs = this.firstByteInMs
@@ -325,10 +296,10 @@ export class Http1Request implements ByteSource, ConnectionUser {
     if (this.framing === null && this.#connection.connecting)
       return this.stop(new OriginError('connect_timeout', `no connection to ${this.#host} in time`))
     // The early limit has expired: the caller continues without a first byte.
-    const early = this.framing === null ? null : this.#beginning
+    const early = this.framing === null ? null : this.#handler
     this.wakeIn(leftMs)
     if (early === null) return
-    this.#beginning = null
+    this.#handler = null
     early.begun(this.#answer!, true)
   }
 
@@ -345,7 +316,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
     const isOwn = OWN_LIMITS.has(error?.code)
     const parts = this.#parts
     if (isOwn && parts !== null && !this.#retried && !this.#signal.aborted && parts.connections.freeDescriptors())
-      return this.#again(parts)
+      return this.#retry(parts)
     this.#fail(
       new OriginError(
         isOwn ? 'gateway_limit' : 'connect',
@@ -364,10 +335,10 @@ export class Http1Request implements ByteSource, ConnectionUser {
   /** Queues the payload of a read, without framing, as one piece. */
   #keep(bytes: Buffer, framing: BodyFraming): void {
     if (framing.ranges.length === 0) return
-    this.#read = { bytes, last: false, whole: false }
+    this.#currentRead = { bytes, last: false, whole: false }
     // A copy: the connection reuses the memory.
     const payload = Buffer.concat(this.#payload())
-    this.#read = null
+    this.#currentRead = null
     this.#queued.put(payload)
     if (this.#queued.size > QUEUE_BYTES && !this.#paused) this.pause()
   }
@@ -383,8 +354,8 @@ export class Http1Request implements ByteSource, ConnectionUser {
   #payload(): Buffer[] {
     const { ranges } = this.framing!
     const pieces: Buffer[] = []
-    if (this.#read !== null)
-      for (let i = 0; i < ranges.length; i += 2) pieces.push(this.#read.bytes.subarray(ranges[i]!, ranges[i + 1]!))
+    if (this.#currentRead !== null)
+      for (let i = 0; i < ranges.length; i += 2) pieces.push(this.#currentRead.bytes.subarray(ranges[i]!, ranges[i + 1]!))
     return pieces
   }
 
@@ -399,86 +370,19 @@ export class Http1Request implements ByteSource, ConnectionUser {
     this.resume()
     this.#ended = true
     this.#connection.free(reusable)
-    const beginning = this.#beginning
-    this.#beginning = null
-    beginning?.begun(this.#answer!, false)
+    const handler = this.#handler
+    this.#handler = null
+    handler?.begun(this.#answer!, false)
     this.#queue?.end()
   }
 
   #fail(reason: unknown): void {
     this.#failure = reason
-    const beginning = this.#beginning
-    this.#beginning = null
+    const handler = this.#handler
+    this.#handler = null
     if (this.#sink !== null) return this.#sink.broken(reason)
-    if (beginning === null) return this.#queue?.fail(reason)
+    if (handler === null) return this.#queue?.fail(reason)
     this.release()
-    beginning.failed(reason)
-  }
-}
-
-/** Payload that waits for its reader. */
-class BodyQueue {
-  #pieces: Buffer[] = []
-  #size = 0
-  #ended = false
-  #failure: { readonly reason: unknown } | null = null
-  #waiting: { resolve(chunk: Uint8Array | null): void; reject(error: unknown): void } | null = null
-
-  /** Bytes that wait. */
-  get size(): number {
-    return this.#size
-  }
-
-  /** Adds a piece, whose memory must not change. */
-  put(piece: Buffer): void {
-    this.#pieces.push(piece)
-    this.#size += piece.length
-    this.#serve()
-  }
-
-  end(): void {
-    this.#ended = true
-    this.#serve()
-  }
-
-  fail(reason: unknown): void {
-    this.#failure = { reason }
-    this.#serve()
-  }
-
-  /**
-   * Resolves with the next piece; null: the end. Rejects, behind the last piece, with the reason given to `fail`. One
-   * call at a time.
-   */
-  read(): Promise<Uint8Array | null> {
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject }
-      this.#serve()
-    })
-  }
-
-  /** Pieces that wait; they stay in the queue. */
-  get pieces(): readonly Buffer[] {
-    return this.#pieces
-  }
-
-  takeAll(): readonly Buffer[] {
-    const pieces = this.#pieces
-    this.#pieces = []
-    this.#size = 0
-    return pieces
-  }
-
-  #serve(): void {
-    const waiting = this.#waiting
-    if (waiting === null) return
-    const piece = this.#pieces.shift()
-    if (piece === undefined && !this.#ended && this.#failure === null) return
-    this.#waiting = null
-    if (piece !== undefined) {
-      this.#size -= piece.length
-      waiting.resolve(piece)
-    } else if (this.#failure !== null) waiting.reject(this.#failure.reason)
-    else waiting.resolve(null)
+    handler.failed(reason)
   }
 }

@@ -1,14 +1,8 @@
 /** The `Origin` port over the own HTTP/1.1 client. See README.md. */
 import { headersForTarget } from '../../../origin/headers.ts'
-import {
-  type ResponseHandler,
-  type Origin,
-  OriginError,
-  type OriginAnswer,
-  type OriginRequest,
-} from '../../../ports.ts'
-import { Http1Request } from './engine-request.ts'
-import { EngineConnections } from './connection-pool.ts'
+import { type ResponseHandler, type Origin, OriginError, type OriginAnswer, type OriginRequest } from '../../../ports/origin.ts'
+import { EngineRequest } from './engine-request.ts'
+import { ConnectionPool } from './connection-pool.ts'
 
 export interface NodeOriginOptions {
   /** Epoch milliseconds. */
@@ -43,7 +37,7 @@ const FORGET_MS = 60_000
 interface Engine {
   readonly url: URL
   readonly basePath: string
-  readonly connections: EngineConnections
+  readonly connections: ConnectionPool
   askedAt: number
 }
 
@@ -67,16 +61,16 @@ class SocketOrigin implements NodeOrigin {
     return this.#engines.size
   }
 
-  begin(request: OriginRequest, beginning: ResponseHandler): void {
+  begin(request: OriginRequest, handler: ResponseHandler): void {
     try {
       if (request.signal.aborted) throw request.signal.reason
       const engine = this.#engineOf(request.target.url)
-      new Http1Request(
+      new EngineRequest(
         { request, text: requestHead(request, engine), connections: engine.connections, host: engine.url.host },
-        beginning,
+        handler,
       ).start()
     } catch (error) {
-      beginning.failed(error)
+      handler.failed(error)
     }
   }
 
@@ -94,7 +88,7 @@ class SocketOrigin implements NodeOrigin {
     let engine = this.#engines.get(base)
     if (engine === undefined) {
       const url = new URL(base)
-      const connections = new EngineConnections(url, {
+      const connections = new ConnectionPool(url, {
         idleMs: this.#options.idleSocketMs ?? IDLE_MS,
         maxIdle: this.#options.maxIdleSockets ?? MAX_IDLE,
         now: this.#now,

@@ -1,8 +1,8 @@
 /** Writers of one response to a client's socket: head, bytes, end. `RequestScope.client` holds one on Node. */
 import type { HttpBindings } from '@hono/node-server'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
-import { limitWrite } from '../inbound/connection-guard.ts'
-import type { RequestScope } from '../../../ports.ts'
+import { limitWrite } from '../inbound/write-limit.ts'
+import type { RequestScope } from '../../../ports/request-scope.ts'
 import type { Socket } from 'node:net'
 import { chunkOf, LAST_CHUNK } from './chunked.ts'
 
@@ -27,10 +27,10 @@ export interface ResponseWriter {
   /** The body is complete. */
   end(): void
   /** Closes the connection behind what is written, without the end of the body: the client sees a cut. */
-  cut(): void
+  truncate(): void
   destroy(): void
   /** Calls `tell` once the socket has taken all that was written. */
-  drained(tell: () => void): void
+  drained(callback: () => void): void
 }
 
 /** Connection of a response. */
@@ -41,7 +41,7 @@ export interface ResponseConnection {
   /** Whether it will serve another request; called when the head is written. */
   keepsAlive(): boolean
   /** Called once, when the response is complete. `keepsAlive`: as announced in the head. */
-  completed(lasts: boolean): void
+  completed(isKeptAlive: boolean): void
 }
 
 /** A chunk of a token is copied: one write costs half of three that are corked. */
@@ -51,30 +51,30 @@ const COPIED_BYTES = 4096
 const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 
 export class SocketResponseWriter implements ResponseWriter {
-  readonly #owner: ResponseConnection
+  readonly #connection: ResponseConnection
   readonly takesChunks = true
   begun = false
   /** Head that leaves with the next bytes; null: written. */
   #head: string | null = null
   #chunks = false
-  #lasts = true
+  #keepsAlive = true
   #over = false
   #onDrain: (() => void) | null = null
 
-  constructor(owner: ResponseConnection) {
-    this.#owner = owner
+  constructor(connection: ResponseConnection) {
+    this.#connection = connection
   }
 
   get socket(): Socket {
-    return this.#owner.socket
+    return this.#connection.socket
   }
 
   get gone(): boolean {
-    return this.#owner.socket.destroyed
+    return this.#connection.socket.destroyed
   }
 
   get holds(): boolean {
-    return this.#owner.socket.writableLength > 0
+    return this.#connection.socket.writableLength > 0
   }
 
   /** Throws a TypeError on a value with a forbidden character. */
@@ -91,11 +91,11 @@ export class SocketResponseWriter implements ResponseWriter {
       text += `${name}: ${value}\r\n`
     }
     this.#chunks = !known
-    this.#lasts = this.#owner.keepsAlive()
+    this.#keepsAlive = this.#connection.keepsAlive()
     if (!known) text += 'transfer-encoding: chunked\r\n'
     if (!dated) text += `date: ${dateNow()}\r\n`
-    text += this.#lasts
-      ? `connection: keep-alive\r\nkeep-alive: timeout=${this.#owner.idleS}\r\n\r\n`
+    text += this.#keepsAlive
+      ? `connection: keep-alive\r\nkeep-alive: timeout=${this.#connection.idleS}\r\n\r\n`
       : 'connection: close\r\n\r\n'
     this.#head = text
     this.begun = true
@@ -117,38 +117,38 @@ export class SocketResponseWriter implements ResponseWriter {
     if (this.#chunks) this.#send([LAST_CHUNK])
     else this.flush()
     this.#over = true
-    if (this.holds) limitWrite(this.#owner.socket)
-    this.#owner.completed(this.#lasts)
+    if (this.holds) limitWrite(this.#connection.socket)
+    this.#connection.completed(this.#keepsAlive)
   }
 
-  cut(): void {
+  truncate(): void {
     if (this.#over) return
     this.flush()
     this.#over = true
-    this.#owner.socket.destroySoon()
+    this.#connection.socket.destroySoon()
   }
 
   destroy(): void {
     // The response is complete: the connection may serve another one.
     if (this.#over) return
     this.#over = true
-    this.#owner.socket.destroy()
+    this.#connection.socket.destroy()
   }
 
-  drained(tell: () => void): void {
-    this.#onDrain = tell
-    limitWrite(this.#owner.socket)
+  drained(callback: () => void): void {
+    this.#onDrain = callback
+    limitWrite(this.#connection.socket)
   }
 
   /** Handles `drain` of the socket. */
   drain(): void {
-    const tell = this.#onDrain
+    const callback = this.#onDrain
     this.#onDrain = null
-    tell?.()
+    callback?.()
   }
 
   #send(pieces: readonly Uint8Array[]): boolean {
-    const { socket } = this.#owner
+    const { socket } = this.#connection
     const head = this.#head
     this.#head = null
     // The connection reports the disconnect.
@@ -235,7 +235,7 @@ export class ServerResponseWriter implements ResponseWriter {
     if (socket !== null && socket.writableLength > 0) limitWrite(socket)
   }
 
-  cut(): void {
+  truncate(): void {
     const { socket } = this.#outgoing
     if (socket === null) this.#outgoing.destroy()
     // `destroy` would drop what is written.
@@ -246,11 +246,11 @@ export class ServerResponseWriter implements ResponseWriter {
     this.#outgoing.destroy()
   }
 
-  drained(tell: () => void): void {
+  drained(callback: () => void): void {
     const { socket } = this.#outgoing
-    if (socket === null) this.#outgoing.once('drain', tell)
+    if (socket === null) this.#outgoing.once('drain', callback)
     else {
-      socket.once('drain', tell)
+      socket.once('drain', callback)
       limitWrite(socket)
     }
   }
@@ -267,7 +267,7 @@ export function responseWriterOf({ client }: RequestScope): ResponseWriter | nul
 }
 
 const isWriter = (client: unknown): client is ResponseWriter =>
-  typeof (client as Partial<ResponseWriter>).cut === 'function'
+  typeof (client as Partial<ResponseWriter>).truncate === 'function'
 
 /**
  * Writes a head (Latin-1) and what follows it in one system call. false: the socket has not taken all of it; `pieces`

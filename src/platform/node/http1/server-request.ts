@@ -1,9 +1,9 @@
 /** A plain request, as handlers read it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
-import type { HeldBytes } from '../../../api/body-memory.ts'
+import type { BodyAllocation } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
-import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
-import { ChunkedDecoder } from './chunked.ts'
+import { BodyBuffer, releaseBuffer } from '../inbound/body-buffer.ts'
+import { ChunkedDecoder } from './chunked-decoder.ts'
 import type { Http1RequestHead } from './message-head.ts'
 
 /** First memory of a body with a declared length: a declaration alone must cost no more. */
@@ -11,10 +11,10 @@ const FIRST_BYTES = 256 * 1024
 /** First memory of a chunked body. */
 const FIRST_CHUNKED_BYTES = 4 * 1024
 const NO_BYTES = Buffer.alloc(0)
-const BROKEN_OFF = 'the client closed the connection before its request was complete'
+const DISCONNECTED = 'the client closed the connection before its request was complete'
 
 /** An `HttpRequest` that collects its own body. */
-export class Http1ServerRequest {
+export class ServerRequest {
   readonly method = 'POST'
   /** Path and query. */
   readonly url: string
@@ -32,7 +32,7 @@ export class Http1ServerRequest {
   #unwanted = false
   /** Largest body that is collected; unknown before `collect`. */
   #limitBytes = Infinity
-  #memory: HeldBytes | null = null
+  #memory: BodyAllocation | null = null
   #failure: Error | null = null
   #collected: { resolve(body: Uint8Array | null): void; reject(error: Error): void } | null = null
 
@@ -84,7 +84,7 @@ export class Http1ServerRequest {
    * Resolves with the body; null: it is longer than `limitBytes`. Rejects if the client disconnects, or with a
    * Failure.
    */
-  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
+  collect(limitBytes: number, memory?: BodyAllocation | null): Promise<Uint8Array | null> {
     this.#limitBytes = limitBytes
     this.#memory = memory ?? null
     this.#hold(this.#whole?.length ?? this.#buffer.length)
@@ -94,7 +94,7 @@ export class Http1ServerRequest {
     }
     return new Promise((resolve, reject) => {
       this.#collected = { resolve, reject }
-      if (this.signal.aborted) reject(new Error(BROKEN_OFF))
+      if (this.signal.aborted) reject(new Error(DISCONNECTED))
       else if (this.#failure !== null) reject(this.#failure)
       else if (this.#missing === 0) this.#settle()
     })
@@ -103,7 +103,7 @@ export class Http1ServerRequest {
   /** Handles a client disconnect. */
   clientGone(): void {
     if (this.signal.aborted) return
-    this.#collected?.reject(new Error(BROKEN_OFF))
+    this.#collected?.reject(new Error(DISCONNECTED))
     this.#collected = null
     this.#gone.abort(new Error('the client closed the connection'))
   }
@@ -126,7 +126,7 @@ export class Http1ServerRequest {
       if (taken === this.#head.length) this.#whole = body
       else {
         this.#buffer.put(body)
-        giveBack(body)
+        releaseBuffer(body)
       }
     }
     this.#missing -= taken
@@ -140,7 +140,7 @@ export class Http1ServerRequest {
     if (done) this.#missing = 0
     if (!this.#unwanted && length > 0 && this.#hold(length)) this.#buffer.put(bytes.subarray(0, length))
     if (this.#unwanted) this.skipped += taken
-    if (taken === bytes.length) giveBack(bytes)
+    if (taken === bytes.length) releaseBuffer(bytes)
     if (this.#buffer.length > this.#limitBytes) {
       this.#collected?.resolve(null)
       this.discard()

@@ -1,7 +1,7 @@
 /** Memory of one request body. It doubles, so a body takes at most twice its bytes, whatever the size of its reads. */
 
 /** Memory of this size or more is freed at once when it is not read any more. */
-const GIVEN_BACK_BYTES = 16 * 1024
+const RELEASED_BYTES = 16 * 1024
 const NO_BYTES = Buffer.alloc(0)
 
 export class BodyBuffer {
@@ -38,7 +38,7 @@ export class BodyBuffer {
 
   /** Frees the memory at once. Views of it become empty. */
   free(): void {
-    giveBack(this.#memory)
+    releaseBuffer(this.#memory)
     this.#memory = NO_BYTES
     this.#length = 0
   }
@@ -47,7 +47,7 @@ export class BodyBuffer {
     const size = Math.max(this.#firstBytes, needed, 2 * this.#memory.length)
     const grown = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#maxBytes, size)))
     this.#memory.copy(grown, 0, 0, this.#length)
-    giveBack(this.#memory)
+    releaseBuffer(this.#memory)
     this.#memory = grown
   }
 }
@@ -56,6 +56,6 @@ export class BodyBuffer {
  * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what
  * lies outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
  */
-export function giveBack({ buffer, length }: Buffer): void {
-  if (length >= GIVEN_BACK_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)
+export function releaseBuffer({ buffer, length }: Buffer): void {
+  if (length >= RELEASED_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)
 }

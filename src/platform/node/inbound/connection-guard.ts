@@ -4,8 +4,9 @@
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { FailureReason } from '../../../failure.ts'
-import type { Log } from '../../../ports.ts'
+import type { Log } from '../../../ports/log.ts'
 import { Deadline } from '../deadline.ts'
+import { WriteLimit, writeLimits } from './write-limit.ts'
 
 export interface ConnectionLimits {
   /** Most client connections at a time. */
@@ -24,15 +25,17 @@ export interface ConnectionGuardParts {
 }
 
 /** Connections being refused at a time, each with a descriptor. Others are refused before their request is read. */
-const MOST_REFUSED = 32
+const MAX_REFUSED = 32
+
 /** Descriptors of listeners, logs, health checks and other files. */
 const BASE_DESCRIPTORS = 48
-const FEWEST_CONNECTIONS = 16
+
+const MIN_CONNECTIONS = 16
+
 /** Time for a refused client to send its request and read the response. */
 const REFUSAL_MS = 1_000
+
 const LINE_EVERY_MS = 1_000
-/** Checks of a client that reads nothing, within its limit. */
-const LOOKS = 20
 
 /**
  * Connections that this process can serve: each may need another one to an engine. Infinity: the limit is not known.
@@ -41,7 +44,7 @@ const LOOKS = 20
 export function connectionsFor(descriptors: number | null, threads: number): number {
   if (descriptors === null) return Infinity
   const share = Math.floor(descriptors / threads)
-  return Math.max(FEWEST_CONNECTIONS, Math.floor((share - MOST_REFUSED - BASE_DESCRIPTORS) / 2))
+  return Math.max(MIN_CONNECTIONS, Math.floor((share - MAX_REFUSED - BASE_DESCRIPTORS) / 2))
 }
 
 /**
@@ -93,7 +96,7 @@ export class ConnectionGuard {
   #refuse(socket: Socket, limit: number): void {
     this.#note(socket, limit)
     socket.on('error', () => {})
-    if (this.#refused >= MOST_REFUSED) {
+    if (this.#refused >= MAX_REFUSED) {
       // The system takes it at once. On a slow network the reset may overtake it.
       socket.write(this.#parts.refusal, 'latin1')
       return void socket.destroy()
@@ -126,58 +129,5 @@ export class ConnectionGuard {
       ...(this.#suppressed === 0 ? {} : { suppressed: this.#suppressed }),
     })
     this.#suppressed = 0
-  }
-}
-
-const writeLimits = new WeakMap<Socket, WriteLimit>()
-
-/** Starts the write timeout of a socket that has not taken all that was written. */
-export function limitWrite(socket: Socket): void {
-  writeLimits.get(socket)?.watch()
-}
-
-/** Bytes that the client has not taken. libuv counts down one large write as the system takes it; Node does not. */
-const waitingBytes = (socket: Socket): number =>
-  socket.writableLength +
-  // oxlint-disable-next-line no-underscore-dangle -- node:net has no public API for it
-  ((socket as Socket & { readonly _handle?: { readonly writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
-
-/** Counts checks instead of time, because time in which this process did not run is not the client's. */
-class WriteLimit {
-  readonly #socket: Socket
-  readonly #limitMs: () => number
-  readonly #ended: () => void
-  readonly #deadline = new Deadline(() => this.#look())
-  #isWatching = false
-  #waiting = 0
-  #looks = 0
-
-  constructor(socket: Socket, limitMs: () => number, { ended }: { readonly ended: () => void }) {
-    this.#socket = socket
-    this.#limitMs = limitMs
-    this.#ended = ended
-  }
-
-  watch(): void {
-    if (this.#isWatching || this.#limitMs() <= 0) return
-    this.#isWatching = true
-    this.#waiting = waitingBytes(this.#socket)
-    this.#looks = 0
-    this.#deadline.set(this.#limitMs() / LOOKS)
-  }
-
-  #look(): void {
-    const socket = this.#socket
-    const waiting = waitingBytes(socket)
-    if (socket.destroyed || waiting === 0) {
-      this.#isWatching = false
-      return
-    }
-    this.#looks = waiting < this.#waiting ? 0 : this.#looks + 1
-    this.#waiting = waiting
-    if (this.#looks < LOOKS) return this.#deadline.set(this.#limitMs() / LOOKS)
-    this.#isWatching = false
-    this.#ended()
-    socket.resetAndDestroy()
   }
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FailureReason, failures } from '../../../failure.ts'
-import type { Log } from '../../../ports.ts'
+import type { Log } from '../../../ports/log.ts'
 
 /** Reason of a request that was rejected before it reached a route. */
 export type HttpErrorReason = Extract<

@@ -4,7 +4,7 @@
  * reads, and bodies in chunks of a few bytes are refused here. `PlainRequest` reads them at no such cost.
  */
 import type { IncomingMessage } from 'node:http'
-import type { HeldBytes } from '../../../api/body-memory.ts'
+import type { BodyAllocation } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer } from './body-buffer.ts'
 
@@ -40,7 +40,7 @@ export class NodeBody {
    * Resolves with the body; null: it is longer than `limitBytes`. Rejects if the client disconnects, or with a
    * Failure.
    */
-  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
+  collect(limitBytes: number, memory?: BodyAllocation | null): Promise<Uint8Array | null> {
     const incoming = this.#incoming
     return new Promise((resolve, reject) => {
       const onData = (bytes: Buffer): void => {
@@ -124,7 +124,7 @@ export class NodeBody {
 /** Lets a request collect its own body. */
 export function collecting(request: Request, body: NodeBody): Request {
   return Object.defineProperties(request, {
-    collect: { value: (limitBytes: number, memory?: HeldBytes | null) => body.collect(limitBytes, memory) },
+    collect: { value: (limitBytes: number, memory?: BodyAllocation | null) => body.collect(limitBytes, memory) },
     giveBack: { value: () => body.giveBack() },
   })
 }

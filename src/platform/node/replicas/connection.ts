@@ -1,15 +1,16 @@
 /** Connections to the Valkey or Redis server, each reconnected until it is closed. */
 import type { RedisClientType, RedisClusterType } from '@redis/client'
 import type { ReplicasConfig } from '../../../config.ts'
-import type { Log } from '../../../ports.ts'
 import type { Script } from './scripts.ts'
 
 const CONNECT_MS = 3_000
+
 const RECONNECT_MS = 100
 
-type Used = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'getEx' | 'del'
+type ClientMethod = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscribe' | 'getEx' | 'del'
+
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
-export type Client = Pick<RedisClientType, Used> & Partial<Pick<RedisClusterType, 'masters'>>
+export type Client = Pick<RedisClientType, ClientMethod> & Partial<Pick<RedisClusterType, 'masters'>>
 
 export interface LinkEvents {
   readonly up: (client: Client) => void
@@ -129,59 +130,4 @@ export async function createClientOf({ url, cluster }: ReplicasConfig): Promise<
   const { socket: address, ...credentials } = RedisClient.parseURL(url)
   const defaults = { ...credentials, ...options, socket: { ...address, ...socket } }
   return createCluster({ RESP: 2, rootNodes: [{ url }], defaults }) as unknown as Client
-}
-
-const ADVICE: readonly (readonly [error: RegExp, next: string])[] = [
-  [/^WRONGPASS/, 'Correct the user and password in `replicas.url`.'],
-  [/^NOAUTH/, 'Add the user and password to `replicas.url`.'],
-  // Then the texts for a right that a script lacks, the second of Redis 7.0 and 7.2.
-  [
-    /^NOPERM|^ERR (ACL failure in script|The user executing the script)/,
-    'Grant the rights that docs/replicas.md lists.',
-  ],
-  [/^MOVED/, 'The server is a node of a cluster: set `replicas.cluster: true`.'],
-  [/^OOM/, 'Raise `maxmemory` of the server.'],
-]
-const UNREACHABLE =
-  'The gateway retries. Until the server is back, replicas do not receive the bookings of each other. Check ' +
-  '`replicas.url`.'
-/** The end of a connection is logged by `down`; an outdated node is read again. */
-const EXPECTED = /^(?:outdated|Disconnects client|The client is closed|Socket closed|not connected)/
-
-/** Logs each change of the server's state once. */
-export class ServerLog {
-  isUp = false
-  readonly #log: Log
-  readonly #logged = new Set<string>()
-
-  constructor(log: Log) {
-    this.#log = log
-  }
-
-  up(): void {
-    if (this.isUp) return
-    this.isUp = true
-    this.#logged.clear()
-    this.#log.info('replicas_connected')
-  }
-
-  down(error: Error): void {
-    this.isUp = false
-    this.#once('replicas_disconnected', error)
-  }
-
-  /** The server has rejected a command. */
-  rejected(error: Error): void {
-    if (!EXPECTED.test(error.message)) this.#once('replicas_rejected', error)
-  }
-
-  #once(event: string, error: Error): void {
-    const next = ADVICE.find(([known]) => known.test(error.message))?.[1] ?? UNREACHABLE
-    const kind = event + next
-    if (this.#logged.has(kind)) return
-    this.#logged.add(kind)
-    // Node's error for several failed addresses has no message.
-    const why = error.message === '' ? ((error as NodeJS.ErrnoException).code ?? error.name) : error.message
-    this.#log.warn(event, { why, next })
-  }
 }

@@ -1,7 +1,7 @@
 /** Reads the open bookings of all other replicas in one pool: the hash of each, then every message. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { ChurnMap } from '../../../core/churn-map.ts'
-import { endedAs, type Result } from '../../../core/contract/contract.ts'
+import { endedAs, type Result } from '../../../core/contract/outcome.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
 import type { Client } from './connection.ts'
 import {
@@ -11,11 +11,11 @@ import {
   readEvents,
   readHash,
   readMessage,
-  received,
-  type SentAdmission,
+  decodeAdmission,
+  type EncodedAdmission,
 } from './messages.ts'
 import type { OpenBookings } from './open-bookings.ts'
-import type { FeedParts, PoolParts } from './pool-feed.ts'
+import type { FeedParts, PoolParts } from './pool-parts.ts'
 import { SCRIPTS } from './scripts.ts'
 
 /** Fields of a hash read by one command: a few hundred KiB of long prompts. */
@@ -23,12 +23,12 @@ const HASH_FIELDS = 64
 /** Events of a hash applied in one turn of the event loop. */
 const TURN_EVENTS = 32
 /** Heartbeats published without hearing one, after which the subscription does not work. */
-const UNHEARD_HEARTBEATS = 2
+const MAX_MISSED_HEARTBEATS = 2
 const NO_BLOCKS = new Uint32Array(0)
 
-export interface FollowingParts extends PoolParts, Pick<FeedParts, 'joined' | 'left' | 'failed'> {
+export interface PeerBookingsParts extends PoolParts, Pick<FeedParts, 'joined' | 'left' | 'failed'> {
   readonly open: OpenBookings
-  readonly received: (event: NewsEvent) => void
+  readonly onNews: (event: NewsEvent) => void
 }
 
 /** Another replica. */
@@ -40,30 +40,30 @@ class Peer {
   /** Own heartbeat before its last message. */
   heardAt = 0
   /** Messages until its hash is read; null: it is. Another list: it is read again. */
-  kept: (readonly PoolEvent[])[] | null = []
+  pending: (readonly PoolEvent[])[] | null = []
 }
 
-export class Following {
-  readonly #parts: FollowingParts
+export class PeerBookings {
+  readonly #parts: PeerBookingsParts
   readonly #peers = new Map<string, Peer>()
   #isSubscribed = false
   #isReading = false
   /** Heartbeats sent; published since the last that was heard; and at the time when a replica last left. */
   #heartbeats = 0
-  #unheard = 0
+  #missedHeartbeats = 0
   #leftAt = 0
   /** Last heartbeat that was answered; monotonic ms. */
   #confirmedAt = performance.now()
   #renewedAt = 0
 
-  constructor(parts: FollowingParts) {
+  constructor(parts: PeerBookingsParts) {
     this.#parts = parts
   }
 
   /** Other replicas with the number of their bookings. `isCurrent`: no message is missing. */
   *peers(): Generator<{ readonly id: string; readonly isCurrent: boolean; readonly bookings: number }> {
-    for (const [id, { open, kept }] of this.#peers)
-      yield { id, isCurrent: this.#isSubscribed && kept === null, bookings: open.size }
+    for (const [id, { open, pending }] of this.#peers)
+      yield { id, isCurrent: this.#isSubscribed && pending === null, bookings: open.size }
   }
 
   async subscribe(client: Client): Promise<void> {
@@ -87,8 +87,8 @@ export class Following {
   /** Reads all replicas again. */
   resync(): void {
     if (!this.#isSubscribed) return
-    this.#unheard = 0
-    for (const peer of this.#peers.values()) [peer.kept, peer.last] = [[], null]
+    this.#missedHeartbeats = 0
+    for (const peer of this.#peers.values()) [peer.pending, peer.last] = [[], null]
     this.heartbeat().catch(this.#parts.rejected)
   }
 
@@ -108,19 +108,19 @@ export class Following {
     const [isRegistered, ...present] = answer as readonly (string | number)[]
     if (isRegistered === 0 && acknowledged > 0 && open.acknowledged >= acknowledged) open.rewrite()
     if (!this.#isSubscribed) return
-    if (isRegistered === 1 && ++this.#unheard > UNHEARD_HEARTBEATS)
+    if (isRegistered === 1 && ++this.#missedHeartbeats > MAX_MISSED_HEARTBEATS)
       return this.#parts.failed(new Error('messages of the subscription are missing'))
     this.#check(sentAt, new Set(present.map(String)))
   }
 
   /** Renews bookings while their replicas are followed. Otherwise they lapse in the ledger. */
   tick(now: number): void {
-    const { ledger, leaseMs, pool } = this.#parts
+    const { localPool, leaseMs, pool } = this.#parts
     if (!this.#isSubscribed || this.awayMs > leaseMs || now - this.#renewedAt < (pool()?.leaseMs ?? Infinity) / 4)
       return
     this.#renewedAt = now
     for (const peer of this.#peers.values())
-      for (const [key] of peer.open) if (!ledger.applyNow!(['progress', key, 0])) peer.kept ??= []
+      for (const [key] of peer.open) if (!localPool.applyNow!(['progress', key, 0])) peer.pending ??= []
     void this.#readAll()
   }
 
@@ -139,7 +139,7 @@ export class Following {
   async #readAll(): Promise<void> {
     if (this.#isReading) return
     this.#isReading = true
-    const unread = () => [...this.#peers].find(([, { kept }]) => kept !== null)
+    const unread = () => [...this.#peers].find(([, { pending }]) => pending !== null)
     try {
       for (let next = unread(); next !== undefined; next = unread()) await this.#read(...next)
     } catch (error) {
@@ -149,14 +149,14 @@ export class Following {
   }
 
   async #read(replica: string, peer: Peer): Promise<void> {
-    const kept = peer.kept!
+    const pending = peer.pending!
     let count = 0
-    const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.kept !== kept)
+    const isStale = async () => (++count % TURN_EVENTS === 0 && (await nextTurn()), peer.pending !== pending)
     const { number, fields } = await this.#hashOf(replica)
     if (await isStale()) return
     peer.last ??= number
     // A former primary that has not learned of its failover, or a server that has lost writes, which are written again.
-    if (number < peer.last - kept.length) throw new Error('outdated: the server has less than was published')
+    if (number < peer.last - pending.length) throw new Error('outdated: the server has less than was published')
     const gone = new Set(Array.from(peer.open, ([key]) => key))
     for (const event of readHash(fields, this.#parts.rejected)) {
       if (await isStale()) return
@@ -165,12 +165,12 @@ export class Following {
     }
     if (await isStale()) return
     for (const key of gone) this.#end(peer, key, 'abandoned')
-    for (const message of kept)
+    for (const message of pending)
       for (const event of message) {
         if (await isStale()) return
         this.#apply(peer, event)
       }
-    if (peer.kept === kept) peer.kept = null
+    if (peer.pending === pending) peer.pending = null
   }
 
   /** @returns number: lowest of the nodes that were read, which may differ in a failover */
@@ -192,35 +192,35 @@ export class Following {
     const message = readMessage(text)
     if (message === null) return
     const { number, replica, events } = message
-    if (replica === this.#parts.replica) return void (this.#unheard = 0)
+    if (replica === this.#parts.replica) return void (this.#missedHeartbeats = 0)
     const peer = this.#peerOf(replica)
     const all = readEvents(events, this.#parts.rejected)
     // A heartbeat repeats the last number.
     const next = (peer.last ?? number) + (events === '[]' || peer.last === null ? 0 : 1)
     const isNext = number === next || all[0]?.[0] === 'begin'
-    if (!isNext || all.some(([kind]) => kind === 'whole' || (kind === 'begin' && peer.kept !== null))) peer.kept = []
+    if (!isNext || all.some(([kind]) => kind === 'whole' || (kind === 'begin' && peer.pending !== null))) peer.pending = []
     peer.last = number
     peer.heardAt = this.#heartbeats
     if (all[0]?.[0] === 'leave') return this.#remove(replica, 'abandoned')
-    if (peer.kept === null) for (const event of all) this.#apply(peer, event)
+    if (peer.pending === null) for (const event of all) this.#apply(peer, event)
     else {
-      if (events !== '[]') peer.kept.push(all)
+      if (events !== '[]') peer.pending.push(all)
       void this.#readAll()
     }
   }
 
   #apply(peer: Peer, event: PoolEvent, elsewhere: 'now' | 'before' = 'now'): void {
-    const { ledger } = this.#parts
+    const { localPool } = this.#parts
     switch (event[0]) {
       case 'book':
         return this.#book(peer, event, elsewhere)
       case 'leg_done':
       case 'first_token':
       case 'progress':
-        if (peer.open.has(event[1])) ledger.applyNow!(event)
+        if (peer.open.has(event[1])) localPool.applyNow!(event)
         return
       case 'release':
-        if (peer.open.delete(event[1])) ledger.applyNow!(event)
+        if (peer.open.delete(event[1])) localPool.applyNow!(event)
         return
       case 'begin':
       case 'piece':
@@ -228,19 +228,19 @@ export class Following {
       case 'leave':
         return
       default:
-        this.#parts.received(event)
+        this.#parts.onNews(event)
     }
   }
 
-  #book(peer: Peer, [, ofBlocks, asked, placement]: BookEvent, elsewhere: 'now' | 'before'): void {
-    const { ledger, pool } = this.#parts
+  #book(peer: Peer, [, ofBlocks, encoded, placement]: BookEvent, elsewhere: 'now' | 'before'): void {
+    const { localPool, pool } = this.#parts
     const blockTokens = pool()?.blockTokens
     if (blockTokens === undefined) return
-    const admission = received(asked)
-    peer.open.set(keyOf(asked), true)
+    const admission = decodeAdmission(encoded)
+    peer.open.set(keyOf(encoded), true)
     // Blocks of another size have other hashes; the booking counts as load only.
     const fitting = ofBlocks === blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-    ledger.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
+    localPool.applyNow!(['book', { admission: fitting, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere }])
   }
 
   #peerOf(replica: string): Peer {
@@ -258,7 +258,7 @@ export class Following {
     this.#peers.delete(replica)
     if (result === 'abandoned') this.#leftAt = this.#heartbeats
     // A reader of its hash ends.
-    peer.kept = []
+    peer.pending = []
     const { size } = peer.open
     for (const [key] of peer.open) this.#end(peer, key, result)
     this.#parts.left(replica, size, result)
@@ -269,4 +269,4 @@ export class Following {
   }
 }
 
-const keyOf = ({ id, attempt = 0 }: SentAdmission): string => bookingKey({ id, attempt })
+const keyOf = ({ id, attempt = 0 }: EncodedAdmission): string => bookingKey({ id, attempt })

@@ -2,15 +2,37 @@
  * Messages of one pool's channel: `NUMBER REPLICA [EVENT, …]`. Each replica numbers its own. A value that the ledger
  * took for a number and is none would stay in its sums, so every event is validated.
  */
-import { type Admission, type Decision, type EngineSignal, endedAs } from '../../../core/contract/contract.ts'
-import type { Outcome, Placement } from '../../../core/contract/contract.ts'
+import type { Admission } from '../../../core/contract/admission.ts'
+import type { BookingEvent } from '../../../core/contract/booking-event.ts'
+import type { Decision } from '../../../core/contract/decision.ts'
 import { readAdmission } from '../../../core/contract/decode.ts'
-import type { BookingEvent } from '../../../core/contract/legs.ts'
+import type { EngineSignal } from '../../../core/contract/engine-signal.ts'
+import { endedAs, type Outcome } from '../../../core/contract/outcome.ts'
+import type { Placement } from '../../../core/contract/placement.ts'
+import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
+
+/** Calls that change a registry; queries are answered locally. */
+type RegistryChange = Exclude<RegistryCall, { readonly kind: 'list' | 'lookup' }>
+
+export const encodeRegistryCall = (call: RegistryChange): string =>
+  JSON.stringify(call, (_name, value: unknown) =>
+    value instanceof Uint32Array ? { lanes: base64(value) } : value instanceof Uint8Array ? [...value] : value,
+  )
+
+export const decodeRegistryCall = (json: string): RegistryChange =>
+  JSON.parse(json, (name, value: { readonly lanes: string }) =>
+    name === 'keys' && typeof value.lanes === 'string'
+      ? lanes(value.lanes)
+      : name === 'ranks' && Array.isArray(value)
+        ? Uint8Array.from(value)
+        : value,
+  ) as RegistryChange
 
 /** Part of every key. Raise it if older readers would misread events; the versions do not see each other then. */
 export const WIRE_VERSION = 2
 
-export type BookEvent = readonly [kind: 'book', blockTokens: number, admission: SentAdmission, placement: Placement]
+export type BookEvent = readonly [kind: 'book', blockTokens: number, admission: EncodedAdmission, placement: Placement]
+
 /** Everything that concerns no booking. */
 export type NewsEvent =
   /** `at`: of two signals for one engine the later holds. */
@@ -21,6 +43,7 @@ export type NewsEvent =
   /** A question to all replicas: who made this decision? */
   | readonly [kind: 'explain', question: string, decision: string]
   | readonly [kind: 'explained', question: string, decision: Decision]
+
 export type PoolEvent =
   | BookEvent
   | BookingEvent
@@ -42,58 +65,69 @@ export function lanes(text: string): Uint32Array {
 
 /** Neither who asked nor the prompt is sent. */
 const PRIVATE = new Set(['blocks', 'tenant', 'session', 'overrides', 'unsplittable', 'avoid', 'chunks'])
+
 /** Values that the readers add again: they are not sent. */
 const DEFAULTS = readAdmission({ id: '' })
+
 const NO_DETAILS = endedAs('complete')
 
-export type SentAdmission = Pick<Admission, 'id'> & {
+export type EncodedAdmission = Pick<Admission, 'id'> & {
   readonly attempt?: number
   /** Base64 of little-endian 32-bit lanes, two a block. */
   readonly blocks: string
 }
 
-export const sent = (admission: Admission): SentAdmission => ({
-  ...(unusual(admission, DEFAULTS, PRIVATE) as { readonly id: string }),
+export const encodeAdmission = (admission: Admission): EncodedAdmission => ({
+  ...(withoutDefaults(admission, DEFAULTS, PRIVATE) as { readonly id: string }),
   blocks: base64(admission.blocks),
 })
 
-export const sentOutcome = (outcome: Outcome): Outcome => ({
-  ...(unusual(outcome, NO_DETAILS) as Outcome),
+export const encodeOutcome = (outcome: Outcome): Outcome => ({
+  ...(withoutDefaults(outcome, NO_DETAILS) as Outcome),
   result: outcome.result,
 })
 
-function unusual<Whole extends object>(whole: Whole, defaults: Whole, omitted?: ReadonlySet<string>): Partial<Whole> {
+function withoutDefaults<Whole extends object>(whole: Whole, defaults: Whole, omitted?: ReadonlySet<string>): Partial<Whole> {
   const kept: Partial<Whole> = {}
   for (const name in whole) if (whole[name] !== defaults[name] && omitted?.has(name) !== true) kept[name] = whole[name]
   return kept
 }
 
-export const received = (asked: SentAdmission): Admission => ({ ...DEFAULTS, ...asked, blocks: lanes(asked.blocks) })
+export const decodeAdmission = (encoded: EncodedAdmission): Admission => ({ ...DEFAULTS, ...encoded, blocks: lanes(encoded.blocks) })
 
 type Check = (value: unknown) => boolean
 
 /** Upper bound of every amount; sums of it stay exact. */
-const MOST = 2 ** 40
+const MAX_AMOUNT = 2 ** 40
+
 const isText: Check = (value) => typeof value === 'string'
-const isNumber: Check = (value) => typeof value === 'number' && value >= -MOST && value <= MOST
+
+const isNumber: Check = (value) => typeof value === 'number' && value >= -MAX_AMOUNT && value <= MAX_AMOUNT
+
 const isAmount: Check = (value) => isNumber(value) && (value as number) >= 0
+
 const isCount: Check = (value) => Number.isInteger(value) && isAmount(value)
+
 const isPositive: Check = (value) => isAmount(value) && value !== 0
+
 const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const oneOf =
   (...values: readonly unknown[]): Check =>
   (value) =>
     values.includes(value)
+
 const optional =
   (check: Check): Check =>
   (value) =>
     value === undefined || check(value)
+
 /** Absent and null are allowed. */
-const maybe =
+const nullable =
   (check: Check): Check =>
   (value) =>
     value === undefined || value === null || check(value)
+
 const listOf =
   (check: Check): Check =>
   (value) =>
@@ -107,31 +141,40 @@ function object(shape: Readonly<Record<string, Check>>): Check {
 }
 
 const isStages: Check = (value) => isObject(value) && Object.values(value as object).every(isNumber)
-const isUsage = object({ promptTokens: isAmount, completionTokens: isAmount, cachedTokens: maybe(isAmount) })
+
+const isUsage = object({ promptTokens: isAmount, completionTokens: isAmount, cachedTokens: nullable(isAmount) })
+
 const isHint = object({ engine: isText, matchedTokens: isAmount, tier: oneOf('device', 'host', 'disk', 'remote') })
+
 const isAdmission = object({
   id: isText,
   attempt: optional(isCount),
   model: optional(isText),
-  adapter: maybe(isText),
+  adapter: nullable(isText),
   promptTokens: optional(isAmount),
   blocks: isText,
   priority: optional(isNumber),
-  expectedOutputTokens: maybe(isAmount),
-  hints: maybe(listOf(isHint)),
+  expectedOutputTokens: nullable(isAmount),
+  hints: nullable(listOf(isHint)),
   splitTokens: optional(isAmount),
   sequences: optional((value) => isCount(value) && value !== 0),
   encodeItems: optional(isAmount),
 })
+
 const whole = object({ kind: oneOf('whole'), engine: isText })
+
 const split = object({ kind: oneOf('split'), prefill: isText, decode: isText })
-const staged = object({ kind: oneOf('staged'), encode: listOf(isText), prefill: maybe(isText), decode: isText })
+
+const staged = object({ kind: oneOf('staged'), encode: listOf(isText), prefill: nullable(isText), decode: isText })
+
 const drain = object({ kind: oneOf('drain'), engine: isText, draining: oneOf(true, false) })
+
 const excused = object({ kind: oneOf('excused'), engine: isText, booking: isText })
+
 const isOutcome = object({
   result: oneOf('complete', 'client_gone', 'engine_failed', 'engine_refused', 'abandoned', 'lapsed'),
-  failure: maybe(isText),
-  usage: maybe(isUsage),
+  failure: nullable(isText),
+  usage: nullable(isUsage),
   outputEvents: optional(isAmount),
   stages: optional(isStages),
 })
@@ -139,7 +182,7 @@ const isOutcome = object({
 /** Fields behind the kind; later versions may append more. A schema library took 32 µs a request here. */
 const EVENTS: Readonly<Record<PoolEvent[0], readonly Check[]>> = {
   book: [isPositive, isAdmission, (value) => whole(value) || split(value) || staged(value)],
-  leg_done: [isText, oneOf('encode', 'prefill'), isStages, maybe(isUsage)],
+  leg_done: [isText, oneOf('encode', 'prefill'), isStages, nullable(isUsage)],
   first_token: [isText, isStages],
   progress: [isText, isAmount],
   release: [isText, isOutcome],

@@ -1,24 +1,27 @@
 /** Writes the open bookings of this replica in one pool to the server and publishes each change. */
 import { ChurnMap } from '../../../core/churn-map.ts'
-import { endedAs, type Outcome, type Resume, type StageTimes, type Usage } from '../../../core/contract/contract.ts'
-import type { BookingEvent, EarlyLegRole } from '../../../core/contract/legs.ts'
+import { endedAs, type Outcome, type Usage } from '../../../core/contract/outcome.ts'
+import type { Resume } from '../../../core/contract/resume.ts'
+import type { StageTimes } from '../../../core/contract/stages.ts'
+import type { BookingEvent } from '../../../core/contract/booking-event.ts'
+import type { EarlyLegRole } from '../../../core/contract/legs.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { Lease } from '../../../ports.ts'
-import { type PoolEvent, sent, sentOutcome } from './messages.ts'
-import type { Field, PoolParts } from './pool-feed.ts'
+import type { Lease } from '../../../ports/lease.ts'
+import { type PoolEvent, encodeAdmission, encodeOutcome } from './messages.ts'
+import type { Field, PoolParts } from './pool-parts.ts'
 import { SCRIPTS, type Script } from './scripts.ts'
 
 /** All bookings are written in pieces, so that no command blocks the server for long. */
 const PIECE_CHARS = 65_536
 /** Unanswered events. Beyond it (a slow or frozen server) they are dropped; all bookings are written again later. */
-const LONGEST_QUEUE_CHARS = 8_388_608
+const MAX_QUEUE_CHARS = 8_388_608
 const RETRY_MS = 100
 
 /** What an event changes in the hash of open bookings: see scripts.ts. */
 type Operation = 's' | 'd' | 'p' | 'h'
-type Course = Exclude<BookingEvent, readonly ['release', ...unknown[]]>
+type OpenBookingEvent = Exclude<BookingEvent, readonly ['release', ...unknown[]]>
 
-export interface Made extends Pick<Resume, 'admission' | 'placement'> {
+export interface BookedRequest extends Pick<Resume, 'admission' | 'placement'> {
   readonly blockTokens: number
   readonly leaseMs: number
 }
@@ -26,24 +29,24 @@ export interface Made extends Pick<Resume, 'admission' | 'placement'> {
 /** A booking that this replica has made. */
 export class OpenBooking implements Lease {
   readonly key: string
-  readonly made: Made
+  readonly request: BookedRequest
   readonly inProcess: boolean
   renewedAt = 0
   /** Last event of each field. */
-  readonly course = new Map<string, Course>()
+  readonly events = new Map<string, OpenBookingEvent>()
   readonly #lease: Lease
   readonly #bookings: OpenBookings
 
-  constructor(lease: Lease, bookings: OpenBookings, made: Made & Partial<Resume>) {
+  constructor(lease: Lease, bookings: OpenBookings, request: BookedRequest & Partial<Resume>) {
     this.#lease = lease
     this.#bookings = bookings
-    this.made = made
-    const key = (this.key = bookingKey(made.admission))
+    this.request = request
+    const key = (this.key = bookingKey(request.admission))
     this.inProcess = lease.inProcess ?? false
-    const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = made
-    for (const part of legsDone) this.course.set(part[0]! + key, ['leg_done', key, part, {}, null])
-    if (firstTokenSeen) this.course.set(`f${key}`, ['first_token', key, {}])
-    if (outputBlocks > 0) this.course.set(`o${key}`, ['progress', key, outputBlocks])
+    const { legsDone = [], firstTokenSeen = false, outputBlocks = 0 } = request
+    for (const part of legsDone) this.events.set(part[0]! + key, ['leg_done', key, part, {}, null])
+    if (firstTokenSeen) this.events.set(`f${key}`, ['first_token', key, {}])
+    if (outputBlocks > 0) this.events.set(`o${key}`, ['progress', key, outputBlocks])
   }
 
   legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
@@ -53,7 +56,7 @@ export class OpenBooking implements Lease {
 
   firstToken(stages: StageTimes): Promise<void> {
     const field = `f${this.key}`
-    if (!this.course.has(field)) this.#bookings.changed(this, field, ['first_token', this.key, stages])
+    if (!this.events.has(field)) this.#bookings.changed(this, field, ['first_token', this.key, stages])
     return this.#lease.firstToken(stages)
   }
 
@@ -74,9 +77,9 @@ export class OpenBooking implements Lease {
   }
 
   *fields(): Generator<Field> {
-    const { admission, placement, blockTokens } = this.made
-    yield [`b${this.key}`, ['book', blockTokens, sent(admission), placement]]
-    yield* this.course
+    const { admission, placement, blockTokens } = this.request
+    yield [`b${this.key}`, ['book', blockTokens, encodeAdmission(admission), placement]]
+    yield* this.events
   }
 }
 
@@ -90,7 +93,7 @@ export class OpenBookings {
   /** Further fields of the hash. */
   readonly #more: () => Iterable<Field>
   readonly #open = new ChurnMap<string, OpenBooking>()
-  readonly #progressed = new Map<string, Course>()
+  readonly #progressed = new Map<string, OpenBookingEvent>()
   /** Number of the last message of this replica. */
   #number = 0
   /** The last that the server has acknowledged since all bookings were written; 0: none. */
@@ -136,9 +139,9 @@ export class OpenBookings {
   }
 
   /** Progress is published by the next `tick`. */
-  changed(open: OpenBooking, field: string, event: Course): void {
+  changed(open: OpenBooking, field: string, event: OpenBookingEvent): void {
     open.renewedAt = this.#parts.now()
-    open.course.set(field, event)
+    open.events.set(field, event)
     if (!this.#open.has(open.key)) return
     if (event[0] === 'progress') this.#progressed.set(field, event)
     else this.publish('s', field, event)
@@ -146,7 +149,7 @@ export class OpenBookings {
 
   released(key: string, outcome: Outcome): void {
     this.#progressed.delete(`o${key}`)
-    if (this.#open.delete(key)) this.publish('d', key, ['release', key, sentOutcome(outcome)])
+    if (this.#open.delete(key)) this.publish('d', key, ['release', key, encodeOutcome(outcome)])
   }
 
   /** Publishes progress, and ends bookings that were not renewed for a lease. */
@@ -154,8 +157,8 @@ export class OpenBookings {
     for (const [field, event] of this.#progressed) this.publish('s', field, event)
     this.#progressed.clear()
     const now = this.#parts.now()
-    for (const [key, { renewedAt, made }] of this.#open)
-      if (now > renewedAt + made.leaseMs) this.released(key, endedAs('lapsed'))
+    for (const [key, { renewedAt, request }] of this.#open)
+      if (now > renewedAt + request.leaseMs) this.released(key, endedAs('lapsed'))
   }
 
   /** Publishes an event that changes no field. */
@@ -191,7 +194,7 @@ export class OpenBookings {
     if (turn.length === 0) return
     this.#turn = []
     this.#turnChars = 0
-    if (this.#unansweredChars > LONGEST_QUEUE_CHARS) return this.rewrite()
+    if (this.#unansweredChars > MAX_QUEUE_CHARS) return this.rewrite()
     await this.#run(SCRIPTS.publish, this.#number++, turn, chars)
   }
 

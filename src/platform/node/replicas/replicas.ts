@@ -4,32 +4,21 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ResponseAffinity } from '../../../api/responses.ts'
+import type { ResponseAffinity } from '../../../api/response-affinity.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
-import type { PoolConfig, ReplicaDigest } from '../../../core/contract/contract.ts'
-import type { Cluster, Log, PoolName, StoredResponse, StoredResponses } from '../../../ports.ts'
+import type { PoolConfig } from '../../../core/contract/pool-config.ts'
+import type { ReplicaDigest } from '../../../core/contract/pool-digest.ts'
+import type { Log } from '../../../ports/log.ts'
+import type { PoolName, PoolPort } from '../../../ports/pool.ts'
+import type { StoredResponses } from '../../../ports/stored-responses.ts'
 import { withTimeout } from '../../../timeout.ts'
-import { type Client, createClientOf, isReply, Link, ServerLog } from './connection.ts'
+import { type Client, createClientOf, isReply, Link } from './connection.ts'
 import { WIRE_VERSION } from './messages.ts'
 import { PoolFeed } from './pool-feed.ts'
 import { ReplicatedLimits } from './replicated-limits.ts'
-import { script } from './scripts.ts'
-
-/** Since its last use. Engines keep responses in memory, not for long. */
-const TTL_MS = 3_600_000
-/** A request with an unknown response id waits so long at most. */
-const LOOKUP_MS = 100
-
-/**
- * Stores where a response is kept. KEYS 1: response. ARGV: tenant, entry, ms. A response stays with its first tenant.
- */
-const KEEP = script(`
-local known = redis.call('GET', KEYS[1])
-if known and cjson.decode(known).tenant ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1
-`)
+import { ReplicatedResponses } from './replicated-responses.ts'
+import { ServerLog } from './server-log.ts'
 
 /** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
 const TICK_MS = 100
@@ -43,7 +32,7 @@ export interface ReplicasParts {
 }
 
 /** What this gateway has alone. */
-export interface OwnState {
+export interface LocalState {
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly storedResponses: ResponseAffinity
@@ -55,8 +44,8 @@ export class Replicas {
   readonly #parts: ReplicasParts
   readonly #server: ServerLog
   readonly #feeds = new Set<PoolFeed>()
-  readonly #clusters = new Map<string, Cluster>()
-  #own!: OwnState
+  readonly #pools = new Map<string, PoolPort>()
+  #own!: LocalState
   /** Events of this replica. */
   #publish!: Link
   /** A subscribed connection runs no other commands. */
@@ -74,7 +63,7 @@ export class Replicas {
   }
 
   /** Called once, before anything else. Connects in the background; the gateway does not wait for the server. */
-  join(own: OwnState): void {
+  join(own: LocalState): void {
     this.#own = own
     const feeds = this.#feeds
     this.#publish = this.#link(
@@ -82,12 +71,12 @@ export class Replicas {
       () => feeds.forEach(({ open }) => open.connected(false)),
     )
     this.#subscribe = this.#link(
-      (client) => feeds.forEach(({ following }) => void following.subscribe(client)),
-      () => feeds.forEach(({ following }) => following.unsubscribed()),
+      (client) => feeds.forEach(({ peerBookings: following }) => void following.subscribe(client)),
+      () => feeds.forEach(({ peerBookings: following }) => following.unsubscribed()),
     )
     this.#control = this.#link(
       () => {
-        feeds.forEach(({ following }) => following.resync())
+        feeds.forEach(({ peerBookings: following }) => following.resync())
         this.#limits.connected()
       },
       () => this.#limits.disconnected(),
@@ -123,18 +112,18 @@ export class Replicas {
   }
 
   /** The ledger of a pool, which publishes its bookings. */
-  cluster(ledger: Cluster, name: PoolName): Cluster {
+  replicatedPool(localPool: PoolPort, name: PoolName): PoolPort {
     const key = JSON.stringify(name)
-    const known = this.#clusters.get(key)
+    const known = this.#pools.get(key)
     if (known !== undefined) return known
-    const replicated = this.#feed(ledger, name).cluster()
-    this.#clusters.set(key, replicated)
+    const replicated = this.#feed(localPool, name).replicatedPool()
+    this.#pools.set(key, replicated)
     return replicated
   }
 
   get digests(): readonly ReplicaDigest[] {
     const digests = new Map<string, ReplicaDigest>()
-    for (const { following } of this.#feeds)
+    for (const { peerBookings: following } of this.#feeds)
       for (const { id, isCurrent, bookings } of following.peers()) {
         const known = digests.get(id)
         const isFollowed = isCurrent && following.awayMs < this.#config.leaseMs && known?.state !== 'away'
@@ -180,7 +169,7 @@ export class Replicas {
       // The subscription to the same node does not work either, and reports nothing.
       if (!isReply(error)) this.#subscribe.reset(error)
     }
-    const beats = Promise.all(Array.from(this.#feeds, ({ following }) => following.heartbeat().catch(failed)))
+    const beats = Promise.all(Array.from(this.#feeds, ({ peerBookings: following }) => following.heartbeat().catch(failed)))
     const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))
@@ -193,11 +182,11 @@ export class Replicas {
     }
   }
 
-  #feed(ledger: Cluster, name: PoolName): PoolFeed {
+  #feed(localPool: PoolPort, name: PoolName): PoolFeed {
     const own = this.#own
     const { log, now } = this.#parts
     /** Number of pools in which a replica is followed. */
-    const pools = (id: string) => [...this.#feeds].filter(({ following }) => following.has(id)).length
+    const pools = (id: string) => [...this.#feeds].filter(({ peerBookings: following }) => following.has(id)).length
     const feed = new PoolFeed(name, {
       replica: this.id,
       prefix: this.#prefix,
@@ -205,7 +194,7 @@ export class Replicas {
       publish: this.#publish,
       control: this.#control,
       now,
-      ledger,
+      localPool,
       pool: () => own.pool(...name),
       replicas: () => ({ replicas: this.digests, replicasUp: this.isUp }),
       forget: (id) => own.storedResponses.forget(id),
@@ -224,58 +213,9 @@ export class Replicas {
     this.#feeds.add(feed)
     if (this.#publish.client !== null) feed.open.connected(true)
     const { client } = this.#subscribe
-    if (client !== null) void feed.following.subscribe(client)
+    if (client !== null) void feed.peerBookings.subscribe(client)
     return feed
   }
 }
 
 const hostOf = (id: string): string => id.slice(0, id.lastIndexOf(':'))
-
-interface ResponseParts {
-  readonly link: Link
-  readonly prefix: string
-  readonly isPool: (name: PoolName) => boolean
-  readonly forgotten: (id: string) => void
-}
-
-/** Engines of stored responses: of this gateway's in memory, of all replicas' on the server. */
-class ReplicatedResponses implements StoredResponses {
-  readonly #own: StoredResponses
-  readonly #parts: ResponseParts
-
-  constructor(own: StoredResponses, parts: ResponseParts) {
-    this.#own = own
-    this.#parts = parts
-  }
-
-  async find(id: string, tenant: string): Promise<StoredResponse | null> {
-    const own = await this.#own.find(id, tenant)
-    const { client } = this.#parts.link
-    if (own !== null || client === null) return own
-    const stored = client.getEx(this.#key(id), { type: 'PX', value: TTL_MS })
-    const found = await withTimeout(
-      LOOKUP_MS,
-      stored.then((text) => JSON.parse(text ?? 'null') as StoredResponse | null),
-    )
-    const known = found?.value ?? null
-    return known?.tenant === tenant && this.#parts.isPool([known.cluster, known.pool]) ? known : null
-  }
-
-  keep(id: string, response: StoredResponse): void {
-    this.#own.keep(id, response)
-    const given = [response.tenant, JSON.stringify(response), String(TTL_MS)]
-    // Without the server the response is known to this gateway alone.
-    this.#parts.link.run(KEEP, [this.#key(id)], given).catch(() => undefined)
-  }
-
-  async forget(id: string): Promise<void> {
-    await this.#own.forget(id)
-    this.#parts.forgotten(id)
-    const { client } = this.#parts.link
-    if (client !== null) await withTimeout(LOOKUP_MS, client.del(this.#key(id)))
-  }
-
-  #key(id: string): string {
-    return `${this.#parts.prefix}:response:${encodeURIComponent(id)}`
-  }
-}

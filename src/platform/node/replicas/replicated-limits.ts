@@ -1,15 +1,8 @@
 /** Limits per key, counted on the server for all replicas. */
-import {
-  costOf,
-  type KeyLimits,
-  type LimitAnswer,
-  type LimitName,
-  type LimitShare,
-  type LimitState,
-  type Reservation,
-  type Settlement,
-} from '../../../core/limits/key-limiter.ts'
-import type { Limiter } from '../../../ports.ts'
+import { costOf } from '../../../core/limits/key-limiter.ts'
+import type { KeyLimits, LimitAnswer, LimitName, LimitState, Reservation, Settlement } from '../../../core/limits/key-limits.ts'
+import type { LimitShare } from '../../../core/limits/limit-share.ts'
+import type { Limiter } from '../../../ports/limiter.ts'
 import type { Link } from './connection.ts'
 import { CLOCK, script } from './scripts.ts'
 
@@ -139,7 +132,7 @@ export interface ReplicatedLimitsParts {
   readonly now?: () => number
 }
 
-interface Open {
+interface OpenRequest {
   readonly key: string
   readonly cost: number
   /** By the server's clock, ms. */
@@ -148,7 +141,7 @@ interface Open {
 
 export class ReplicatedLimits implements Limiter {
   readonly #parts: ReplicatedLimitsParts
-  readonly #open = new Map<string, Open>()
+  readonly #open = new Map<string, OpenRequest>()
   #share: LimitShare | null = null
   #lostAt = -Infinity
   #isLost = false

@@ -1,16 +1,19 @@
 /** Bookings of one I/O thread, in the thread that has the pool state. */
-import { type Admission, endedAs } from '../../../core/contract/contract.ts'
+import type { Admission } from '../../../core/contract/admission.ts'
+import { endedAs } from '../../../core/contract/outcome.ts'
 import { bookingKey } from '../../../core/pool/bookings.ts'
-import type { BookingEvent } from '../../../core/contract/legs.ts'
-import { applyToLease, type AdmitAnswer, type PoolMethod } from '../../../origin/cluster-client.ts'
-import type { Admitted, Cluster, Lease, Log } from '../../../ports.ts'
-import type { PoolMessage } from './rpc.ts'
+import type { BookingEvent } from '../../../core/contract/booking-event.ts'
+import { applyToLease, type AdmitAnswer, type PoolMethod } from '../../../origin/pool-transport.ts'
+import type { AdmitResult, PoolPort } from '../../../ports/pool.ts'
+import type { Lease } from '../../../ports/lease.ts'
+import type { Log } from '../../../ports/log.ts'
+import type { PoolMessage } from './messages.ts'
 
 /** End of a booking whose thread has exited: no fault of the engine. */
 const ABANDONED = endedAs('abandoned')
 
-export class ThreadClusterHost {
-  readonly #cluster: (pool: number) => Cluster
+export class ThreadBookings {
+  readonly #poolOf: (pool: number) => PoolPort
   readonly #log: Log
   readonly #onClose: () => void
   /** Pool number and booking key → lease. */
@@ -18,11 +21,11 @@ export class ThreadClusterHost {
   #closed = false
 
   /**
-   * @param cluster the pool with that number; throws for one that is not configured
+   * @param poolOf the pool with that number; throws for one that is not configured
    * @param onClose called when the thread has exited
    */
-  constructor(cluster: (pool: number) => Cluster, log: Log, onClose: () => void = () => {}) {
-    this.#cluster = cluster
+  constructor(poolOf: (pool: number) => PoolPort, log: Log, onClose: () => void = () => {}) {
+    this.#poolOf = poolOf
     this.#log = log
     this.#onClose = onClose
   }
@@ -40,11 +43,11 @@ export class ThreadClusterHost {
       case 'wait': {
         const [, pool, admission, waitedMs] = message
         const name = nameOf(pool, bookingKey(admission))
-        return this.#cluster(pool).wait!(admission, waitedMs).then((admitted) => this.#admitted(name, admitted))
+        return this.#poolOf(pool).wait!(admission, waitedMs).then((admitted) => this.#admitted(name, admitted))
       }
       case 'resume': {
         const [, pool, booking] = message
-        return this.#cluster(pool)
+        return this.#poolOf(pool)
           .resume(booking)
           .then((lease) => this.#keep(nameOf(pool, bookingKey(booking.admission)), lease))
       }
@@ -67,14 +70,14 @@ export class ThreadClusterHost {
   }
 
   #admit(pool: number, admission: Admission): AdmitAnswer | Promise<AdmitAnswer> {
-    const cluster = this.#cluster(pool)
+    const poolPort = this.#poolOf(pool)
     const name = nameOf(pool, bookingKey(admission))
-    const admitted = cluster.admitNow?.(admission) ?? null
+    const admitted = poolPort.admitNow?.(admission) ?? null
     if (admitted !== null) return this.#admitted(name, admitted)
-    return cluster.admit(admission).then((later) => this.#admitted(name, later))
+    return poolPort.admit(admission).then((later) => this.#admitted(name, later))
   }
 
-  #admitted(name: string, admitted: Admitted): AdmitAnswer {
+  #admitted(name: string, admitted: AdmitResult): AdmitAnswer {
     if ('refusal' in admitted) return admitted
     const { lease, ...answer } = admitted
     this.#keep(name, lease)
@@ -112,10 +115,10 @@ export class ThreadClusterHost {
   }
 
   #call(pool: number, name: PoolMethod, args: readonly unknown[]): unknown {
-    const cluster = this.#cluster(pool)
-    const method = cluster[name] as ((...args: readonly unknown[]) => unknown) | undefined
+    const poolPort = this.#poolOf(pool)
+    const method = poolPort[name] as ((...args: readonly unknown[]) => unknown) | undefined
     if (method === undefined) throw new Error(`pool ${pool} has no method ${name}`)
-    return method.apply(cluster, [...args])
+    return method.apply(poolPort, [...args])
   }
 }
 

@@ -1,55 +1,7 @@
-import type { WorkerQuery } from '../../../api/worker-group.ts'
-import type { Config } from '../../../config.ts'
-import type { BookingEvent } from '../../../core/contract/legs.ts'
-import type { Admission, Resume } from '../../../core/contract/contract.ts'
-import type { Reservation, Settlement } from '../../../core/limits/key-limiter.ts'
-import type { PoolMethod } from '../../../origin/cluster-client.ts'
-import type { StoredResponse, PoolName, Ttft } from '../../../ports.ts'
-
-/* Messages between threads. Plain data, because messages are cloned. */
-
-export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
-
-/** Messages about pools. A pool is its number in the configuration, a booking its key (`bookingKey`). */
-export type PoolMessage =
-  | readonly [type: 'admit', pool: number, admission: Admission]
-  | readonly [type: 'wait', pool: number, admission: Admission, waitedMs: number]
-  | readonly [type: 'resume', pool: number, booking: Resume]
-  | readonly [type: 'renew', pool: number, key: string]
-  | readonly [type: 'event', pool: number, event: BookingEvent]
-  | readonly [type: 'pool', pool: number, method: PoolMethod, args: readonly unknown[]]
-
-/** Messages of an I/O thread to the main thread. */
-export type ToMain =
-  | PoolMessage
-  | readonly [type: 'ttft', question: TtftQuestion, given: readonly unknown[]]
-  | readonly [type: 'limit_reserve', reservation: Reservation]
-  | readonly [type: 'limit_settle', settlement: Settlement]
-  | readonly [type: 'response_find', id: string, tenant: string]
-  | readonly [type: 'response_keep', id: string, stored: StoredResponse]
-  | readonly [type: 'response_forget', id: string]
-  | readonly [type: 'suspect', pool: number, engine: string]
-  | readonly [type: 'siblings', question: WorkerQuery]
-  /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
-  | readonly [type: 'listening', url: string, reports: string | null]
-
-/** Messages of the main thread to an I/O thread. */
-export type ToThread =
-  /** New configuration. Answered when new requests use it. */
-  | readonly [type: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
-  /** When a newer configuration was refused, ms since the epoch; null: none was. */
-  | readonly [type: 'config_refused', at: number | null]
-  | readonly [type: 'sibling', question: WorkerQuery]
-  /** Answered at once, after every message that was posted before. */
-  | readonly [type: 'sync']
-  /** Answered with `Drained` when all requests have ended. */
-  | readonly [type: 'stop']
-  | readonly [type: 'stop_now']
-
 /** Calls with responses, and notifications, between two threads of this process. */
 
 /** One end of a MessagePort, a Worker, or a thread's own parent port. */
-export interface Wire {
+export interface MessageTarget {
   postMessage(batch: unknown): void
 }
 
@@ -60,7 +12,7 @@ export type RpcHandler<Message> = (message: Message) => unknown
 type Batch = readonly unknown[]
 
 /** A response that is an error. */
-interface Broken {
+interface ErrorAnswer {
   readonly broken: string
 }
 
@@ -72,17 +24,17 @@ const LINGER_MS = 20
  * thread exits, its pending calls reject.
  */
 export class RpcChannel<Sent, Received> {
-  readonly #wire: Wire
+  readonly #port: MessageTarget
   readonly #receive: RpcHandler<Received>
   #waiting: unknown[] = []
-  #questions = 0
-  readonly #asked = new Map<number, { resolve(answer: unknown): void; reject(error: Error): void }>()
+  #calls = 0
+  readonly #pending = new Map<number, { resolve(answer: unknown): void; reject(error: Error): void }>()
   #flushing: NodeJS.Immediate | null = null
   #lingering: NodeJS.Timeout | null = null
   #closed: Error | null = null
 
-  constructor(wire: Wire, onMessage: RpcHandler<Received>) {
-    this.#wire = wire
+  constructor(port: MessageTarget, onMessage: RpcHandler<Received>) {
+    this.#port = port
     this.#receive = onMessage
   }
 
@@ -97,10 +49,10 @@ export class RpcChannel<Sent, Received> {
   /** Sends a call. Rejects if the other side failed or exited. */
   call(message: Sent): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(this.#closed)
-    const question = ++this.#questions
-    this.#waiting.push(question, message)
+    const number = ++this.#calls
+    this.#waiting.push(number, message)
     this.#flushSoon()
-    return new Promise((resolve, reject) => this.#asked.set(question, { resolve, reject }))
+    return new Promise((resolve, reject) => this.#pending.set(number, { resolve, reject }))
   }
 
   /** Handles a message of the other side. */
@@ -122,7 +74,7 @@ export class RpcChannel<Sent, Received> {
     const batch = this.#waiting
     this.#waiting = []
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
-    this.#wire.postMessage(batch)
+    this.#port.postMessage(batch)
   }
 
   /** The other side exited: pending and later calls reject. */
@@ -131,40 +83,40 @@ export class RpcChannel<Sent, Received> {
     this.#closed = reason
     this.#waiting = []
     this.flush()
-    for (const { reject } of this.#asked.values()) reject(reason)
-    this.#asked.clear()
+    for (const { reject } of this.#pending.values()) reject(reason)
+    this.#pending.clear()
   }
 
   #flushSoon(): void {
     this.#flushing ??= setImmediate(() => this.flush())
   }
 
-  #receiveAll(question: number, message: Received): void {
+  #receiveAll(number: number, message: Received): void {
     let answer: unknown
     try {
       answer = this.#receive(message)
     } catch (error) {
       answer = Promise.reject(error)
     }
-    if (!(answer instanceof Promise)) return this.#answer(question, answer)
+    if (!(answer instanceof Promise)) return this.#answer(number, answer)
     answer.then(
-      (value) => this.#answer(question, value),
-      (error: unknown) => this.#answer(question, { broken: String(error) } satisfies Broken),
+      (value) => this.#answer(number, value),
+      (error: unknown) => this.#answer(number, { broken: String(error) } satisfies ErrorAnswer),
     )
   }
 
-  #answer(question: number, value: unknown): void {
-    if (question === 0 || this.#closed !== null) return
-    this.#waiting.push(-question, value)
+  #answer(number: number, value: unknown): void {
+    if (number === 0 || this.#closed !== null) return
+    this.#waiting.push(-number, value)
     this.#flushSoon()
   }
 
-  #answered(question: number, value: unknown): void {
-    const asked = this.#asked.get(question)
-    this.#asked.delete(question)
-    if (isBroken(value)) asked?.reject(new Error(value.broken))
-    else asked?.resolve(value)
+  #answered(number: number, value: unknown): void {
+    const pending = this.#pending.get(number)
+    this.#pending.delete(number)
+    if (isErrorAnswer(value)) pending?.reject(new Error(value.broken))
+    else pending?.resolve(value)
   }
 }
 
-const isBroken = (value: unknown): value is Broken => typeof value === 'object' && value !== null && 'broken' in value
+const isErrorAnswer = (value: unknown): value is ErrorAnswer => typeof value === 'object' && value !== null && 'broken' in value

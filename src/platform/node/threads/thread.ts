@@ -5,9 +5,11 @@ import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
-import { RpcChannel, type ToMain, type ToThread } from './rpc.ts'
-import type { PoolName } from '../../../ports.ts'
-import { PoolNumbers, sharedByThreads, threadPorts, type MainChannel } from './ports.ts'
+import { RpcChannel } from './rpc.ts'
+import type { ToMain, ToThread } from './messages.ts'
+import type { PoolName } from '../../../ports/pool.ts'
+import { PoolNumbers } from './pool-numbers.ts'
+import { threadGroup, threadPorts, type MainChannel } from './ports.ts'
 
 /** Start parameters of a thread. */
 export interface ThreadStart {
@@ -49,7 +51,7 @@ export async function runThread(): Promise<void> {
   const gateway = await openGateway(config, ports, {
     vocabularies: await vocabulariesOf(config),
     threads: slots.length,
-    shared: sharedByThreads(numbers, channel, startedAt),
+    shared: threadGroup(numbers, channel, startedAt),
   })
   gateway.configRefused(configRefusedAt)
   const now = new AbortController()

@@ -1,55 +1,33 @@
 /** Supervises one I/O thread from the main thread: starts, restarts and stops it. */
 import { Worker } from 'node:worker_threads'
-import type { Log } from '../../../ports.ts'
-import type { Drained } from '../drain.ts'
-import { ThreadClusterHost } from './cluster-host.ts'
-import { RpcChannel, type PoolMessage, type ToMain, type ToThread } from './rpc.ts'
+import type { Log } from '../../../ports/log.ts'
+import type { DrainResult } from '../drain.ts'
+import type { ThreadBookings } from './cluster-host.ts'
+import type { PoolMessage, ToMain, ToThread } from './messages.ts'
+import { RestartBackoff } from './restart-backoff.ts'
+import { RpcChannel } from './rpc.ts'
 import type { ThreadStart } from './thread.ts'
-const FIRST_MS = 100
-const MOST_MS = 10_000
-/** A thread that ran this long had a transient fault. */
-const WELL_MS = 30_000
 
-/** Exponential backoff before a restart. */
-export class Backoff {
-  #next = FIRST_MS
-  #beganAt: number | null = null
-
-  /** Records that the thread serves. */
-  began(now: number): void {
-    this.#beganAt = now
-  }
-
-  /** Records its exit. Returns the delay before the restart in milliseconds. */
-  next(now: number): number {
-    if (this.#beganAt !== null && now - this.#beganAt >= WELL_MS) this.#next = FIRST_MS
-    this.#beganAt = null
-    const wait = this.#next
-    this.#next = Math.min(wait * 2, MOST_MS)
-    return wait
-  }
-}
-
-export interface ThreadParts {
+export interface ThreadSupervisorParts {
   /** Returns the present start parameters. */
   readonly start: () => ThreadStart
   readonly entry: URL
   /** Creates the host of one run of the thread, which holds that run's bookings. */
-  readonly poolHost: () => ThreadClusterHost
+  readonly newBookings: () => ThreadBookings
   /** Handles all messages except those about pools. */
   readonly receive: (message: Exclude<ToMain, PoolMessage>) => unknown
   readonly log: Log
 }
 
-export interface Listening {
+export interface ListenAddresses {
   readonly url: string
   readonly reports: string | null
 }
 
-interface Run {
+interface ThreadRun {
   readonly worker: Worker
   readonly channel: RpcChannel<ToThread, ToMain>
-  readonly poolHost: ThreadClusterHost
+  readonly bookings: ThreadBookings
   readonly ended: Promise<void>
   /** True if it accepts calls. */
   listens: boolean
@@ -67,19 +45,19 @@ const POOL_MESSAGES: ReadonlySet<ToMain[0]> = new Set<PoolMessage[0]>([
 
 const isPoolMessage = (message: ToMain): message is PoolMessage => POOL_MESSAGES.has(message[0])
 
-export class WorkerSupervisor {
-  readonly #parts: ThreadParts
-  readonly #backoff = new Backoff()
-  #run: Run | null = null
+export class ThreadSupervisor {
+  readonly #parts: ThreadSupervisorParts
+  readonly #backoff = new RestartBackoff()
+  #run: ThreadRun | null = null
   #restart: NodeJS.Timeout | null = null
   #stopping = false
 
-  constructor(parts: ThreadParts) {
+  constructor(parts: ThreadSupervisorParts) {
     this.#parts = parts
   }
 
   /** Resolves when it listens; rejects with an earlier exit. Later exits cause a restart. */
-  start(): Promise<Listening> {
+  start(): Promise<ListenAddresses> {
     return new Promise((resolve, reject) => this.#begin(resolve, reject))
   }
 
@@ -91,14 +69,14 @@ export class WorkerSupervisor {
   }
 
   /** Stops accepting, drains, and resolves when the thread has exited. */
-  async stop(limitMs: number): Promise<Drained> {
+  async stop(limitMs: number): Promise<DrainResult> {
     this.#stopping = true
     if (this.#restart !== null) clearTimeout(this.#restart)
     const run = this.#run
     if (run === null) return { cut: false }
     const late = setTimeout(() => void run.worker.terminate(), limitMs)
     const drained = run.listens
-      ? await (run.channel.call(['stop']) as Promise<Drained>).catch(() => ({ cut: true }))
+      ? await (run.channel.call(['stop']) as Promise<DrainResult>).catch(() => ({ cut: true }))
       : { cut: false }
     clearTimeout(late)
     await run.worker.terminate()
@@ -132,13 +110,13 @@ export class WorkerSupervisor {
     await this.#run?.worker.terminate()
   }
 
-  #begin(listening: (at: Listening) => void, failed: (error: unknown) => void): void {
+  #begin(listening: (at: ListenAddresses) => void, failed: (error: unknown) => void): void {
     const { entry, log } = this.#parts
     const start = this.#parts.start()
     const worker = new Worker(entry, { workerData: start, name: `firstlight-${start.number}` })
-    const poolHost = this.#parts.poolHost()
-    const channel: Run['channel'] = new RpcChannel<ToThread, ToMain>(worker, (message) => {
-      if (isPoolMessage(message)) return poolHost.receive(message)
+    const bookings = this.#parts.newBookings()
+    const channel: ThreadRun['channel'] = new RpcChannel<ToThread, ToMain>(worker, (message) => {
+      if (isPoolMessage(message)) return bookings.receive(message)
       if (message[0] !== 'listening') return this.#parts.receive(message)
       this.#backoff.began(Date.now())
       this.#run!.listens = true
@@ -157,7 +135,7 @@ export class WorkerSupervisor {
         resolve()
       })
     })
-    this.#run = { worker, channel, poolHost, ended, listens: false }
+    this.#run = { worker, channel, bookings, ended, listens: false }
   }
 
   /** Applies a configuration that changed while it started. */
@@ -166,10 +144,10 @@ export class WorkerSupervisor {
   }
 
   #ended(): void {
-    const { channel, poolHost } = this.#run!
+    const { channel, bookings } = this.#run!
     this.#run = null
     channel.close(new Error('the thread is gone'))
-    const released = poolHost.close()
+    const released = bookings.close()
     if (!this.#stopping) this.#beginLater(released)
   }
 

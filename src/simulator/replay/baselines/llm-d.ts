@@ -1,94 +1,16 @@
+import type { EngineGauges } from '../replay-engine.ts'
 import type { RouterKind } from '../router.ts'
-import { SlidingCount } from '../../../core/pool/retry-budget.ts'
-import { keyAt, type EngineGauges } from '../serial-engine.ts'
-import type { Job } from '../trace.ts'
-
-/** Requests in flight by engine, as seen by a router that sees only its own traffic. */
-export class InFlight {
-  readonly counts: Int32Array
-
-  constructor(engines: number) {
-    this.counts = new Int32Array(engines)
-  }
-
-  begin(engine: number): void {
-    this.counts[engine]! += 1
-  }
-
-  end(job: Job): void {
-    this.counts[job.engine]! -= 1
-  }
-}
-
-/** Blocks that a router has sent to one engine, in LRU order. */
-export class SentBlocks {
-  readonly #most: number
-  readonly #keys = new Set<number>()
-
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  get size(): number {
-    return this.#keys.size
-  }
-
-  /** Returns the number of leading known blocks among the first `limit`. */
-  match(blocks: Uint32Array, limit = Infinity): number {
-    const count = Math.min(limit, blocks.length >> 1)
-    let at = 0
-    while (at < count && this.#keys.has(keyAt(blocks, at))) at += 1
-    return at
-  }
-
-  /** Remembers a prompt, tail first, so that its head is evicted last. */
-  add(blocks: Uint32Array, limit = Infinity): void {
-    for (let at = Math.min(limit, blocks.length >> 1) - 1; at >= 0; at -= 1) {
-      const key = keyAt(blocks, at)
-      this.#keys.delete(key)
-      this.#keys.add(key)
-    }
-  }
-
-  /** Evicts the least recently used blocks beyond the limit. */
-  trim(): void {
-    for (const key of this.#keys) {
-      if (this.#keys.size <= this.#most) return
-      this.#keys.delete(key)
-    }
-  }
-}
-
-/** Arrivals of the last minute by engine. */
-export class Arrivals {
-  readonly #counts: SlidingCount[]
-
-  constructor(engines: number) {
-    this.#counts = Array.from({ length: engines }, () => new SlidingCount(60_000))
-  }
-
-  add(engine: number, now: number): void {
-    this.#counts[engine]!.add(now)
-  }
-
-  /** Returns the engine with the fewest; the first of equals. */
-  least(now: number): number {
-    const counts = this.#counts.map((count) => count.count(now))
-    return counts.indexOf(Math.min(...counts))
-  }
-}
-
-export function indexOfLeast(values: ArrayLike<number>): number {
-  let best = 0
-  for (let at = 1; at < values.length; at += 1) if (values[at]! < values[best]!) best = at
-  return best
-}
+import { SentBlocks } from './sent-blocks.ts'
 
 const WEIGHTS = { prefix: 2, queue: 2, kv: 1 } as const
+
 const SCRAPE_MS = 50
+
 /** Approximate prefix scorer: blocks of 16 tokens, at most 256 per prompt, 31,250 remembered per engine. */
 const BLOCK_TOKENS = 16
+
 const MATCHED_BLOCKS = 256
+
 const KEPT_BLOCKS = 31_250
 
 /**

@@ -1,73 +1,9 @@
-import { prefillWork } from '../../../core/pool/prefill-queue.ts'
-import { rendezvous, hashText, hashPair } from '../../../core/routing/rendezvous.ts'
-import type { Job } from '../trace.ts'
+import { prefillWork } from '../../../core/latency/prefill-work.ts'
+import { hashText } from '../../../core/routing/placement-hash.ts'
+import { rendezvous } from '../../../core/routing/rendezvous.ts'
+import type { Job } from '../job.ts'
 import type { RouterContext, RouterKind } from '../router.ts'
-import { Arrivals, indexOfLeast, InFlight, SentBlocks } from './llm-d.ts'
-
-const HASHED_BLOCKS = 2
-
-/** Routes prompts with equal prefixes to one engine, independent of load: the stateless baseline. */
-export const hashPrefix: RouterKind = {
-  name: 'hash_prefix',
-  doc: 'Hash of the first two blocks, modulo the engines.',
-  source: 'a plain load balancer with a prompt hash',
-  create: ({ engines }) => ({
-    name: 'hash_prefix',
-    route({ blocks, index }) {
-      const key = blocks.length === 0 ? hashPair(index, 0) : hashPair(blocks[0]!, blocks[2 * (HASHED_BLOCKS - 1)] ?? 0)
-      return { engine: key % engines.length }
-    },
-    firstToken() {},
-    ended() {},
-  }),
-}
-
-/** Defaults of the command line. */
-const CACHE_THRESHOLD = 0.3
-const BALANCE_ABS = 64
-const BALANCE_REL = 1.5
-const EVICT_EVERY_MS = 120_000
-const MAX_TREE_CHARS = 2 ** 26
-const CHARS_PER_TOKEN = 4
-
-/**
- * `cache_aware` of vllm-router (0.1.17) and the SGLang gateway with their default flags: an approximate tree per
- * engine of the prompts sent there. Matches above 0.3 follow the tree; other requests go to the least loaded engine
- * (vllm-router) or the smallest tree (SGLang). If requests in flight are imbalanced (64 and 1.5 times), all go to the
- * least loaded engine.
- */
-export const cacheAware: RouterKind = {
-  name: 'cache_aware',
-  doc:
-    'Longest match above 0.3 in a tree of sent prompts; otherwise, or if imbalanced by 64 and x1.5, fewest in ' +
-    'flight.',
-  source: 'vllm-project/router 0.1.17 and SGLang gateway, CLI defaults',
-  create({ engines, blockTokens }) {
-    const load = new InFlight(engines.length)
-    const trees = engines.map(() => new SentBlocks(Math.floor(MAX_TREE_CHARS / CHARS_PER_TOKEN / blockTokens)))
-    return {
-      name: 'cache_aware',
-      scrapeMs: EVICT_EVERY_MS,
-      scrape: () => trees.forEach((tree) => tree.trim()),
-      route({ blocks, promptTokens }) {
-        const { counts } = load
-        const most = Math.max(...counts)
-        const least = Math.min(...counts)
-        const matches = trees.map((tree) => tree.match(blocks))
-        const longest = Math.max(...matches)
-        const follows =
-          !(most - least > BALANCE_ABS && most > BALANCE_REL * least) &&
-          longest * blockTokens > CACHE_THRESHOLD * promptTokens
-        const engine = follows ? matches.indexOf(longest) : indexOfLeast(counts)
-        trees[engine]!.add(blocks)
-        load.begin(engine)
-        return { engine }
-      },
-      firstToken() {},
-      ended: (job) => load.end(job),
-    }
-  },
-}
+import { Arrivals } from './arrivals.ts'
 
 const KV_AWARE_THRESHOLD = 2000
 

@@ -1,0 +1,73 @@
+/** The log line of a request. */
+import type { Failure } from '../failure.ts'
+import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
+import type { Ports } from '../ports.ts'
+import type { Log } from '../ports/log.ts'
+import { isGatewayFault } from './error-response.ts'
+import { REGISTRY_PREFIX } from './lmcache/registry-path.ts'
+import { RefusalLimit } from './refusal-limit.ts'
+import type { RequestContext } from './request-context.ts'
+
+/** Paths that machines and the overview page request every few seconds. */
+const DEBUG_PATHS: ReadonlySet<string> = new Set([
+  '/health',
+  '/ready',
+  '/metrics',
+  '/v1/firstlight/fleet',
+  '/v1/firstlight/kv-events',
+  REGION_DIGEST_PATH,
+])
+
+/** Whether log lines of requests are written at this level, to save the work of building them. */
+export const logsRequests = (log: Log): boolean => log.writes?.('info') ?? true
+
+/** Writes the log line of a request. */
+export function logRequest(
+  incoming: RequestContext,
+  { log }: Ports,
+  status: number,
+  { reason, level = 'info' }: { readonly reason?: string | undefined; readonly level?: 'info' | 'warn' } = {},
+): void {
+  if (level === 'info' && !logsRequests(log)) return
+  const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
+  log[isQuiet ? 'debug' : level]('request', {
+    request_id: incoming.requestId,
+    id: incoming.id,
+    method: incoming.request.method,
+    path: loggedPath(incoming.path),
+    status,
+    ...(reason === undefined ? {} : { reason }),
+    head_ms: roundMs(incoming.elapsedMs()),
+    remote: incoming.scope.remoteAddress,
+    ...incoming.logFields,
+  })
+}
+
+const refusalLimits = new WeakMap<Log, RefusalLimit>()
+
+/**
+ * Writes the log line of a rejected request: a warning unless the client is the cause, and `info` once a reason is
+ * frequent. An unexpected error has a further line with its stack.
+ */
+export function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, shape }: Failure): void {
+  const { log } = ports
+  if (reason === 'internal') {
+    log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason, error: cause })
+    return logRequest(incoming, ports, shape.status, { reason })
+  }
+  const now = ports.now()
+  const limit = refusalLimits.get(log) ?? new RefusalLimit()
+  refusalLimits.set(log, limit)
+  for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
+  const level = isGatewayFault(reason) && limit.admits(reason, now) ? 'warn' : 'info'
+  if (cause !== undefined && isGatewayFault(reason)) incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
+  logRequest(incoming, ports, shape.status, { reason, level })
+}
+
+export const roundMs = (ms: number): number => Math.round(ms * 10) / 10
+
+/** Paths of reporters and LMCache servers may contain a token. */
+const loggedPath = (path: string): string => {
+  const front = /^\/(?:ttft_report|lmcache)\//.exec(path)
+  return front === null ? path.slice(0, 200) : `${front[0]}…`
+}

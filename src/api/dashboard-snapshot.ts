@@ -1,0 +1,112 @@
+import type { Decision } from '../core/contract/decision.ts'
+import type { PoolSummary } from '../core/contract/pool-digest.ts'
+import { bookingKey } from '../core/pool/bookings.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import { toSnakeCase } from '../snake-case.ts'
+import { withDeadline } from '../timeout.ts'
+import type { GatewayContext } from './context.ts'
+import { gatewayView, poolViews, redactRegional, regionsOf } from './fleet-view.ts'
+import { mapYielding } from './map-yielding.ts'
+import type { GatewayCounts } from './worker-group.ts'
+import { aggregateCounts } from './worker-queries.ts'
+
+/** Parts of the gateway that a view needs. */
+export type SnapshotContext = Pick<
+  GatewayContext,
+  | 'ports'
+  | 'models'
+  | 'digests'
+  | 'config'
+  | 'configRefusedAt'
+  | 'startedAt'
+  | 'draining'
+  | 'retired'
+  | 'shared'
+  | 'telemetry'
+  | 'lookups'
+  | 'recent'
+  | 'usage'
+  | 'history'
+>
+
+const DECISIONS = 60
+
+/** Time limit, ms: a later object is shown as unreachable, so that it does not delay the view. */
+const ANSWER_MS = 5_000
+
+/** Rounds to five digits, which shortens frequent views by a third. */
+const roundBriefly = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
+
+/**
+ * Snapshot of the whole fleet for the dashboard: pools as in `/v1/firstlight/fleet`, the latest TTFTs, and the latest
+ * decisions: the newest ones, and those with the latest first tokens, since many requests may start during one stream.
+ */
+export async function dashboardSnapshot(context: SnapshotContext): Promise<unknown> {
+  const { ports, models } = context
+  let decisions: readonly Decision[] = []
+  let measured: readonly Decision[] = []
+  const share = Math.ceil(DECISIONS / models.routes.length)
+  const digests = await mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
+    const seen = await summaryOf(context, route)
+    if (seen !== null) {
+      decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+      measured = [...measured, ...(seen.measured ?? []).slice(0, share)]
+    }
+    return seen && redactRegional(route, seen.digest)
+  })
+  // The next snapshot has what is requested after this one.
+  const regions = await regionsOf(context, false)
+  return {
+    ...gatewayView(context, digests),
+    at: ports.now(),
+    pools: await poolViews(context, { digests, regions }, roundBriefly),
+    ...(await trafficViews(context)),
+    decisions: distinct([...decisions, ...measured]).map(summary),
+  }
+}
+
+async function trafficViews(context: SnapshotContext): Promise<object> {
+  const counts = await aggregateCounts(context)
+  const { steps, from, stepMs, now, stages, ttftErrors } = context.history.view(counts.ended ?? {}, context.ports.now())
+  return {
+    traffic: trafficOf(counts),
+    now: toSnakeCase(now, roundBriefly),
+    history: { step_ms: stepMs, from, ...(toSnakeCase(steps, roundBriefly) as object) },
+    stages: toSnakeCase(stages, roundBriefly),
+    ttft_errors: ttftErrors,
+  }
+}
+
+/** Totals of all gateways that serve this address. */
+const trafficOf = ({ usage, refusals }: GatewayCounts) => ({
+  output_tokens_total: Object.values(usage).reduce((sum, { outputTokens }) => sum + outputTokens, 0),
+  rejected_total: refusals,
+})
+
+/** Each attempt once, newest first. */
+function distinct(decisions: readonly Decision[]): Decision[] {
+  const byKey = new Map(decisions.map((decision) => [bookingKey(decision), decision]))
+  return [...byKey.values()].sort((a, b) => b.at - a.at)
+}
+
+async function summaryOf({ ports, history }: SnapshotContext, { cluster, pool }: PoolRoute): Promise<PoolSummary | null> {
+  const object = ports.pool(cluster.id, pool.model)
+  const key = `${cluster.id}\n${pool.model}`
+  try {
+    const seen: PoolSummary = await withDeadline(
+      ANSWER_MS,
+      object.summary === undefined
+        ? object.digest().then((digest) => ({ digest, decisions: [] }))
+        : object.summary(DECISIONS, history.since(key)),
+    )
+    if (seen.history !== undefined) history.add(key, seen.history, ports.now())
+    return seen
+  } catch (error) {
+    ports.log.warn('view_failed', { cluster: cluster.id, pool: pool.model, error })
+    return null
+  }
+}
+
+/** A decision without its candidates, which `/v1/firstlight/decisions/{id}` has. */
+const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown =>
+  toSnakeCase({ ...decision, excluded: excluded.length }, roundBriefly)

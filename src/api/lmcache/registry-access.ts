@@ -1,0 +1,59 @@
+/** Authorisation for the registry. LMCache servers send no headers, so a token may be in the path. */
+import { Failure } from '../../failure.ts'
+import type { PoolRoute } from '../../origin/exchange.ts'
+import { bearer } from '../auth.ts'
+import { KeyStore } from '../auth/key-store.ts'
+import type { GatewayContext } from '../context.ts'
+import type { RequestContext } from '../request-context.ts'
+import { idParam } from '../request-url.ts'
+import type { RegistryPath } from './registry-path.ts'
+
+/**
+ * Returns the registries of a cluster that this server may use. Fails with `not_found`, `key_missing` or `key_wrong`.
+ */
+export async function admitServer(
+  context: GatewayContext,
+  { request }: RequestContext,
+  { cluster, token, id, route }: RegistryPath,
+): Promise<readonly PoolRoute[]> {
+  const registries = context.models.routes.filter((one) => one.cluster.id === cluster && one.pool.lmcache?.registry === true)
+  const secret = token ?? bearer(request.headers)
+  const accessible = secret === null ? null : await keyStoreOf(context).find(secret)
+  const permitted = registries.filter((one) => accessible?.includes(one) === true)
+  if (route.includes(':id')) idParam(id, 'instance')
+  if (permitted.length > 0) return permitted
+  if (token !== null)
+    throw new Failure(
+      'key_wrong',
+      'This token opens no LMCache registry of this cluster. Compare it with lmcache.token.',
+    )
+  await context.authenticator.admin(request.headers)
+  // If the admin API needs no key, a configured token is still required.
+  const admitted = context.config.admin === null ? registries.filter(({ pool }) => pool.lmcache?.token === null) : registries
+  if (admitted.length > 0) return admitted
+  if (registries.length > 0)
+    throw new Failure(
+      'key_missing',
+      'The token is missing. Send lmcache.token as `authorization: Bearer`, or as the path’s part after the cluster.',
+    )
+  throw new Failure(
+    'not_found',
+    `No pool of the cluster '${cluster}' is a registry. Set lmcache: { registry: true } on one.`,
+  )
+}
+
+const keyStores = new WeakMap<GatewayContext, KeyStore<readonly PoolRoute[]>>()
+
+/** Created at the first use, one per gateway. */
+function keyStoreOf(context: GatewayContext): KeyStore<readonly PoolRoute[]> {
+  const known = keyStores.get(context)
+  if (known !== undefined) return known
+  const bySecret = new Map<string, PoolRoute[]>()
+  for (const route of context.models.routes) {
+    const secret = route.pool.lmcache?.registry === true ? route.pool.lmcache.token : null
+    if (secret !== null) bySecret.set(secret, [...(bySecret.get(secret) ?? []), route])
+  }
+  const keyStore = new KeyStore<readonly PoolRoute[]>([...bySecret].map(([secret, holder]) => ({ secret, holder })))
+  keyStores.set(context, keyStore)
+  return keyStore
+}

@@ -1,0 +1,55 @@
+/** What a request may set only with permission of its key: options, class and priority. */
+import { isJsonObject } from '../core/json.ts'
+import { Failure } from '../failure.ts'
+import type { Caller } from './auth/caller.ts'
+import { REQUEST_CLASSES, type RequestOptions } from './fields.ts'
+import { EXTRA_BODY, type Json } from './request-limits.ts'
+
+/** Overrides that affect other clients need permission. `session` has the same effect as its header. */
+const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
+
+/** Fails with `forbidden` and names the override. */
+export function authorizeOptions(options: RequestOptions, caller: Caller): void {
+  if (caller.allowOverrides) return
+  authorizeClass(options, caller)
+  const refused = PRIVILEGED_OVERRIDES.find((name) => options[name] !== undefined)
+  if (refused === undefined) return
+  throw new Failure(
+    'forbidden',
+    `This key may not set firstlight.${refused}. Leave it out, or ask the operator for allow_overrides.`,
+    {
+      param: `firstlight.${refused}`,
+    },
+  )
+}
+
+/** Clients may lower the class of their key, never raise it. */
+function authorizeClass({ class: requestedClass }: RequestOptions, { requestClass }: Caller): void {
+  if (requestedClass === undefined || REQUEST_CLASSES.indexOf(requestedClass) >= REQUEST_CLASSES.indexOf(requestClass)) return
+  throw new Failure(
+    'forbidden',
+    `This key may not use the class ${requestedClass}; its own is ${requestClass}. Leave firstlight.class out, or ask the ` +
+      'operator for another class.',
+    { param: 'firstlight.class' },
+  )
+}
+
+/**
+ * Rejects a `priority` that would reach an engine's queue from a key that may not set it. In JSON the key's priority
+ * replaces the client's; a form cannot be edited. Fails with `forbidden`.
+ */
+export function authorizePriority(json: Json, caller: Caller, isForm: boolean): void {
+  const mayChoose = caller.allowOverrides && caller.priority === null
+  if (mayChoose) return
+  const isReplaced = caller.priority !== null && !isForm
+  if (!isReplaced && Object.hasOwn(json, 'priority')) throw priorityFailure('priority')
+  const extra = json[EXTRA_BODY]
+  if (isJsonObject(extra) && Object.hasOwn(extra, 'priority')) throw priorityFailure(`${EXTRA_BODY}.priority`)
+}
+
+const priorityFailure = (param: string): Failure =>
+  new Failure(
+    'forbidden',
+    `This key may not set ${param}. Leave it out, or ask the operator for allow_overrides or a priority of this key.`,
+    { param },
+  )

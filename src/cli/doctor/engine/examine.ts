@@ -1,0 +1,60 @@
+/** Examines one engine: from its address to its findings. */
+import type { Endpoint } from '../ask.ts'
+import { Findings, type Subject } from '../finding.ts'
+import { checkClock, checkHealth, checkKey, checkModels, type Expected, LOOP_STATUS } from './checks-basic.ts'
+import { checkCache } from './checks-cache.ts'
+import { checkExposure } from './checks-exposure.ts'
+import { checkAnswers, checkEvents, checkKeepAlive, checkLimits, checkMetrics, checkRequestIds, checkRole, checkSleepMode, checkTokenize } from './checks-features.ts'
+import type { EngineFacts } from './facts.ts'
+import { checkQuirks, titleOf } from './kinds.ts'
+import { readEngine, type ReadOptions } from './read.ts'
+
+export interface EngineExamination {
+  readonly subject: Subject
+  /** null: the engine was unreachable. */
+  readonly facts: EngineFacts | null
+}
+
+export async function examineEngine(
+  name: string,
+  place: Endpoint,
+  expected: Expected | null,
+  options: ReadOptions,
+): Promise<EngineExamination> {
+  const facts = await readEngine(place, options)
+  const found = new Findings()
+  const subject = (is: string): Subject => ({ kind: 'engine', name, url: place.url, is, findings: found.list })
+  if (!('health' in facts)) {
+    found.add('unreachable', 'reachable', facts.message, {
+      costs: 'The gateway sends no requests to it.',
+      next: facts.next,
+    })
+    return { subject: subject(''), facts: null }
+  }
+  checkHealth(facts, found)
+  // The request came back to this gateway. All further answers would be our own.
+  if (facts.health.status === LOOP_STATUS) return { subject: subject('Firstlight gateway'), facts: null }
+  if (checkKey(facts, expected, found)) judge(facts, expected, found)
+  checkClock(facts, found)
+  checkKeepAlive(facts, found)
+  checkExposure(facts, found)
+  return { subject: subject(softwareOf(facts)), facts }
+}
+
+function softwareOf({ kind, version }: EngineFacts): string {
+  if (kind !== null && kind !== 'vllm') return titleOf(kind)
+  return version === null ? '' : `vLLM ${version}`
+}
+
+function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+  if (!checkModels(facts, expected, found)) return
+  if (checkMetrics(facts, found)) checkCache(facts, expected, found)
+  checkAnswers(facts, expected, found)
+  if (facts.kind !== null && facts.kind !== 'vllm') return checkQuirks(facts, found)
+  checkRequestIds(facts, found)
+  checkEvents(facts, found)
+  checkTokenize(facts, expected, found)
+  checkLimits(facts, expected, found)
+  checkSleepMode(facts, found)
+  checkRole(facts, expected, found)
+}

@@ -1,0 +1,13 @@
+import { ask, type Endpoint, isAnswer, type Question } from '../ask.ts'
+import type { Findings, Remedy } from '../finding.ts'
+import { reachOf } from '../reach.ts'
+
+/**
+ * LMCache has no authentication, so a public address needs other protection. Sent without the configured headers, like
+ * a stranger's request.
+ */
+export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
+  if (reachOf(url) !== 'public') return
+  const asked = await ask({ url, headers: {} }, question)
+  if (isAnswer(asked) && asked.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
+}

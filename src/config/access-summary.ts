@@ -1,0 +1,37 @@
+/** Summary of who may use the gateway, and within which limits. */
+import type { Config } from '../config.ts'
+import type { KeyLimits } from '../core/limits/key-limits.ts'
+
+export function callersText({ keys, jwt, open, loopback }: Config): string {
+  const tokens = jwt === null ? [] : [`tokens of ${jwt.issuer}`]
+  if (keys === null && jwt !== null) return tokens.join('')
+  if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
+  return keys
+    .map((key) => {
+      const models = key.models === null ? 'all models' : key.models.join(', ')
+      const rights = `${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}`
+      const ends = key.expires === null ? '' : `; until ${key.expires}`
+      const priority = key.priority === null ? '' : `; priority ${key.priority}`
+      const requestClass = key.class === 'standard' ? '' : `; ${key.class}`
+      const limits = key.limits === null ? '' : `; ${limitsText(key.limits)}`
+      return `${key.name} (${models}${rights}${priority}${requestClass}${limits}${ends})`
+    })
+    .concat(tokens)
+    .join(', ')
+}
+
+export function adminText({ admin, keys, jwt, open, loopback }: Config): string {
+  if (admin !== null) return 'with its key'
+  return loopback && keys === null && jwt === null && !open ? 'anybody on this machine' : 'nobody'
+}
+
+export const limitsText = (limits: KeyLimits): string =>
+  [
+    ['requests a minute', limits.requestsPerMin] as const,
+    ['tokens a minute', limits.tokensPerMin] as const,
+    ['tokens a day', limits.tokensPerDay] as const,
+    ['at the same time', limits.concurrent] as const,
+  ]
+    .filter(([, limit]) => limit !== null)
+    .map(([unit, limit]) => `${limit} ${unit}`)
+    .join(', ')

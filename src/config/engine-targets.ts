@@ -1,0 +1,18 @@
+import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+
+/** Base URL and headers of each engine, by engine id. */
+export function toTargets(
+  pool: PoolSettings,
+  { gateway }: Pick<ClusterConfig, 'gateway'> = { gateway: null },
+): ReadonlyMap<string, EngineTarget> {
+  const more = gateway === null ? {} : { isGateway: true }
+  return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine, pool.model), ...more }]))
+}
+
+function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
+  const headers = Object.entries(engine.headers).flatMap(([name, value]) => [name.toLowerCase(), value])
+  if (engine.key !== null) headers.push('authorization', `Bearer ${engine.key}`)
+  const external = engine.kind === 'external' ? { external: { model: engine.providerModel ?? poolModel } } : {}
+  return { id: engine.id, url: engine.url, headers, binding: engine.binding, ...external }
+}

@@ -1,0 +1,44 @@
+/** Schema of admission control under overload. */
+import * as z from 'zod/mini'
+import { describe, int, milliseconds, number, strict, withDefault } from './fields.ts'
+
+const slo = strict({
+  ttft_ms: describe(
+    'Time to the first token. A request is refused if waiting would make it later; never because its prompt is long.',
+    z.optional(milliseconds()),
+  ),
+  ttft_ms_per_1k_tokens: describe('Added to `ttft_ms` for each 1,000 prompt tokens.', z.optional(number(0, 3_600_000))),
+  itl_ms: describe(
+    'Mean time between two tokens of a response. A request is refused if the predicted time between tokens of ' +
+      'the streams on its engine would exceed this.',
+    z.optional(milliseconds()),
+  ),
+})
+
+const queue = strict({
+  max_requests: describe('Most requests that wait. Further ones are refused.', withDefault(int(1, 10_000), 256)),
+  max_wait_ms: describe('Longest wait. Then the request is refused.', withDefault(int(1, 10_000), 2_000)),
+})
+
+export const overloadShape = {
+  slo: describe(
+    'Latency objectives for admission control under overload (docs/overload.md). Absent: requests are not ' +
+      'refused for ' +
+      'their latency.',
+    z.optional(slo),
+  ),
+  max_waiting: describe(
+    'Most requests that may wait for their first token, per engine. Further requests are refused.',
+    withDefault(int(1, 1_000_000), 1_000),
+  ),
+  queue: describe(
+    'Requests that would be refused for a lack of room wait for it (docs/overload.md). Absent: they are refused at ' +
+      'once.',
+    z.optional(queue),
+  ),
+  class_priority: describe(
+    'The engines schedule by priority (vLLM with `--scheduling-policy priority`): requests of the class `critical` ' +
+      'get `priority: -1` and those of `sheddable` 1, unless the request or its key has a priority of its own.',
+    withDefault(z.boolean(), false),
+  ),
+}

@@ -1,0 +1,107 @@
+/** Summary of a pool and its engines. */
+import type { EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
+import type { PolicyConfig } from '../core/contract/pool-config.ts'
+import { durationText } from './units.ts'
+
+export interface PoolConfigSummary {
+  readonly model: string
+  readonly settings: Readonly<Record<string, string>>
+  readonly engines: readonly {
+    readonly id: string
+    readonly role: string
+    readonly url: string
+    readonly more: string
+  }[]
+}
+
+/** Pool behind another gateway, which has the routing settings. */
+export function summariseRegionalPool(pool: PoolSettings): PoolConfigSummary {
+  const { policy: _policy, probes: _probes, ...settings } = summarisePool(pool).settings
+  return { model: pool.model, settings, engines: [] }
+}
+
+export function summarisePool(pool: PoolSettings): PoolConfigSummary {
+  const { mode, thresholdTokens, connector, fallback } = pool.split
+  const threshold = mode === 'threshold' || mode === 'uncached' ? ` from ${thresholdTokens} tokens` : ''
+  return {
+    model: pool.model,
+    settings: {
+      ...(pool.aliases.length > 0 && { aliases: pool.aliases.join(', ') }),
+      ...(pool.adapters.length > 0 && { adapters: pool.adapters.join(', ') }),
+      policy: policyText(pool.policy),
+      ...(pool.shadow !== null && { shadow: policyText(pool.shadow) }),
+      tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
+      ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
+      ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
+      limits:
+        `connect ${durationText(pool.limits.connectMs)}, first byte ${durationText(pool.limits.firstByteMs)}, ` +
+        `whole answer ${durationText(pool.limits.answerMs)}, silence ${durationText(pool.limits.idleMs)}`,
+      probes: `every ${durationText(pool.statsIntervalMs)}`,
+      retries:
+        `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ` +
+        `${pool.circuit.failures} failures, for ${durationText(pool.circuit.openMs)}`,
+      ...(pool.retry.hedgeMs !== 'off' && { hedged: hedgeText(pool.retry.hedgeMs) }),
+      ...(pool.retry.midStream !== 'off' && { continued: continuationText(pool.retry) }),
+      ...(pool.slo !== null && { slo: sloText(pool.slo) }),
+      ...(pool.queue !== null && {
+        queue: `${pool.queue.maxRequests} requests, up to ${durationText(pool.queue.maxWaitMs)}`,
+      }),
+      sessions:
+        `header ${pool.session.header}` + (pool.session.body === null ? '' : `, else ${pool.session.body} in the body`),
+      ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
+    },
+    engines: pool.engines.map(summariseEngine),
+  }
+}
+
+const hedgeText = (after: number | 'auto'): string =>
+  after === 'auto' ? 'streams whose first byte is later than predicted' : `after ${durationText(after)}`
+
+const continuationText = ({ midStream, midStreamMax }: PoolSettings['retry']): string =>
+  `${midStream === 'ids' ? 'by token ids' : 'by token ids or by repetition'}, ` +
+  `${midStreamMax} ${midStreamMax === 1 ? 'time' : 'times'} a stream`
+
+function sloText({ ttftMs, ttftMsPer1kTokens, itlMs }: NonNullable<PoolSettings['slo']>): string {
+  const per1k = ttftMsPer1kTokens === null ? '' : ` + ${durationText(ttftMsPer1kTokens)} per 1,000 tokens`
+  return [
+    ...(ttftMs === null && per1k === '' ? [] : [`first token ${durationText(ttftMs ?? 0)}${per1k}`]),
+    ...(itlMs === null ? [] : [`between tokens ${durationText(itlMs)}`]),
+  ].join(', ')
+}
+
+function policyText({ name, options }: PolicyConfig): string {
+  const optionTexts = Object.entries(options).map(([key, value]) => `${key} ${value}`)
+  return optionTexts.length === 0 ? name : `${name} (${optionTexts.join(', ')})`
+}
+
+function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfig): string {
+  const source =
+    coordinator !== null
+      ? `coordinator ${coordinator}, ${durationText(budgetMs)}`
+      : controller !== null
+        ? `controller ${controller}, ${durationText(budgetMs)}`
+        : 'servers report to this gateway'
+  return shared ? `${source}; engines read each other's cache` : source
+}
+
+export function summariseEngine(engine: EngineConfig): PoolConfigSummary['engines'][number] {
+  const more = [
+    engine.kind === 'external' ? `last resort: ${engine.providerModel ?? 'the model'} at a provider` : null,
+    engine.discover === 'dns' ? 'each address of its name' : null,
+    engine.kubernetes === null ? null : `each ready pod with ${engine.kubernetes.selector}`,
+    engine.key === null ? null : 'key',
+    ...Object.keys(engine.headers),
+    engine.binding === null ? null : `binding ${engine.binding}`,
+    engine.weight === 1 ? null : `weight ${engine.weight}`,
+    engine.maxInFlight === null ? null : `at most ${engine.maxInFlight} requests`,
+    engine.models === null ? null : `only ${engine.models.join(', ')}`,
+    engine.prefixCaching === 'auto' ? null : `prefix caching ${engine.prefixCaching}`,
+    engine.cacheBlocks === null ? null : `${engine.cacheBlocks} blocks of cache`,
+    engine.rttMs === 0 ? null : `${durationText(engine.rttMs)} away`,
+    engine.profile,
+    engine.lmcacheInstance === null ? null : `LMCache ${engine.lmcacheInstance}`,
+    engine.kvEvents === null ? null : `KV events ${engine.kvEvents.endpoint}`,
+    ...Object.entries(engine.labels).map(([name, value]) => `${name}=${value}`),
+  ]
+  return { id: engine.id, role: engine.role, url: engine.url, more: more.filter((one) => one !== null).join(', ') }
+}

@@ -1,0 +1,58 @@
+/** Rules for the keys of clients and for secrets. */
+import type { Config, PoolSettings } from '../config.ts'
+import { isLoopback } from './address.ts'
+import { checkDuplicates } from './duplicates.ts'
+import type { Finding } from './finding.ts'
+import type { Path } from './path.ts'
+import { didYouMean } from './suggest.ts'
+
+export function checkKeys(found: Finding[], document: Config, listens: boolean): void {
+  const { keys, jwt } = document
+  if (keys === null && jwt === null) {
+    if (listens && !document.open && !isLoopback(document.listen.host)) {
+      found.push({
+        path: ['listen'],
+        rule: 'can be reached from other machines: configure `keys`, or say `open: true`',
+      })
+    }
+    return
+  }
+  const names = keys === null ? 'jwt' : 'keys'
+  if (document.open) found.push({ path: ['open'], rule: `contradicts \`${names}\`: leave one of them out` })
+  checkDuplicates(
+    found,
+    (keys ?? []).map((key, index) => [key.name, ['keys', index, 'name']]),
+  )
+  const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
+  const granted = (keys ?? []).map(({ models }, index) => ({ models, path: ['keys', index] as Path }))
+  if (jwt !== null) granted.push({ models: jwt.models, path: ['jwt'] })
+  for (const { models, path } of granted)
+    for (const [at, model] of (models ?? []).entries()) {
+      if (!served.has(model))
+        found.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
+    }
+}
+
+/** Every secret opens one thing: a client's key is neither another client's nor the admin's nor the bridge's. */
+export function checkSecrets(
+  { keys, admin, bridge }: Config,
+  hashOf: (secret: string) => string = (secret) => secret,
+): Finding[] {
+  const found: Finding[] = []
+  const owners = new Map<string, string>()
+  if (admin !== null) owners.set(hashOf(admin.secret), 'admin')
+  if (bridge !== null) owners.set(hashOf(bridge.secret), 'bridge')
+  for (const [index, { secret }] of (keys ?? []).entries()) {
+    const hash = typeof secret === 'string' ? hashOf(secret) : secret.sha256
+    const owner = owners.get(hash)
+    // An unresolved secret is '' and was reported already.
+    if (owner !== undefined && secret !== '')
+      found.push({ path: ['keys', index, 'secret'], rule: `is the secret of ${owner} too` })
+    else owners.set(hash, `keys[${index}]`)
+  }
+  return found
+}
+
+function modelNames(pool: PoolSettings): string[] {
+  return [pool.model, ...pool.aliases, ...pool.adapters]
+}

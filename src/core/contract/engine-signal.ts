@@ -1,0 +1,37 @@
+/** Signal about an engine from a probe, an operator, or the end of a request. */
+export type EngineSignal =
+  | {
+      readonly kind: 'probe'
+      readonly engine: string
+      readonly at: number
+      /** Time at which the check was sent, ms since the epoch. Absent: unknown. */
+      readonly sentAt?: number
+      readonly healthy: boolean
+      readonly asleep: boolean
+      /** Metrics; null: the engine runs but its metrics could not be read. */
+      readonly stats: EngineStats | null
+      /** Why it is unhealthy: an AttemptFailure, or `status_` with the status of `/health`. Absent: it is not. */
+      readonly problem?: string
+      /** Version of the server. Absent: unknown. */
+      readonly version?: string
+    }
+  /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
+  | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }
+  /**
+   * The failure of this booking (`bookingKey`) is the request's fault, since several engines failed it. `doubtful`: no
+   * other engine could be asked.
+   */
+  | { readonly kind: 'excused'; readonly engine: string; readonly booking: string; readonly doubtful?: boolean }
+
+/** Values of the engine's `/metrics`; null: not reported. */
+export interface EngineStats {
+  readonly running: number
+  readonly waiting: number
+  /** Share of KV cache in use, 0..1. */
+  readonly kvUsage: number | null
+  /** Tokens per block of the engine. */
+  readonly blockTokens: number | null
+  readonly cacheBlocks: number | null
+  readonly prefixCaching: boolean | null
+  readonly adapters: { readonly running: readonly string[]; readonly max: number | null } | null
+}

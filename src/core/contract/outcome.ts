@@ -1,0 +1,58 @@
+import { PAYLOAD_VERSION } from './payload-version.ts'
+import type { StageTimes } from './stages.ts'
+
+export type Result = 'complete' | 'client_gone' | 'engine_failed' | 'engine_refused' | 'abandoned' | 'lapsed'
+
+/** Why an attempt on an engine failed before or after its first byte. */
+export type AttemptFailure =
+  | 'connect'
+  | 'connect_timeout'
+  | 'reset'
+  | 'malformed'
+  | 'first_byte_timeout'
+  /** A non-streaming response exceeded its timeout. Neither retried nor counted as an engine failure. */
+  | 'answer_timeout'
+  | 'idle_timeout'
+  | 'status_5xx'
+  | 'busy'
+  /** The gateway has no descriptors or ports left. The engine is not at fault. */
+  | 'gateway_limit'
+  /** Routing loop: the address leads to a gateway that the request has passed. */
+  | 'loop'
+
+export interface Usage {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** Cached tokens; null: not reported. */
+  readonly cachedTokens: number | null
+}
+
+/** Outcome of an attempt. `failure` is set if the engine is at fault. */
+export interface Outcome {
+  readonly version: number
+  readonly result: Result
+  readonly failure: AttemptFailure | null
+  /**
+   * Engine of a split or staged placement that failed, was busy or refused; absent: unknown, so no circuit is
+   * affected.
+   */
+  readonly failedEngine?: string | null
+  readonly status: number | null
+  readonly usage: Usage | null
+  /** Number of `data:` events, the fallback for output length without usage. 0 for native relays. */
+  readonly outputEvents: number
+  readonly stages: StageTimes
+  /** The end of the stream was not parsed, so it may have been cut. Absent: parsed, or not a stream. */
+  readonly endUnseen?: boolean
+}
+
+/** Outcome with a result and no details. */
+export const endedAs = (result: Result): Outcome => ({
+  version: PAYLOAD_VERSION,
+  result,
+  failure: null,
+  status: null,
+  usage: null,
+  outputEvents: 0,
+  stages: {},
+})

@@ -1,0 +1,3 @@
+/** Version of the messages between edges and pool states. */
+
+export const PAYLOAD_VERSION = 1

@@ -1,0 +1,94 @@
+/** Role of an engine. `any` may do everything. */
+export type Role = 'any' | 'prefill' | 'decode' | 'encode'
+
+/** Engine as the core sees it. Addresses and secrets stay with the edge. */
+export interface EngineSpec {
+  readonly id: string
+  readonly role: Role
+  /** Model names (base or adapters) it serves; null: all of its pool. */
+  readonly models: readonly string[] | null
+  readonly labels: Readonly<Record<string, string>>
+  /** Relative share of traffic for policies that use weights; default 1. */
+  readonly weight: number
+  /** Maximum concurrent requests; null: no limit. */
+  readonly maxInFlight: number | null
+  readonly prefixCaching: 'auto' | 'on' | 'off'
+  /** Capacity in KV blocks of the pool's `blockTokens`; null: reported or learned. */
+  readonly cacheBlocks: number | null
+  /** Network round trip from the gateway, milliseconds. */
+  readonly rttMs: number
+  /** Name of a hardware profile for cold-start priors; null: the pool's or the default. */
+  readonly profile: string | null
+  /** LMCache instance it reads from; null or absent: not configured. */
+  readonly lmcacheInstance?: string | null
+  /** The engine is another gateway. Absent: it is not. */
+  readonly isGateway?: boolean
+  /** The engine belongs to a provider: a last resort, without probes and KV cache. Absent: it does not. */
+  readonly isExternal?: boolean
+}
+
+/** Whether load and cache behind the address are unknown. */
+export const isOpaque = ({ isGateway, isExternal }: Pick<EngineSpec, 'isGateway' | 'isExternal'>): boolean =>
+  isGateway === true || isExternal === true
+
+export interface PolicyConfig {
+  readonly name: string
+  /** Options of the policy, already validated by the config schema. */
+  readonly options: Readonly<Record<string, number | string | boolean>>
+}
+
+export type SplitMode = 'always' | 'never' | 'threshold' | 'uncached' | 'adaptive'
+
+export interface SplitConfig {
+  readonly mode: SplitMode
+  readonly thresholdTokens: number
+  readonly fallback: 'decode_only' | 'fail'
+}
+
+/** The circuit breakers of a pool. */
+export interface CircuitConfig {
+  /** Consecutive failures that open a circuit. */
+  readonly failures: number
+  /** Time before a trial, milliseconds. */
+  readonly openMs: number
+  /** Maximum share of engines with open circuits, rounded up. Absent from older edges: 1. */
+  readonly maxEjectedShare?: number
+  /** Panic threshold: circuits are ignored while a smaller share is available. Absent from older edges: 0. */
+  readonly panicShare?: number
+}
+
+/** Latency objectives of a pool, ms. null: no limit. */
+export interface SloConfig {
+  readonly ttftMs: number | null
+  /** Added to `ttftMs` for each 1,000 prompt tokens. */
+  readonly ttftMsPer1kTokens: number | null
+  /** Mean time between two tokens of a response. */
+  readonly itlMs: number | null
+}
+
+/** Configuration of a pool for its PoolState. */
+export interface PoolConfig {
+  readonly cluster: string
+  /** Base model of the pool: its name in configs, digests and metrics. */
+  readonly pool: string
+  readonly blockTokens: number
+  readonly policy: PolicyConfig
+  /** Policy that ranks the same candidates without effect. */
+  readonly shadow: PolicyConfig | null
+  readonly split: SplitConfig
+  /** Lease of a booking, milliseconds: without renewal it expires. */
+  readonly leaseMs: number
+  /** Retry budget: a share of requests, plus a minimum per second so that a quiet pool can retry. */
+  readonly retry: { readonly share: number; readonly minPerS: number }
+  readonly circuit: CircuitConfig
+  readonly statsIntervalMs: number
+  /** Maximum entries of the prefix index over all engines. */
+  readonly indexEntries: number
+  /** Requests beyond these objectives are refused. Absent, null: none. */
+  readonly slo?: SloConfig | null
+  /** Most requests without a first token per engine. Absent from older edges: no limit. */
+  readonly maxWaiting?: number
+  /** Requests that wait for room instead of being refused. Absent, null: none. */
+  readonly queue?: { readonly maxRequests: number; readonly maxWaitMs: number } | null
+  readonly engines: readonly EngineSpec[]
+}

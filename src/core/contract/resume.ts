@@ -1,0 +1,17 @@
+import type { Admission } from './admission.ts'
+import type { Placement } from './placement.ts'
+
+/** Request of an edge to book again, without ranking, after the object lost its memory. */
+export interface Resume {
+  readonly admission: Admission
+  readonly placement: Placement
+  readonly firstTokenSeen: boolean
+  /** Legs that ended before the first token. Absent from older edges. */
+  readonly legsDone?: readonly ('encode' | 'prefill')[]
+  readonly outputBlocks: number
+  /**
+   * Set if another replica decided and counts the request: `now`, or `before` the connection. Absent: decided here and
+   * lost.
+   */
+  readonly elsewhere?: 'now' | 'before'
+}

@@ -1,0 +1,22 @@
+/** Load of one engine with the request added. */
+export interface Pressure {
+  /** Predicted wait before the prefill, including the network round trip. */
+  readonly waitMs: number
+  readonly prefillMs: number
+  /** Time since the predicted first token of the oldest request without one. */
+  readonly overdueMs: number
+  /** Duration of a decode step with this request, without delays by prefills. */
+  readonly stepMs: number
+  /** Share of the engine's time that prefills take, without this request. */
+  readonly prefillShare: number
+  /** Share of the KV cache that live requests use, with this one. */
+  readonly memoryShare: number
+  /** Learned limit of the time between tokens; Infinity: none. */
+  readonly stepLimitMs: number
+  /** Live requests. */
+  readonly requests: number
+  /** Requests without a first token. */
+  readonly waiting: number
+  /** Prefills that the cost model has learned from. */
+  readonly samples: number
+}

@@ -1,0 +1,166 @@
+import { endsAtFirstToken, type LegRole } from '../contract/legs.ts'
+import type { Outcome } from '../contract/outcome.ts'
+import type { PoolConfig } from '../contract/pool-config.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import type { HistoryRecorder } from '../reports/history.ts'
+import type { LegDone } from './booking-ref.ts'
+import type { Booking } from './bookings.ts'
+import { circuitSignal, gatewaySignal } from './circuit-signal.ts'
+import type { CircuitSignal } from './circuit.ts'
+import type { DecisionLog } from './decisions.ts'
+import type { EngineState } from './engine-state.ts'
+import type { BookingAttempt, Fleet } from './fleet.ts'
+import type { PoolLedger } from './ledger.ts'
+import type { LoadStats } from './load-stats.ts'
+import type { PoolAccounts } from './pool-accounts.ts'
+
+interface LifecycleParts extends PoolAccounts {
+  readonly fleet: Fleet
+  readonly decisions: DecisionLog
+  readonly history: HistoryRecorder
+}
+
+/** Applies each transition of a booking to the ledger, the load statistics, the circuits and the decision log. */
+export class BookingLifecycle {
+  readonly #load: LoadStats
+  readonly #ledger: PoolLedger
+  readonly #fleet: Fleet
+  readonly #decisions: DecisionLog
+  readonly #history: HistoryRecorder
+  #blockTokens = 1
+
+  constructor({ load, ledger, fleet, decisions, history }: LifecycleParts) {
+    this.#load = load
+    this.#ledger = ledger
+    this.#fleet = fleet
+    this.#decisions = decisions
+    this.#history = history
+  }
+
+  configure({ blockTokens }: PoolConfig): void {
+    this.#blockTokens = blockTokens
+  }
+
+  legDone(booking: Booking, done: LegDone, now: number): void {
+    if (booking.firstTokenSeen || booking.legsDone.includes(done.legRole)) return
+    booking.legsDone = [...booking.legsDone, done.legRole]
+    // The next leg is sent only now.
+    booking.sentAt = now
+    this.#load.legDone(booking, done, now)
+    this.#ledger.legDone(booking, done, now)
+    for (const { engine, legRole } of booking.legs) {
+      if (legRole !== done.legRole) continue
+      engine.movedAt = Math.max(engine.movedAt, now)
+      this.#judge(engine, 'success', booking, now)
+    }
+  }
+
+  firstToken(booking: Booking, stages: StageTimes, now: number): void {
+    if (booking.firstTokenSeen) return
+    booking.firstTokenSeen = true
+    recordOutput(booking, now)
+    const isFirst = booking.admission.attempt === 0
+    // The TTFT of a retry includes the time that earlier engines took.
+    const own = isFirst ? stages : withoutTtft(stages)
+    this.#load.firstToken(booking, now)
+    this.#ledger.firstToken(booking, own, now)
+    if (!booking.elsewhere) {
+      const { promptTokens } = booking.admission
+      const predictedTtftMs = this.#decisions.firstToken(booking.admission, stages)
+      this.#history.firstToken({ stages, promptTokens, predictedTtftMs: isFirst ? predictedTtftMs : null }, now)
+    }
+    const ttftMs = own.ttft ?? own.first_byte ?? null
+    for (const { engine, legRole } of booking.legs) {
+      const isEarly = endsAtFirstToken(legRole)
+      // Judged now and not at the end: a trial on a two-hour stream would block all others.
+      if (!isEarly) this.#judge(engine, 'begun', booking, now)
+      else if (!booking.legsDone.includes(legRole)) this.#judge(engine, 'success', booking, now)
+      if (ttftMs !== null && (legRole === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
+    }
+  }
+
+  progress(booking: Booking, outputBlocks: number, now: number): void {
+    if (!booking.elsewhere)
+      this.#history.output(Math.max(0, this.#tokensOf(outputBlocks) - this.#tokensOf(booking.outputBlocks)), now)
+    this.#moveTo(booking, outputBlocks, now)
+  }
+
+  #moveTo(booking: Booking, outputBlocks: number, now: number): void {
+    if (outputBlocks <= booking.outputBlocks) return
+    booking.outputBlocks = outputBlocks
+    recordOutput(booking, now)
+    this.#ledger.progress(booking, outputBlocks, now)
+  }
+
+  /** Restores the progress of a booking that was made again. */
+  catchUp(
+    booking: Booking,
+    { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
+    now: number,
+  ): void {
+    for (const legRole of legsDone) this.legDone(booking, { legRole, stages: {} }, now)
+    if (firstTokenSeen) this.firstToken(booking, {}, now)
+    // Its output was counted before.
+    this.#moveTo(booking, outputBlocks, now)
+  }
+
+  end(booking: Booking, outcome: Outcome, now: number): void {
+    this.#load.release(booking, now)
+    this.#ledger.release(booking, outcome, now)
+    if (!booking.elsewhere) {
+      this.#decisions.settle(booking.admission, outcome)
+      // What progress has not counted: the last block, and responses without progress.
+      const tokens = outcome.usage?.completionTokens ?? 0
+      this.#history.output(Math.max(0, tokens - this.#tokensOf(booking.outputBlocks)), now)
+    }
+    for (const [at, { engine, legRole }] of booking.legs.entries()) {
+      // A split request's usage is the decode engine's: its cached tokens are the transferred ones.
+      if (legRole === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
+      // Once per engine, even if it encoded several items.
+      const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
+      const isJudged = hasEnded(booking, legRole) && outcome.failedEngine !== engine.spec.id
+      if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
+      this.#fleet.left(engine)
+    }
+  }
+
+  /** A block counts from its first token, so all but the last are full. */
+  #tokensOf(outputBlocks: number): number {
+    return Math.max(0, outputBlocks - 1) * this.#blockTokens
+  }
+
+  #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {
+    const signalOf = engine.spec.isGateway === true ? gatewaySignal : circuitSignal
+    const isMoving = engine.movedAt > booking.sentAt
+    const { failure, failedEngine = engine.spec.id } = outcome
+    if (failure !== null && failedEngine === engine.spec.id) engine.lastFailure = { failure, at: now }
+    const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
+    const signal = signalOf(engine.spec.id, booking, outcome, isMoving)
+    this.#fleet.judge(engine, signal, { ...attemptOf(booking, now), isUnreachable })
+    if (outcome.result === 'complete' && outcome.failure === null) recordOutput(booking, now)
+  }
+
+  #judge(engine: EngineState, signal: CircuitSignal, booking: Booking, now: number): void {
+    this.#fleet.judge(engine, signal, attemptOf(booking, now))
+  }
+}
+
+function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number): BookingAttempt {
+  const { tenant, isLastResort } = admission
+  return { key, elsewhere, now, sentAt, tenant, hasAlternative: isLastResort !== true }
+}
+
+/** Records that the answering engine produced output. */
+function recordOutput({ legs }: Booking, now: number): void {
+  for (const { engine, legRole } of legs) if (!endsAtFirstToken(legRole)) engine.movedAt = Math.max(engine.movedAt, now)
+}
+
+function withoutTtft(stages: StageTimes): StageTimes {
+  const { ttft: _, ...own } = stages
+  return own
+}
+
+/** Whether the leg ended before: how the response ends later is no evidence about its engine. */
+function hasEnded({ firstTokenSeen, legsDone }: Booking, legRole: LegRole): boolean {
+  return endsAtFirstToken(legRole) && (firstTokenSeen || legsDone.includes(legRole))
+}

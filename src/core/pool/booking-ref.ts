@@ -1,0 +1,39 @@
+/** Bookings and engines as the ledger and the load statistics see them. */
+import type { Admission } from '../contract/admission.ts'
+import type { EarlyLegRole, LegRole } from '../contract/legs.ts'
+import type { Usage } from '../contract/outcome.ts'
+import type { EngineSpec } from '../contract/pool-config.ts'
+import type { StageTimes } from '../contract/stages.ts'
+import type { EngineSignals } from './engine-signals.ts'
+
+/**
+ * Engine as the ledger and the load statistics see it. `slot` is a small number, reused after the engine was removed.
+ */
+export interface EngineRef {
+  readonly slot: number
+  /** Replaced by a new configuration: read it at each use, do not store it. */
+  readonly spec: EngineSpec
+  /** Row into which signals are written for the policies. */
+  readonly signals: EngineSignals
+}
+
+/** Engine of a booking with the role it has. */
+export interface Leg {
+  readonly engine: EngineRef
+  readonly legRole: LegRole
+}
+
+/** End of all legs of one role before the first token. */
+export interface LegDone {
+  readonly legRole: EarlyLegRole
+  readonly stages: StageTimes
+  /** Token counts that a prefill leg's engine reported. */
+  readonly usage?: Usage | null
+}
+
+/** Booking as the ledger and the load statistics see it. `key` is unique among live bookings. */
+export interface BookingRef {
+  readonly key: string
+  readonly admission: Admission
+  readonly legs: readonly Leg[]
+}

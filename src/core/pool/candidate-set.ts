@@ -1,0 +1,38 @@
+import type { CandidateSet } from '../routing/candidate-set.ts'
+import type { EngineState } from './engine-state.ts'
+import type { SignalReader } from './signal-reader.ts'
+
+/** Signals that may be missing for an engine. */
+const MAY_BE_MISSING = ['lookupTokens'] as const
+
+/** Candidate set for the router: fills the signals that a policy needs. */
+export function candidateSet(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
+  const rows = engines.map(({ signals, spec }) => {
+    signals.weight = spec.weight
+    return signals
+  })
+  return {
+    engines: rows,
+    candidates(needs) {
+      for (const signal of needs) reading.fill(signal)
+      if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return rows
+      return rows.filter((signals) =>
+        MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(signals[signal])),
+      )
+    },
+  }
+}
+
+/** Candidates for a decode leg: an uncached token costs its transfer, as a share of the time to compute it. */
+export function receivingCandidateSet(engines: readonly EngineState[], reading: SignalReader): CandidateSet {
+  const field = candidateSet(engines, reading)
+  const shares = new Map(engines.map((engine) => [engine.spec.id, reading.transferShare(engine)]))
+  return {
+    engines: field.engines,
+    candidates: (needs) =>
+      field.candidates(needs).map((row) => {
+        const uncached = reading.promptTokens - row.cachedTokens
+        return { ...row, cachedTokens: reading.promptTokens - uncached * (shares.get(row.id) ?? 1) }
+      }),
+  }
+}

@@ -1,0 +1,40 @@
+import type { EngineDigest } from '../contract/pool-digest.ts'
+import { unavailability } from './eligible.ts'
+import type { EngineState } from './engine-state.ts'
+import type { PoolAccounts } from './pool-accounts.ts'
+
+/** Returns one engine's entry of the digest. */
+export function engineDigest(engine: EngineState, { load, ledger }: PoolAccounts, now: number): EngineDigest {
+  const { spec, stats } = engine
+  const kept = { ...load.digest(engine), ...ledger.digest(engine, now) }
+  return {
+    activeBlocks: 0,
+    queuedPrefillS: 0,
+    cachedBlocks: 0,
+    cacheBlocks: spec.cacheBlocks ?? stats?.value.cacheBlocks ?? null,
+    ...kept,
+    id: spec.id,
+    role: spec.role,
+    weight: spec.weight,
+    available: unavailability(engine, kept.requests, now) === null,
+    healthy: engine.healthy,
+    ...detailsOf(engine),
+    draining: engine.isLeaving,
+    ...(engine.moveAt === undefined ? {} : { moveAt: engine.moveAt }),
+    asleep: engine.asleep,
+    circuit: engine.circuit.state,
+    ttftMs: engine.ttftMs,
+    hitRate: engine.hitRate,
+    requestsTotal: engine.requestsTotal,
+    failuresTotal: engine.failuresTotal,
+    ejectionsWithheld: engine.ejectionsWithheld,
+    countedBefore: engine.countedBefore,
+    stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
+  }
+}
+
+const detailsOf = ({ problem, lastFailure, version }: EngineState): Partial<EngineDigest> => ({
+  ...(problem === undefined ? {} : { problem }),
+  ...(lastFailure === undefined ? {} : { lastFailure }),
+  ...(version === undefined ? {} : { engineVersion: version }),
+})

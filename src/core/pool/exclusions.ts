@@ -1,0 +1,76 @@
+/** Engines that one request cannot be given, with circuits respected. */
+import type { Admission } from '../contract/admission.ts'
+import type { ExclusionReason } from '../contract/decision.ts'
+import type { PoolConfig } from '../contract/pool-config.ts'
+import { exclusion } from './eligible.ts'
+import type { EngineState } from './engine-state.ts'
+import { overlaps, supportsRole } from './roles.ts'
+
+/** Maximum prompt length of a trial if a longer one has an alternative: its result is known soon. */
+const TRIAL_TOKENS = 2048
+
+/** Whether the request suits a trial: short, with a visible first token. */
+export function suitsTrial({ promptTokens, streams }: Admission): boolean {
+  return promptTokens <= TRIAL_TOKENS && streams !== false
+}
+
+export interface ExclusionInput {
+  readonly engines: readonly EngineState[]
+  readonly admission: Admission
+  readonly pool: PoolConfig
+  readonly now: number
+}
+
+/** Engines excluded from the request, with circuits respected. */
+export function excludedFrom({ engines, admission, pool, now }: ExclusionInput): Exclusion[] {
+  const excluded: Exclusion[] = []
+  const trials: EngineState[] = []
+  const usable: EngineState[] = []
+  for (let at = 0; at < engines.length; at++) {
+    const engine = engines[at]!
+    const reason = exclusion(engine, admission, engine.signals.requests, now)
+    if (reason !== null) excluded.push({ engine, reason })
+    else if (engine.circuit.state === 'closed') usable.push(engine)
+    else trials.push(engine)
+  }
+  excluded.push(...reserveExclusions([...usable, ...trials], admission))
+  if (trials.length === 0 || usable.length === 0 || suitsTrial(admission)) return excluded
+  for (const engine of trials) {
+    const hasOther = usable.some(({ spec }) => overlaps(spec.role, engine.spec.role))
+    if (hasOther && waitsForShort(engine, pool.circuit.openMs, now)) excluded.push({ engine, reason: 'circuit_open' })
+  }
+  return excluded
+}
+
+export const isExternal = ({ spec }: EngineState): boolean => spec.isExternal === true
+
+/**
+ * Providers' engines that wait because another engine can serve the request, or another cluster may; or the other
+ * engines if only a provider can.
+ */
+function reserveExclusions(able: readonly EngineState[], admission: Admission): Exclusion[] {
+  const external = able.filter(isExternal)
+  if (external.length === 0) return []
+  const own = able.filter((engine) => !isExternal(engine))
+  const hasOther = own.some(({ spec }) => supportsRole(spec.role, 'whole'))
+  if (admission.isLastResort !== true || hasOther) return external.map((engine) => ({ engine, reason: 'reserve' }))
+  // A provider takes no part of a split request.
+  return own.map((engine) => ({ engine, reason: 'role' }))
+}
+
+/** Whether only providers' engines can serve the request. */
+export function usesReserve(excluded: readonly Exclusion[], { engines }: ExclusionInput): boolean {
+  const away = new Set(excluded.map(({ engine }) => engine))
+  return engines.some((engine) => isExternal(engine) && !away.has(engine))
+}
+
+/** A short request is the better trial; without one, any request is admitted. */
+function waitsForShort({ circuit }: EngineState, openMs: number, now: number): boolean {
+  if (circuit.state === 'probing') return circuit.trials.length > 0
+  return circuit.state === 'open' && now < circuit.untilMs + openMs
+}
+
+export interface Exclusion {
+  readonly engine: EngineState
+  readonly reason: ExclusionReason
+}

@@ -1,0 +1,51 @@
+/** Roles of engines: which legs they can do. */
+import type { LegRole } from '../contract/legs.ts'
+import type { PoolConfig, Role } from '../contract/pool-config.ts'
+
+interface Roles {
+  readonly encodes: boolean
+  readonly splits: boolean
+  /** Whether any engine has a role other than `any`. */
+  readonly differ: boolean
+}
+
+const roles = new WeakMap<PoolConfig, Roles>()
+
+/** Roles of a pool, computed once per configuration. */
+export function rolesOf(pool: PoolConfig): Roles {
+  const known = roles.get(pool)
+  if (known !== undefined) return known
+  const found = {
+    encodes: pool.engines.some(({ role }) => role === 'encode'),
+    splits: splits(pool),
+    differ: pool.engines.some(({ role }) => role !== 'any'),
+  }
+  roles.set(pool, found)
+  return found
+}
+
+/** Whether the pool has dedicated prefill or decode engines, and different engines for both. */
+function splits({ engines }: PoolConfig): boolean {
+  const prefillers = engines.filter(({ role }) => supportsRole(role, 'prefill'))
+  const decoders = engines.filter(({ role }) => supportsRole(role, 'decode'))
+  const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  return dedicated && prefillers.some((one) => decoders.some((other) => one !== other))
+}
+
+const LEGS_OF_ROLE: Readonly<Record<Role, readonly LegRole[]>> = {
+  // An `any` engine encodes as part of a whole request: sending only the items would transfer them twice.
+  any: ['whole', 'prefill', 'decode'],
+  prefill: ['prefill'],
+  // A decode engine can prefill for itself: that is what serving without a split means.
+  decode: ['whole', 'decode'],
+  encode: ['encode'],
+}
+
+export function supportsRole(role: Role, legRole: LegRole): boolean {
+  return LEGS_OF_ROLE[role].includes(legRole)
+}
+
+/** Whether engines of these roles can replace each other for some leg. */
+export function overlaps(one: Role, other: Role): boolean {
+  return LEGS_OF_ROLE[one].some((legRole) => LEGS_OF_ROLE[other].includes(legRole))
+}

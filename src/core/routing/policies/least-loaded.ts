@@ -1,0 +1,17 @@
+import { CostTable } from '../cost-table.ts'
+import { definePolicy } from '../policy.ts'
+
+const leastLoadedCosts = new CostTable(['requests', 'weight'])
+
+/**
+ * Fewest running and waiting requests for its weight, this one included: those booked here and those of other sources
+ * by the engine's latest report. Without a recent report, those booked here.
+ */
+export const leastLoaded = definePolicy({
+  name: 'least_loaded',
+  needs: ['requests', 'foreignRequests'],
+  rank: (_request, candidates) =>
+    leastLoadedCosts
+      .fill(candidates, ({ requests, foreignRequests, weight }) => (requests + foreignRequests + 1) / weight)
+      .byCost(),
+})

@@ -1,0 +1,14 @@
+import { CostTable } from '../cost-table.ts'
+import { definePolicy } from '../policy.ts'
+
+const roundRobinCosts = new CostTable(['turn'])
+
+/**
+ * Everyone in turn, by weight: the least virtual time is next (start-time fair queueing), so who comes back does not
+ * catch up.
+ */
+export const roundRobin = definePolicy({
+  name: 'round_robin',
+  needs: ['turn'],
+  rank: (_request, candidates) => roundRobinCosts.fill(candidates, ({ turn }) => turn).byCost(),
+})

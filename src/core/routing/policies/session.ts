@@ -1,0 +1,26 @@
+import { hashText } from '../placement-hash.ts'
+import { definePolicy } from '../policy.ts'
+import { rendezvous, withinBound } from '../rendezvous.ts'
+import { leastLoaded } from './least-loaded.ts'
+
+/** Share of the mean load above which a session moves on. */
+export const SESSION_BOUND = 1.25
+
+/**
+ * A session stays on its engine while that holds no more than 1.25 times its fair share; without a session, the least
+ * loaded.
+ */
+export const session = definePolicy({
+  name: 'session',
+  needs: ['requests', 'foreignRequests'],
+  rank(request, candidates, random) {
+    const costTable = leastLoaded.rank(request, candidates, random)
+    if (request.session === null) return costTable
+    const placed = candidates.map(({ id, requests, weight }, place) => ({ id, requests, weight, place }))
+    withinBound(rendezvous(hashText(request.session), placed), SESSION_BOUND).forEach(({ place }, position) => {
+      costTable.order[position] = place
+      costTable.costs[place] = position
+    })
+    return costTable
+  },
+})

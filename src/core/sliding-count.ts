@@ -1,0 +1,39 @@
+/** Exact count of events in the last `windowMs`, in a ring buffer that grows with the busiest window. */
+export class SlidingCount {
+  readonly #windowMs: number
+  #times = new Float64Array(16)
+  #head = 0
+  #size = 0
+
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs
+  }
+
+  /** Counts an event. An earlier `now` is treated as the latest one. */
+  add(now: number): void {
+    this.count(now)
+    if (this.#size === this.#times.length) this.#grow()
+    const last = this.#size === 0 ? now : this.#at(this.#size - 1)
+    this.#times[(this.#head + this.#size) % this.#times.length] = Math.max(now, last)
+    this.#size += 1
+  }
+
+  count(now: number): number {
+    while (this.#size > 0 && this.#at(0) <= now - this.#windowMs) {
+      this.#head = (this.#head + 1) % this.#times.length
+      this.#size -= 1
+    }
+    return this.#size
+  }
+
+  #at(index: number): number {
+    return this.#times[(this.#head + index) % this.#times.length]!
+  }
+
+  #grow(): void {
+    const grown = new Float64Array(this.#times.length * 2)
+    for (let index = 0; index < this.#size; index++) grown[index] = this.#at(index)
+    this.#times = grown
+    this.#head = 0
+  }
+}

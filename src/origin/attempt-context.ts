@@ -1,0 +1,46 @@
+/** What the steps of an attempt share, and how it can fail. */
+import type { AttemptFailure } from '../core/contract/outcome.ts'
+import type { Ports } from '../ports.ts'
+import type { AbortSignalLike } from '../ports/abort-signal.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import type { OriginAnswer } from '../ports/origin.ts'
+import type { AcquiredPlacement } from './acquired-placement.ts'
+import type { Digests } from './digests.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
+import type { StageTimer } from './stage-timer.ts'
+
+export interface AttemptContext {
+  readonly exchange: Exchange
+  readonly ports: Ports
+  readonly placed: AcquiredPlacement
+  readonly stages: StageTimer
+  /** Earlier failed attempts of the same request. */
+  readonly earlier: readonly AttemptFailed[]
+  readonly digests: Digests
+  readonly suspect?: Suspect | undefined
+  /** Its part in a race of two attempts (hedging). Absent: no other attempt can run beside it. */
+  readonly race?: RaceEntry
+}
+
+/** One of two attempts of a request that run at once. */
+export interface RaceEntry {
+  /** Aborted when the client disconnects or the other attempt answers. */
+  readonly signal: AbortSignalLike
+  /** The response is that of the other attempt. */
+  readonly lost: boolean
+  /** Bookings of the request so far. */
+  readonly booked: number
+  /** Claims the response to the client at the first byte. `refused`: the engine refuses, and the other may not. */
+  claim(answer: Pick<OriginAnswer, 'status' | 'sse'>, early: boolean): 'won' | 'lost' | 'refused'
+}
+
+/** Called with each engine that failed an attempt, so that its health is checked soon. */
+export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
+
+/** A failure after which another engine may try. */
+export interface AttemptFailed {
+  readonly engine: EngineTarget
+  readonly failure: AttemptFailure
+  /** Status of the engine's response. null: no response. */
+  readonly status: number | null
+}

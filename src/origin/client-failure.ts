@@ -1,0 +1,118 @@
+/** The failure that the client gets if no engine answers. */
+import type { AttemptFailure } from '../core/contract/outcome.ts'
+import type { Refusal } from '../core/contract/refusal.ts'
+import { Failure, type FailureReason, failures } from '../failure.ts'
+import type { AttemptFailed } from './attempt-context.ts'
+import type { Exchange } from './exchange.ts'
+import { loopFailure } from './via.ts'
+
+function overloadFailure({ limit, detail }: Refusal, retryAfterMs: number): Failure {
+  if (limit === 'deadline')
+    return new Failure('deadline_unmet', 'No engine can send the first token before the deadline of this request.', {
+      retryAfterMs,
+      cause: detail,
+    })
+  return new Failure('overloaded', 'This model has more requests than it can serve in time. Try again later.', {
+    retryAfterMs,
+    cause: detail,
+  })
+}
+
+export const BUDGET_EXHAUSTED =
+  "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
+
+/** Converts a refusal to the failure that the client gets. */
+export function refusalFailure(refusal: Refusal): Failure {
+  const retryAfterMs = Math.max(1, refusal.retryAfterMs)
+  switch (refusal.reason) {
+    case 'overloaded':
+      return overloadFailure(refusal, retryAfterMs)
+    case 'engines_full':
+      return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+    case 'retry_budget':
+      return new Failure('retry_budget', `The request failed, and ${BUDGET_EXHAUSTED}`, {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+    case 'role_empty':
+      return new Failure(
+        'role_empty',
+        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
+        {
+          retryAfterMs,
+          cause: refusal.detail,
+        },
+      )
+    case 'unconfigured':
+    case 'no_engine':
+    case 'engines_unavailable':
+      return new Failure('no_engine', 'No engine is available for this model right now.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+  }
+}
+
+/** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
+const RETRY_AFTER_MS = 1_000
+
+/** The gateway could not send the request: no failure of the engine. */
+export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
+
+/** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
+export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
+  const others = failed.filter(({ failure }) => failure !== 'loop')
+  const isFull = refusal?.reason === 'engines_full' || refusal?.reason === 'overloaded'
+  // Engines that could not be reached are away; those that are left have no room.
+  if (isFull && others.length > 0 && others.every(({ failure }) => unreached.has(failure))) return refusalFailure(refusal)
+  if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
+  const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
+  return refusal === null || (isLast && failed.length > 0) ? loopFailure() : refusalFailure(refusal)
+}
+
+/**
+ * The failure for the client if all attempts failed: that of the last attempt, unless no engine was reached.
+ * @param isBudgetSpent the retry budget was exhausted, so other engines may have been able to answer
+ */
+function failureOfAttempts(failed: readonly AttemptFailed[], isBudgetSpent: boolean): Failure {
+  const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
+  const attempts = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
+  const options = {
+    cause: isBudgetSpent ? `${attempts}; the retry budget is spent` : attempts,
+    retryAfterMs: RETRY_AFTER_MS,
+  }
+  const problem = (reason: FailureReason, what: string, next = ''): Failure =>
+    new Failure(reason, `${what}${isBudgetSpent ? `, and ${BUDGET_EXHAUSTED}` : `.${next}`}`, options)
+  if (failed.some(isGatewayFailure))
+    return new Failure('gateway_limit', 'The gateway has no descriptors or ports left. Try again shortly.', options)
+  if (failed.every((one) => unreached.has(one.failure) || isEmptyGateway(one))) {
+    return isBudgetSpent
+      ? problem('retry_budget', `${tried} could not be reached`)
+      : problem('no_engine', 'No engine is available for this model right now')
+  }
+  if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
+    return isBudgetSpent
+      ? problem('engines_full', `${tried} had no room for the request`)
+      : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
+  }
+  const last = failed.at(-1)!
+  if (last.failure === 'answer_timeout')
+    return new Failure('answer_timeout', 'The answer took too long. Ask for a stream, or for a shorter answer.', {
+      cause: attempts,
+    })
+  if (last.failure === 'first_byte_timeout')
+    return problem('engine_timeout', `${tried} did not begin an answer in time`)
+  if (last.status !== null)
+    return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
+  return problem('engine_unreachable', `${tried} gave no usable answer`)
+}
+
+/** A gateway without engines. It answers like a busy one, but load is not the cause. */
+const isEmptyGateway = ({ engine, failure, status }: AttemptFailed): boolean =>
+  engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
+
+/** Failures without a response. workerd reports a refused and a broken connection alike, so both count. */
+export const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

@@ -1,0 +1,143 @@
+/** Sends the request of the final leg and waits for its first byte. */
+import type { OriginAnswer, OriginRequest, ResponseHandler } from '../ports/origin.ts'
+import type { Timers } from '../ports/timers.ts'
+import { defaultTimers } from '../timers.ts'
+import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
+import { classifyStatus, isClientAnswer } from './classify.ts'
+import type { FinalLeg } from './disagg/legs.ts'
+
+/** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
+export type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+
+/**
+ * Sends the request and waits for the first byte. Calls `begun` at the first byte, in the same tick if the platform
+ * can. Rejects with an OriginError, with the signal's reason, or with the error that `begun` throws.
+ */
+export function dispatch(
+  attempt: AttemptContext,
+  last: FinalLeg,
+  onFirstByte: OnFirstByte,
+): Promise<Response | AttemptFailed> {
+  const { origin } = attempt.ports
+  const request = requestOf(attempt, last)
+  if (origin.begin === undefined) return dispatchInSteps(attempt, request, onFirstByte)
+  return new Promise((resolve, reject) =>
+    origin.begin!(request, new PendingDispatch({ attempt, engine: request.target, onFirstByte, resolve, reject })),
+  )
+}
+
+function requestOf({ exchange, ports, placed, race }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
+  const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
+  const headers =
+    target.isGateway === true && exchange.forGateway !== undefined
+      ? [...exchange.headers, ...exchange.forGateway(placed.route, target)]
+      : exchange.headers
+  return {
+    target,
+    method: exchange.method,
+    path,
+    headers,
+    body,
+    connectMs,
+    // An engine sends a response that does not stream when it is complete.
+    firstByteMs: exchange.stream ? firstByteMs : answerMs,
+    signal: race?.signal ?? exchange.signal,
+    timers: exchange.scope.timers ?? ports.timers,
+  }
+}
+
+interface DispatchParts {
+  readonly attempt: AttemptContext
+  readonly engine: OriginRequest['target']
+  readonly onFirstByte: OnFirstByte
+  resolve(outcome: Response | AttemptFailed): void
+  reject(error: unknown): void
+}
+
+class PendingDispatch implements ResponseHandler {
+  readonly patienceMs: number
+  readonly #parts: DispatchParts
+  readonly #dispatchedAt: number
+
+  constructor(parts: DispatchParts) {
+    this.#parts = parts
+    this.patienceMs = parts.attempt.exchange.heartbeatMs
+    this.#dispatchedAt = parts.attempt.ports.now()
+  }
+
+  head(answer: OriginAnswer): boolean {
+    const { attempt, engine, resolve, reject } = this.#parts
+    recordHead(attempt, answer, engine, this.#dispatchedAt)
+    if (isClientAnswer(answer.status, engine)) return true
+    // This status is no answer for the client, so the result is never null.
+    classifyStatus(answer, engine).then(
+      (failed) => resolve(failed!),
+      (error: unknown) => rejectDispatch(answer, error, reject),
+    )
+    return false
+  }
+
+  begun(answer: OriginAnswer, early: boolean): void {
+    const { onFirstByte, resolve, reject } = this.#parts
+    try {
+      resolve(onFirstByte(answer, early))
+    } catch (error) {
+      rejectDispatch(answer, error, reject)
+    }
+  }
+
+  failed(error: unknown): void {
+    this.#parts.reject(error)
+  }
+}
+
+function rejectDispatch(answer: OriginAnswer, error: unknown, reject: (error: unknown) => void): void {
+  answer.discard()
+  reject(error)
+}
+
+async function dispatchInSteps(
+  attempt: AttemptContext,
+  request: OriginRequest,
+  onFirstByte: OnFirstByte,
+): Promise<Response | AttemptFailed> {
+  const { exchange, ports } = attempt
+  const dispatchedAt = ports.now()
+  const answer = await ports.origin.send(request)
+  try {
+    recordHead(attempt, answer, request.target, dispatchedAt)
+    const failed = await classifyStatus(answer, request.target)
+    return failed ?? onFirstByte(answer, await firstByte(answer, exchange.heartbeatMs, request.timers))
+  } catch (error) {
+    answer.discard()
+    throw error
+  }
+}
+
+/**
+ * Records the time to the response head. Without a stream the head comes with the body: it is no measure of the
+ * connection.
+ */
+function recordHead(
+  { exchange, placed, stages, ports }: AttemptContext,
+  answer: OriginAnswer,
+  { isGateway }: OriginRequest['target'],
+  dispatchedAt: number,
+): void {
+  if (isGateway === true && answer.status < 300) exchange.gatewayAnswered?.(placed.route, answer.headers)
+  if (answer.sse) stages.add('connect', ports.now() - dispatchedAt)
+}
+
+/** Waits for the first byte. true: it has not come within `patienceMs`, so heartbeats must start. */
+function firstByte(answer: OriginAnswer, patienceMs: number, timers: Timers = defaultTimers): Promise<boolean> {
+  const arrival = answer.firstByte()
+  if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return arrival.then(() => false)
+  return new Promise((resolve, reject) => {
+    const timer = timers.set(patienceMs, () => resolve(true))
+    arrival
+      .then(() => resolve(false))
+      // After `patienceMs` the relay handles failures.
+      .catch(reject)
+      .finally(() => timer.cancel())
+  })
+}

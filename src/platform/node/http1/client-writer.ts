@@ -1,0 +1,101 @@
+/**
+ * Writes one response to the client: in the engine's chunk framing, or in chunks of its own where bytes were withheld or
+ * added.
+ */
+import type { BodyFraming } from './body-framing.ts'
+import { chunkOf, CRLF, LAST_CHUNK } from './chunked.ts'
+import type { ResponseWriter } from './response-writer.ts'
+
+export class ClientWriter {
+  readonly #response: ResponseWriter
+  readonly #framing: BodyFraming
+  readonly #onDrain: () => void
+  /** The client gets chunk framing from here; false: the response writer frames the bytes, or the close ends them. */
+  #isRechunked = false
+  #waiting = false
+
+  constructor(writer: ResponseWriter, framing: BodyFraming, onDrain: () => void) {
+    this.#response = writer
+    this.#framing = framing
+    this.#onDrain = onDrain
+  }
+
+  /** The client has not taken what was written. */
+  get full(): boolean {
+    return this.#waiting
+  }
+
+  /** Bytes may go to the client as the engine framed them. */
+  get asFramed(): boolean {
+    return this.#isRechunked || this.#framing.chunks === null
+  }
+
+  /** Memory given to the last write is still in use. */
+  get holds(): boolean {
+    return this.#response.holds
+  }
+
+  open(status: number, headers: readonly string[]): void {
+    const fields = [...headers]
+    this.#isRechunked = this.#framing.kind === 'chunked' && this.#response.takesChunks
+    if (this.#isRechunked) fields.push('transfer-encoding', 'chunked')
+    else if (this.#framing.kind === 'length') fields.push('content-length', String(this.#framing.length))
+    this.#response.head(status, fields, this.#isRechunked)
+  }
+
+  /** Bytes as the engine framed them. */
+  raw(bytes: Buffer, last: boolean): void {
+    const { chunks } = this.#framing
+    if (!this.#isRechunked || chunks === null || !chunks.hasTrailers) this.#write(bytes, last)
+    else {
+      // Trailers are not forwarded: the message ends after the last chunk's line.
+      const kept = bytes.subarray(0, chunks.afterLastChunk)
+      this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
+    }
+    if (last) this.#response.end()
+  }
+
+  /** Parts of the engine's framing, each of whole chunks. */
+  parts(parts: readonly Uint8Array[], last: boolean): void {
+    this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
+  }
+
+  /** Sends the head and the bytes written with it. */
+  began(): void {
+    this.#response.flush()
+  }
+
+  /** Payload in a chunk of its own. */
+  rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
+    const parts: Uint8Array[] = []
+    const filled = pieces.filter((piece) => piece.length > 0)
+    if (filled.length > 0) parts.push(...(this.#isRechunked ? chunkOf(filled) : filled))
+    if (last && this.#isRechunked) parts.push(LAST_CHUNK)
+    if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
+    if (last) this.#response.end()
+    else this.began()
+  }
+
+  /** The client has received whole chunks only. */
+  atBoundary(framing: BodyFraming, inStep: boolean): boolean {
+    return !this.#isRechunked || !inStep || framing.aligned
+  }
+
+  /** Ends a broken response after `event`, without the last chunk: the client sees a cut. */
+  truncate(event: Uint8Array | null): void {
+    if (event === null || this.#response.gone) return this.#response.destroy()
+    this.rebuilt([event], false)
+    this.#response.truncate()
+  }
+
+  #write(bytes: Uint8Array, last: boolean): void {
+    if (bytes.length === 0) return
+    const flowing = this.#response.write(bytes, last)
+    if (flowing || this.#waiting || last) return
+    this.#waiting = true
+    this.#response.drained(() => {
+      this.#waiting = false
+      this.#onDrain()
+    })
+  }
+}

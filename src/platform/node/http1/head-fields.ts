@@ -1,0 +1,43 @@
+/**
+ * Header lines of requests and responses. What two parsers could read differently is rejected (RFC 9112, sections 2.2, 5
+ * and 11.2).
+ */
+
+/**
+ * Header lines of requests and responses. What two parsers could read differently is rejected (RFC 9112, sections 2.2,
+ * 5 and 11.2).
+ */
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
+
+// oxlint-disable-next-line no-control-regex -- rejects control bytes
+const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+
+/**
+ * Calls `take` for each header of a head, name in lower case. `text` is the head without its closing blank line, in
+ * Latin-1. Returns false if the head is malformed or `take` returned false.
+ */
+export function readHeadFields(text: string, take: (name: string, value: string) => boolean): boolean {
+  if (FORBIDDEN.test(text)) return false
+  let at = text.indexOf('\r\n')
+  while (at >= 0) {
+    const from = at + 2
+    at = text.indexOf('\r\n', from)
+    const line = at < 0 ? text.slice(from) : text.slice(from, at)
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(0, colon)).toLowerCase()
+    // Not a token: a folded line, or a blank before the colon, which some parsers ignore.
+    if (!TOKEN.test(name) || !take(name, valueOf(line, colon + 1))) return false
+  }
+  return true
+}
+
+/** Trims spaces and tabs only (RFC 9110, 5.6.3); `trim` removes more. */
+function valueOf(line: string, from: number): string {
+  let to = line.length
+  while (from < to && isBlank(line.charCodeAt(from))) from++
+  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
+  return line.slice(from, to)
+}
+
+const isBlank = (code: number): boolean => code === 32 || code === 9

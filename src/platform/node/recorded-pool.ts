@@ -1,0 +1,101 @@
+/**
+ * Records the traffic of a pool as a trace for `firstlight replay`: times, lengths and salted hashes of blocks, without
+ * texts, tokens or names. Only admitted requests are recorded.
+ */
+import type { Admission } from '../../core/contract/admission.ts'
+import type { Outcome } from '../../core/contract/outcome.ts'
+import { PAYLOAD_VERSION } from '../../core/contract/payload-version.ts'
+import { hashPair, hashText } from '../../core/routing/placement-hash.ts'
+import type { Lease } from '../../ports/lease.ts'
+import type { AdmitResult, PoolPort } from '../../ports/pool.ts'
+
+interface RecordingOptions {
+  /** Secret salt: recordings with different salts cannot be compared. */
+  readonly salt: number
+  readonly blockTokens: number
+  now(): number
+  /** Writes one line without its end. Never throws. */
+  write(line: string): void
+}
+
+/** Returns the cluster with its requests recorded. */
+export function withRecording(pool: PoolPort, options: RecordingOptions): PoolPort {
+  return {
+    ...boundMethods(pool),
+    async admit(admission: Admission): Promise<AdmitResult> {
+      const arrivedAt = options.now()
+      const admitted = await pool.admit(admission)
+      // A retry is the same request.
+      if ('refusal' in admitted || admission.attempt > 0) return admitted
+      return {
+        ...admitted,
+        lease: withReleaseHook(admitted.lease, (outcome) =>
+          options.write(traceLine(admission, outcome, { ...options, arrivedAt })),
+        ),
+      }
+    },
+  }
+}
+
+/** Binds the methods: those of classes and stubs are not own properties. */
+function boundMethods(port: PoolPort): PoolPort {
+  return {
+    configure: (version, pool) => port.configure(version, pool),
+    admit: (admission) => port.admit(admission),
+    resume: (booking) => port.resume(booking),
+    rank: (admission) => port.rank(admission),
+    observe: (signals) => port.observe(signals),
+    digest: () => port.digest(),
+    explain: (id) => port.explain(id),
+    regionDigest: () => port.regionDigest(),
+    ...(port.registry === undefined ? {} : { registry: (call) => port.registry!(call) }),
+    ...(port.feed === undefined ? {} : { feed: (feeds) => port.feed!(feeds) }),
+    ...(port.summary === undefined ? {} : { summary: (decisions: number) => port.summary!(decisions) }),
+  }
+}
+
+function withReleaseHook(lease: Lease, released: (outcome: Outcome) => void): Lease {
+  let reported = false
+  const report = (outcome: Outcome): void => {
+    if (reported || outcome.version !== PAYLOAD_VERSION || outcome.result !== 'complete') return
+    reported = true
+    released(outcome)
+  }
+  return new Proxy(lease, {
+    get(target, name) {
+      if (name === 'release') {
+        return (outcome: Outcome) => {
+          report(outcome)
+          return target.release(outcome)
+        }
+      }
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
+const TWO_TO_20 = 2 ** 20
+
+/** Trace line in Mooncake's schema, with this pool's block size. */
+function traceLine(
+  admission: Admission,
+  outcome: Outcome,
+  { salt, blockTokens, arrivedAt }: { readonly salt: number; readonly blockTokens: number; readonly arrivedAt: number },
+): string {
+  const ids: number[] = []
+  for (let at = 0; at < admission.blocks.length; at += 2) {
+    const low = hashPair(salt, admission.blocks[at]!)
+    const high = hashPair(low ^ salt, admission.blocks[at + 1]!)
+    // 52 bits, which JSON carries unharmed.
+    ids.push(high * TWO_TO_20 + (low & (TWO_TO_20 - 1)))
+  }
+  return JSON.stringify({
+    timestamp: Math.round(arrivedAt),
+    input_length: outcome.usage?.promptTokens ?? admission.promptTokens,
+    output_length: Math.max(1, outcome.usage?.completionTokens ?? outcome.outputEvents),
+    hash_ids: ids,
+    block_tokens: blockTokens,
+    ...(admission.session === null ? {} : { session_id: hashPair(salt, hashText(admission.session)).toString(36) }),
+  })
+}

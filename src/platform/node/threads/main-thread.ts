@@ -1,0 +1,143 @@
+import { ModelRegistry } from '../../../api/model-registry.ts'
+import type { Config } from '../../../config.ts'
+import { memoryLimiter } from '../../../gateway.ts'
+import { DigestCache } from '../../../origin/digest-cache.ts'
+import type { PoolRoute } from '../../../origin/exchange.ts'
+import { FleetProbe } from '../../../origin/fleet-probe.ts'
+import type { PoolPort } from '../../../ports/pool.ts'
+import { withTimeout } from '../../../timeout.ts'
+import type { NodePorts } from '../ports.ts'
+import { ThreadBookings } from './cluster-host.ts'
+import { LimitHost } from './limit-host.ts'
+import type { ToMain } from './messages.ts'
+import { poolNames } from './pool-numbers.ts'
+import { StoredResponseHost } from './stored-response-host.ts'
+import type { ThreadStart } from './thread.ts'
+import type { ThreadSupervisor, ThreadSupervisorParts } from './worker-supervisor.ts'
+
+/** The bundle is one file that detects whether it runs as a thread. */
+const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
+
+/** Threads that answer later are left out. */
+const SIBLING_TIMEOUT_MS = 1_000
+
+/**
+ * Time that a lookup of a stored response waits for a thread. A 404 would be wrong, and a thread that exited rejects
+ * at once.
+ */
+const LOOKUP_MS = 10_000
+
+/** State that exists once, whatever the number of threads. */
+export class MainThread {
+  threads: readonly ThreadSupervisor[] = []
+  prober: FleetProbe
+  #start: Omit<ThreadStart, 'number' | 'folder'>
+  readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
+  #pools: readonly { readonly pool: PoolPort; readonly route: PoolRoute | null }[]
+  readonly #responses: StoredResponseHost
+  readonly #limits: LimitHost
+
+  constructor(config: Config, ports: NodePorts, count: number) {
+    this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
+    this.#limits = new LimitHost(ports.limiter ?? memoryLimiter(() => ports.now()))
+    this.#responses = new StoredResponseHost(ports.storedResponses, (from) => this.#othersThan(from), LOOKUP_MS)
+    this.#start = {
+      firstlight: 'thread',
+      config,
+      pools: poolNames(config),
+      bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT),
+      startedAt: Date.now(),
+      configRefusedAt: null,
+    }
+    const models = new ModelRegistry(config)
+    this.#pools = this.#poolsOf(models)
+    this.prober = new FleetProbe(models.routes, ports, { digests: new DigestCache({ ports, via: config.via }) })
+  }
+
+  adopt(config: Config): void {
+    this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools), configRefusedAt: null }
+    const models = new ModelRegistry(config)
+    this.#pools = this.#poolsOf(models)
+    this.prober = new FleetProbe(models.routes, this.#ports, {
+      digests: new DigestCache({ ports: this.#ports, via: config.via }),
+      dueAt: this.prober.dueAt,
+    })
+  }
+
+  /** As `Gateway.configRefused`. Threads that start later receive it, too. */
+  configRefused(at: number | null): void {
+    this.#start = { ...this.#start, configRefusedAt: at }
+    for (const thread of this.threads) thread.configRefused()
+  }
+
+  partsOf(number: number, folder: string): ThreadSupervisorParts {
+    const { log } = this.#ports
+    let cached = { of: this.#start, start: { ...this.#start, number, folder } }
+    return {
+      // Unchanged as long as the configuration is, and what is known of a refused one.
+      start: () => {
+        if (cached.of !== this.#start) cached = { of: this.#start, start: { ...this.#start, number, folder } }
+        return cached.start
+      },
+      entry: ENTRY,
+      newBookings: () =>
+        new ThreadBookings(
+          (pool) => this.#pools[pool]!.pool,
+          log,
+          () => this.#limits.exited(number),
+        ),
+      receive: (message) => this.#receive(number, message),
+      log,
+    }
+  }
+
+  /** Pools by number. No route: the pool was removed, but may still have running streams. */
+  #poolsOf(models: ModelRegistry): readonly { readonly pool: PoolPort; readonly route: PoolRoute | null }[] {
+    return this.#start.pools.map((name) => ({ cluster: this.#ports.pool(...name), route: models.route(...name) }))
+  }
+
+  #receive(from: number, message: Parameters<ThreadSupervisorParts['receive']>[0]): unknown {
+    switch (message[0]) {
+      case 'ttft':
+        return this.#reports(message)
+      case 'limit_reserve':
+        return this.#limits.reserve(from, message[1])
+      case 'limit_settle':
+        return this.#limits.settle(from, message[1])
+      case 'response_find':
+      case 'response_keep':
+      case 'response_forget':
+        return this.#responses.receive(from, message)
+      case 'suspect':
+        return this.#suspect(message[1], message[2])
+      case 'siblings':
+        return this.#askOthers(from, message[1])
+    }
+    return undefined
+  }
+
+  #reports([, question, given]: Extract<ToMain, readonly ['ttft', ...unknown[]]>): unknown {
+    const { ttft } = this.#ports
+    return (ttft[question] as (...given: readonly unknown[]) => unknown)(...given)
+  }
+
+  #suspect(pool: number, engine: string): void {
+    const route = this.#pools[pool]?.route ?? null
+    const target = route?.targets.get(engine)
+    if (route !== null && target !== undefined) this.prober.suspect(route, target)
+  }
+
+  #othersThan(from: number): readonly ThreadSupervisor[] {
+    return this.threads.filter((_, at) => at + 1 !== from)
+  }
+
+  async #askOthers(
+    from: number,
+    question: Extract<ToMain, readonly ['siblings', unknown]>[1],
+  ): Promise<readonly unknown[]> {
+    const answers = await Promise.all(
+      this.#othersThan(from).map((thread) => withTimeout(SIBLING_TIMEOUT_MS, thread.call(['sibling', question]))),
+    )
+    return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
+  }
+}

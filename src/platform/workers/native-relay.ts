@@ -1,0 +1,80 @@
+import { RelayController } from '../../origin/relay/controller.ts'
+import { ABORT_DELAY_MS, cutError } from '../../origin/relay/pull-relay.ts'
+import { OriginError } from '../../ports/origin.ts'
+import type { RelayOptions } from '../../ports/relay.ts'
+import type { Timer } from '../../ports/timers.ts'
+import { withTimeout } from '../../timeout.ts'
+import { defaultTimers } from '../../timers.ts'
+import { type ReaderSource, unlock } from './reader-source.ts'
+import type { UpstreamGuard } from './upstream-guard.ts'
+
+/** Blank line: ends an incomplete event, and has no effect between two events. */
+const BLANK = new Uint8Array([10, 10])
+
+/**
+ * Limit for the last writes to a client after the engine broke, ms: a client that does not read must not hold the
+ * booking.
+ */
+const LAST_WRITE_MS = 2_000
+
+/** workerd copies the bytes; JavaScript runs again when the body ends or fails. */
+export class NativeRelay {
+  readonly #source: ReaderSource
+  readonly #control: RelayController
+  readonly #guard: UpstreamGuard
+  readonly #timer: Timer | null
+
+  constructor(source: ReaderSource, options: RelayOptions, guard: UpstreamGuard) {
+    this.#source = source
+    this.#control = new RelayController(options, { sse: true, reads: false, strips: false })
+    this.#guard = guard
+    const { nativeMs, scope } = options
+    // workerd reports neither an engine that hangs nor its client's disconnect, so the booking needs a limit.
+    const onTimeout = () => this.#control.settle('lapsed')
+    this.#timer = nativeMs === undefined ? null : (scope.timers ?? defaultTimers).set(nativeMs, onTimeout)
+  }
+
+  async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
+    const writer = writable.getWriter()
+    for (const chunk of held) {
+      // Not awaited, because each wait costs a turn of JavaScript. A failed write also fails the following pipe.
+      this.#control.take(chunk, (piece) => void writer.write(piece).catch(() => {}))
+    }
+    unlock(writer)
+    try {
+      // Neither end may abort the other; otherwise the side that failed would be unknown.
+      await this.#source.rest().pipeTo(writable, { preventAbort: true, preventCancel: true })
+    } catch (error) {
+      return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
+    }
+    // A pipe to a disconnected client may resolve as if it were complete.
+    if (this.#guard.clientGone) return this.#gone()
+    this.#release()
+    this.#control.settle('complete')
+  }
+
+  async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+    // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
+    const isConnected = (await withTimeout(LAST_WRITE_MS, writer.write(BLANK))) !== null
+    if (this.#guard.clientGone || !isConnected) {
+      writer.abort(cutError()).catch(() => {})
+      return this.#gone()
+    }
+    this.#release()
+    const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
+    if (event !== null) await withTimeout(LAST_WRITE_MS, writer.write(event))
+    await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    await writer.abort(cutError()).catch(() => {})
+  }
+
+  #gone(): void {
+    this.#source.stop(new OriginError('reset', 'the client is gone'))
+    this.#release()
+    this.#control.settle('client_gone')
+  }
+
+  #release(): void {
+    this.#timer?.cancel()
+    this.#guard.over()
+  }
+}

@@ -1,0 +1,14 @@
+/** Address of an engine and headers for it. Never sent to clients. */
+export interface EngineTarget {
+  readonly id: string
+  /** Base URL without a trailing slash. */
+  readonly url: string
+  /** Headers of every request: the engine's key, access tokens. Flat name, value; lower-case names. */
+  readonly headers: readonly string[]
+  /** Workers: name of a binding to fetch through, for private networks. */
+  readonly binding: string | null
+  /** The target is another Firstlight gateway. */
+  readonly isGateway?: boolean
+  /** The target is a provider, which has the model under this name and is not probed. */
+  readonly external?: { readonly model: string }
+}

@@ -1,0 +1,20 @@
+import type { Outcome, Usage } from '../core/contract/outcome.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+
+/** One booking. Every path ends in `release`; a lease without `renew` expires. */
+export interface Lease {
+  /**
+   * Calls take effect in order and need no await: the pool state is in this process, or the lease queues its messages.
+   */
+  readonly inProcess?: boolean
+  /** Ends a leg before the final one: its engine is free. Absent: no split requests. */
+  legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
+  /** Ends the prefill: its work leaves the queue. */
+  firstToken(stages: StageTimes): Promise<void>
+  /** Reports the output so far, in blocks. Observed requests only, at block boundaries. */
+  progress(outputBlocks: number): Promise<void>
+  /** Extends the lease. Rejects if the object does not have the booking: `resume` it. */
+  renew(): Promise<void>
+  /** Ends the booking. Has effect once. */
+  release(outcome: Outcome): Promise<void>
+}

@@ -1,0 +1,18 @@
+import type { LimitAnswer, Reservation, RunningRequest, Settlement } from '../core/limits/key-limits.ts'
+
+/** Carrier of the limits per key. Rejects if it is unreachable. */
+export interface Limiter {
+  /** Takes all limits of a request or none. */
+  reserve(reservation: Reservation): LimitAnswer | Promise<LimitAnswer>
+  /** Ends a reserved request. Has effect once. */
+  settle(settlement: Settlement): Promise<void> | void
+  /** Counts a running request that was admitted while the carrier was unreachable, once it is back. */
+  adopt?(reservation: Reservation): void
+  /** How a request with a limit of `concurrent` says that it still runs. Absent: the carrier knows. */
+  readonly renewal?: Renewal | undefined
+}
+
+export interface Renewal {
+  readonly everyMs: number
+  renew(running: RunningRequest): Promise<void>
+}

@@ -1,0 +1,91 @@
+/** Port of the HTTP client for engines. */
+import type { AttemptFailure } from '../core/contract/outcome.ts'
+import type { AbortSignalLike } from './abort-signal.ts'
+import type { EngineTarget } from './engine-target.ts'
+import type { RelayOptions } from './relay.ts'
+import type { Timers } from './timers.ts'
+
+export interface OriginRequest {
+  readonly target: EngineTarget
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Path and query for the engine. */
+  readonly path: string
+  /** Flat name, value; lower-case; free of hop-by-hop headers and client credentials; without content-length. */
+  readonly headers: readonly string[]
+  /** Parts of the body, sent unchanged. */
+  readonly body: readonly Uint8Array[] | null
+  readonly connectMs: number
+  /** Limit until the first byte of the body. */
+  readonly firstByteMs: number
+  /** Aborted when the client disconnects or the gateway gives up. */
+  readonly signal: AbortSignalLike
+  /** Absent: timers of the runtime. */
+  readonly timers?: Timers | undefined
+}
+
+/** A failed request to an engine. The message may contain addresses: log it, never send it to clients. */
+export class OriginError extends Error {
+  readonly failure: AttemptFailure
+
+  constructor(failure: AttemptFailure, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'OriginError'
+    this.failure = failure
+  }
+}
+
+/**
+ * HTTP client for engines. A response body is opaque: the platform relays it in the cheapest way it has (raw sockets on
+ * Node, native streams on Workers), with a byte-level tap.
+ */
+export interface Origin {
+  /** Resolves with the response head. Rejects with an OriginError, or with the signal's reason. */
+  send(request: OriginRequest): Promise<OriginAnswer>
+  /**
+   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do
+   * without a copy and a promise for every step. Absent: `send`.
+   */
+  begin?(request: OriginRequest, handler: ResponseHandler): void
+}
+
+/** Callbacks until the first byte: `head`, then `begun`; or `failed`, once, at any time before `begun`. */
+export interface ResponseHandler {
+  /** Time to wait for the first byte of a stream after its head, before `begun` is called early; 0: `firstByteMs`. */
+  readonly patienceMs: number
+  /** false: the caller reads the answer itself; no more callbacks. */
+  head(answer: OriginAnswer): boolean
+  /** The first byte is here. `early`: `patienceMs` have passed without it. */
+  begun(answer: OriginAnswer, early: boolean): void
+  /** With an OriginError, or the signal's reason. */
+  failed(error: unknown): void
+}
+
+export interface OriginAnswer {
+  readonly status: number
+  /** Flat name, value; lower-case; hop-by-hop, content-length and transfer-encoding removed. */
+  readonly headers: readonly string[]
+  /** content-type is text/event-stream. */
+  readonly sse: boolean
+  /** The request is sent, and its memory is not read any more. Absent: unknown. */
+  readonly written?: boolean
+  /** Resolves at the first byte or at the end of an empty body. Rejects with an OriginError. Call it once. */
+  firstByte(): Promise<void>
+  /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
+  begun(): Uint8Array
+  /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */
+  read(limitBytes: number): Promise<Uint8Array>
+  /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */
+  pass(options: RelayOptions): Response
+  /** The relayed body for a reader in the gateway, which answers the client itself. In place of `pass`. */
+  reader(options: RelayOptions): BodyReader
+  /** Aborts the request. */
+  discard(): void
+}
+
+/** A body that is read piece by piece. */
+export interface BodyReader {
+  /** One call at a time. null: the end. Rejects if the body ends early, behind its error event. */
+  read(): Promise<Uint8Array | null>
+  /** Ends the call to the engine. Has effect once. */
+  cancel(): void
+}

@@ -1,0 +1,10 @@
+import type { EngineSignal } from '../core/contract/engine-signal.ts'
+import type { EngineTarget } from './engine-target.ts'
+
+/** Checks the health of an engine. Timers and alarms of the platform call it. */
+export interface Probe {
+  /** null: the gateway could not send the check. */
+  (target: EngineTarget, now: () => number): Promise<ProbeSignal | null>
+}
+
+export type ProbeSignal = Extract<EngineSignal, { readonly kind: 'probe' }>

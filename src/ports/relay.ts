@@ -1,0 +1,56 @@
+import type { AttemptFailure, Usage } from '../core/contract/outcome.ts'
+import type { RequestScope } from './request-scope.ts'
+
+/** Options and callbacks of a relay. */
+export interface RelayOptions {
+  readonly scope: RequestScope
+  readonly status: number
+  /** Flat name, value: headers for the client, without those of the framing. */
+  readonly headers: readonly string[]
+  /** Read the body on the way (first event, number of events, usage). false: relay it natively. */
+  readonly observe: boolean
+  /** The gateway requested the usage record: remove it from the stream. */
+  readonly hideUsage: boolean
+  /** Interval of SSE comments while the engine sends nothing; 0: none. */
+  readonly heartbeatMs: number
+  /** Idle timeout after the first byte. */
+  readonly idleMs: number
+  /**
+   * Time that the client may read nothing; absent, 0: no limit. Relays to a socket use the limit of the socket.
+   */
+  readonly writeMs?: number
+  /** Time after which a native relay is settled as `lapsed`, although the stream goes on; absent: never. */
+  readonly nativeMs?: number
+  /**
+   * Called once with the `resp_…` id of a stored response, before the client gets the id: the client may use it on
+   * another thread at once. Absent: ids are not needed.
+   */
+  onResponseId?(id: string): void
+  /** Number of data events at which `onEvents` is called first; 0: no calls. */
+  readonly firstEvents: number
+  /**
+   * Returns the number of events at which it is called again.
+   * @param tokens output tokens by the last usage in the stream; null: none came
+   */
+  onEvents(events: number, tokens: number | null): number
+  /** First content of the body. May be called again for an answer that had begun before `pass`. */
+  onFirstByte(): void
+  /** An observed stream that ends without `data: [DONE]` is truncated. */
+  readonly endsWithDone?: boolean
+  /**
+   * The SSE error event at the end of a truncated stream. The connection is then closed without a clean end. Absent: it
+   * ends at once, without an event.
+   */
+  truncationEvent?(failure: AttemptFailure): Uint8Array
+  /** Called exactly once, on every path. */
+  settled(end: RelayResult): void
+}
+
+export interface RelayResult {
+  readonly end: 'complete' | 'client_gone' | 'engine_cut' | 'lapsed'
+  readonly failure: AttemptFailure | null
+  /** `data:` events that passed; 0 when not observed. */
+  readonly events: number
+  readonly usage: Usage | null
+  readonly bytes: number
+}

@@ -1,0 +1,126 @@
+/** Kinds of metrics: where a value comes from and which labels it has. */
+import type { DecisionCount, EngineDigest, PoolDigest, ReplicaDigest } from '../core/contract/pool-digest.ts'
+import type { RegionStatus } from '../core/contract/region-status.ts'
+import type { UsageByKey } from '../core/limits/key-usage.ts'
+
+interface MetricBase {
+  readonly name: string
+  /** Help text. */
+  readonly help: string
+  /** Dashboard row; absent: not shown. */
+  readonly panel?: string
+}
+
+/** One value per engine, from the digest; null: unknown, no sample. */
+export interface EngineMetric extends MetricBase {
+  readonly from: 'engine'
+  readonly type: 'gauge' | 'counter'
+  readonly value: (engine: EngineDigest) => number | null | undefined
+}
+
+/** State of an engine: one sample per state, 1 or 0. */
+export interface StateMetric extends MetricBase {
+  readonly from: 'state'
+  readonly type: 'gauge'
+  readonly label: string
+  readonly states: readonly string[]
+  readonly value: (engine: EngineDigest) => string
+}
+
+/** Decisions, from the digest. */
+export interface DecisionMetric extends MetricBase {
+  readonly from: 'decision'
+  readonly type: 'gauge' | 'counter'
+  readonly labels: readonly (keyof DecisionCount)[]
+  readonly counts: (count: DecisionCount) => boolean
+  /** Value to sum; absent: the number of decisions. */
+  readonly sum?: (count: DecisionCount) => number
+}
+
+/** One value per pool, from the digest; undefined: no sample. */
+export interface PoolMetric extends MetricBase {
+  readonly from: 'pool'
+  readonly type: 'gauge'
+  readonly value: (digest: PoolDigest) => number | undefined
+}
+
+/** Counts of completed requests, from the rollups. `label`: the part after the count's name. */
+export interface CountMetric extends MetricBase {
+  readonly from: 'count'
+  readonly type: 'counter'
+  readonly count: string
+  readonly label?: string
+}
+
+/** Durations of completed requests, from the rollups. `label: 'stage'`: all stages without a metric of their own. */
+export interface DurationMetric extends MetricBase {
+  readonly from: 'duration'
+  readonly type: 'histogram'
+  readonly stage: string | null
+}
+
+/** One value of the gateway. */
+export interface GatewayMetric extends MetricBase {
+  readonly from: 'gateway'
+  readonly type: 'gauge' | 'counter'
+  readonly value: (gateway: GatewayFacts) => number | undefined
+}
+
+/** Counts of the gateway, one for each name of a closed list that has any. */
+export interface GatewayCountsMetric extends MetricBase {
+  readonly from: 'gateway_counts'
+  readonly type: 'counter'
+  readonly label: string
+  readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
+}
+
+/** One value a pool behind another gateway, from what that one told; null: no sample. */
+export interface RegionMetric extends MetricBase {
+  readonly from: 'region'
+  readonly type: 'gauge'
+  readonly value: (region: RegionStatus) => number | null
+}
+
+export interface GatewayFacts {
+  readonly draining: boolean
+  readonly silentEngines: number
+  readonly unreachablePools: number
+  /** null: no one gateway's counts say anything. */
+  readonly own: OwnCounts | null
+}
+
+/** What a gateway counts itself. */
+export interface OwnCounts {
+  readonly droppedRecords: number
+  readonly droppedSpans: number
+  /** Request bodies held now: of the process, or of the isolate. */
+  readonly bufferedBytes: number
+  /** Why requests were refused before any engine was chosen. */
+  readonly refusals: Readonly<Record<string, number>>
+  readonly usage: UsageByKey
+  /** How lookups of what LMCache holds ended, over all pools. */
+  readonly lookups: {
+    readonly made: number
+    readonly late: number
+    readonly failed: number
+    /** Not made, by reason. */
+    readonly skipped: Readonly<Record<string, number>>
+  }
+  /** Absent: there are none. */
+  readonly replicas?: readonly ReplicaDigest[] | undefined
+  /** Absent: none are configured. */
+  readonly replicasUp?: boolean | undefined
+}
+
+export type Metric =
+  | EngineMetric
+  | StateMetric
+  | DecisionMetric
+  | PoolMetric
+  | CountMetric
+  | DurationMetric
+  | GatewayMetric
+  | GatewayCountsMetric
+  | RegionMetric
+
+export const flag = (value: boolean): number => (value ? 1 : 0)

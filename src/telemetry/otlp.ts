@@ -1,0 +1,171 @@
+/** Spans in OTLP/HTTP JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
+import type { RequestRecord } from '../core/reports/request-record.ts'
+import type { Trace } from './trace-context.ts'
+
+const KIND_INTERNAL = 1
+
+const KIND_SERVER = 2
+
+const KIND_CLIENT = 3
+
+const STATUS_ERROR = 2
+
+/** Appends the path of the specification to a base URL. */
+export function tracesUrl(endpoint: string): string {
+  return endpoint.endsWith('/v1/traces') ? endpoint : `${endpoint}/v1/traces`
+}
+
+/** Encodes an ExportTraceServiceRequest. Ids are hex and 64-bit numbers are strings, as in the JSON mapping. */
+export function traceExportBody(
+  traced: readonly TracedRequest[],
+  { service, instance }: { readonly service: string; readonly instance: string },
+): unknown {
+  const resource = { attributes: attributes({ 'service.name': service, 'service.instance.id': instance }) }
+  return {
+    resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'firstlight' }, spans: traced.flatMap(spansOf) }] }],
+  }
+}
+
+type AttributeValues = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>
+
+interface SpanFields {
+  readonly name: string
+  readonly kind: number
+  /** Milliseconds since the epoch, as `to`. */
+  readonly from: number
+  readonly to: number
+  readonly values: AttributeValues
+}
+
+/** Returns three spans: the request, the routing decision, and the engine call. */
+function spansOf(traced: TracedRequest): unknown[] {
+  const { trace, record } = traced
+  const { parentId, spanId, engineSpanId } = trace
+  const { receivedAt, durationMs, stages, engine } = record
+  const endedAt = receivedAt + durationMs
+  // A sum of stages can exceed the duration by rounding.
+  const decisionStartedAt = Math.min(endedAt, receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0))
+  const decisionMs = (stages.lookup ?? 0) + (stages.admit ?? 0) + (stages.gateway_queue ?? 0)
+  const decidedAt = Math.min(endedAt, decisionStartedAt + decisionMs)
+  const request = {
+    ...spanOf(traced, [spanId, parentId], {
+      name: `${operationOf(record.path)} ${record.model}`,
+      kind: KIND_SERVER,
+      from: receivedAt,
+      to: endedAt,
+      values: requestValues(record),
+    }),
+    events: stages.ttft === undefined ? [] : [{ name: 'first_token', timeUnixNano: toNanoseconds(receivedAt + stages.ttft) }],
+  }
+  if (engine === null) return [request]
+  return [
+    request,
+    spanOf(traced, [derivedSpanId(spanId), spanId], {
+      name: 'choose engine',
+      kind: KIND_INTERNAL,
+      from: decisionStartedAt,
+      to: decidedAt,
+      values: decisionValues(record),
+    }),
+    spanOf(traced, [engineSpanId, spanId], {
+      name: `engine ${engine}`,
+      kind: KIND_CLIENT,
+      from: decidedAt,
+      to: endedAt,
+      values: engineValues(record),
+    }),
+  ]
+}
+
+function spanOf({ trace, record }: TracedRequest, [id, parent]: readonly [string, string | null], of: SpanFields) {
+  // A cut stream had started with status 200.
+  const isError = record.status >= 500 || record.result === 'engine_failed'
+  return {
+    traceId: trace.traceId,
+    spanId: id,
+    ...(parent === null ? {} : { parentSpanId: parent }),
+    name: of.name,
+    kind: of.kind,
+    startTimeUnixNano: toNanoseconds(of.from),
+    endTimeUnixNano: toNanoseconds(Math.max(of.from, of.to)),
+    attributes: attributes(of.values),
+    ...(isError && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
+  }
+}
+
+/** Attribute names of the GenAI semantic conventions, else of vLLM's spans. */
+function requestValues({ path, model, id, requestId, status, usage, stages, result, stream }: RequestRecord): AttributeValues {
+  return {
+    'gen_ai.operation.name': operationOf(path),
+    'gen_ai.provider.name': 'vllm',
+    'gen_ai.request.model': model,
+    'gen_ai.request.id': requestId,
+    'gen_ai.usage.input_tokens': usage?.promptTokens,
+    'gen_ai.usage.output_tokens': usage?.completionTokens,
+    'gen_ai.usage.cache_read.input_tokens': usage?.cachedTokens,
+    'gen_ai.latency.time_to_first_token': stages.ttft === undefined ? undefined : stages.ttft / 1000,
+    'http.request.method': 'POST',
+    'http.route': path,
+    'http.response.status_code': status,
+    'error.type': status >= 400 || result !== 'complete' ? result : undefined,
+    'firstlight.request.id': id,
+    'firstlight.stream': stream,
+    ...Object.fromEntries(Object.entries(stages).map(([stage, ms]) => [`firstlight.stage.${stage}_ms`, ms])),
+  }
+}
+
+function decisionValues({ policy, placement, notes, predictedTtftMs, failedAttempts, hedge }: RequestRecord): AttributeValues {
+  return {
+    'firstlight.policy': policy,
+    'firstlight.placement': placement,
+    'firstlight.notes': notes,
+    'firstlight.predicted_ttft_ms': predictedTtftMs,
+    'firstlight.failed_attempts': failedAttempts,
+    'firstlight.hedge': hedge,
+  }
+}
+
+function engineValues({ cluster, engine, prefillEngine }: RequestRecord): AttributeValues {
+  return { 'firstlight.cluster': cluster, 'firstlight.engine': engine, 'firstlight.prefill_engine': prefillEngine }
+}
+
+function operationOf(path: string): string {
+  if (path.startsWith('/v1/chat') || path.startsWith('/v1/messages') || path.startsWith('/v1/responses')) return 'chat'
+  return path.startsWith('/v1/completions') ? 'text_completion' : (path.split('/').at(-1) ?? path)
+}
+
+function attributes(values: AttributeValues): unknown[] {
+  const out: unknown[] = []
+  for (const [key, value] of Object.entries(values)) {
+    if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) continue
+    out.push({ key, value: attributeValue(key, value as string | number | boolean | readonly string[]) })
+  }
+  return out
+}
+
+/** Times are always doubles: stores keep one type per name and reject another. */
+function attributeValue(key: string, value: string | number | boolean | readonly string[]): unknown {
+  if (typeof value === 'string') return { stringValue: value }
+  if (typeof value === 'boolean') return { boolValue: value }
+  if (typeof value === 'number')
+    return Number.isInteger(value) && !/_ms$|latency/.test(key) ? { intValue: String(value) } : { doubleValue: value }
+  return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
+}
+
+/** Converts milliseconds to nanoseconds as a string, because a double is not exact. */
+function toNanoseconds(ms: number): string {
+  const micros = Math.round(ms * 1000)
+  return `${micros}000`
+}
+
+/** Derives an id from a random one. */
+function derivedSpanId(spanId: string): string {
+  const first = (Number.parseInt(spanId[0]!, 16) + 1) % 16
+  return first.toString(16) + spanId.slice(1)
+}
+
+/** Span with its request. */
+export interface TracedRequest {
+  readonly trace: Trace
+  readonly record: RequestRecord
+}
