@@ -1,5 +1,5 @@
 import { AutoRouter, error, type IRequest } from 'itty-router'
-import { readPartial, type ReportPartial } from '../src/core/reports/partial.ts'
+import { readPartial, type ReportPartial } from '../src/core/reports/report-partial.ts'
 import type { AddedReport } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import type { RequestReport } from '../src/core/reports/ttft-state.ts'

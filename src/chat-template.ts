@@ -1,5 +1,5 @@
 /** Chat templates: the model's Jinja text, rendered as in vLLM. */
-import { piecesLeft } from './api/json-complexity.ts'
+import { piecesLeft } from './core/json-complexity.ts'
 import { isJsonObject } from './core/json.ts'
 import type { ChatMessage, ChatPrompt } from './core/tokens/chat.ts'
 import type { ChatTemplate } from './core/tokens/prompt-analyzer.ts'

@@ -54,7 +54,10 @@ export type RegionalGateway = NonNullable<ClusterDocument['gateway']>
 /** Pool as configured. `PoolConfig` (core/contract) is the part that its PoolState gets. */
 export type PoolSettings = Redefine<PoolDocument, { readonly observeShare: number; readonly split: SplitSettings }>
 
-export type SplitSettings = Redefine<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
+export type SplitSettings = Redefine<
+  PoolDocument['split'],
+  { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }
+>
 
 export type LmcacheSplit = PoolDocument['split']['lmcache'] & {
   /** Receivers by the decode engine's id, from `decoders` or `decoder`. */

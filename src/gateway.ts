@@ -6,11 +6,11 @@ import { answerWorkerQuery } from './api/worker-queries.ts'
 import type { WorkerQuery, WorkerGroup } from './api/worker-group.ts'
 import { ResponseAffinity } from './api/response-affinity.ts'
 import type { HttpRequest } from './api/request-context.ts'
-import { Authenticator } from './api/auth.ts'
+import { Authenticator } from './api/auth/authenticator.ts'
 import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
 import { EdgePrompts } from './api/edge-prompts.ts'
 import { blockingFingerprints } from './api/blocking-fingerprint.ts'
-import { PromptAnalyzers, type VocabularyOf } from './api/prompt-measurers.ts'
+import { PromptAnalyzers, type VocabularyOf } from './api/prompt-analyzers.ts'
 import { RepeatedRequests } from './api/repeated-requests.ts'
 import { RequestHistory } from './api/request-history.ts'
 import type { Config } from './config.ts'
@@ -108,7 +108,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     ports,
     models,
     authenticator: new Authenticator(config, ports),
-    storedResponses: carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
+    storedResponses:
+      carried?.storedResponses ?? shared?.storedResponses ?? ports.storedResponses ?? newStoredResponses(config),
     recent: carried?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,
     digests,

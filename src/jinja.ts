@@ -7,7 +7,10 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
  * message if the text is no template.
  * @param now milliseconds since the epoch
  */
-export function compileJinja(text: string, now: () => number): (variables: Readonly<Record<string, unknown>>) => string {
+export function compileJinja(
+  text: string,
+  now: () => number,
+): (variables: Readonly<Record<string, unknown>>) => string {
   const program = parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))
   return (variables) => {
     const environment = new Environment()

@@ -7,7 +7,8 @@ const snakeNames = new Map<string, string>()
 
 function snake(name: string): string {
   let converted = snakeNames.get(name)
-  if (converted === undefined) snakeNames.set(name, (converted = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)))
+  if (converted === undefined)
+    snakeNames.set(name, (converted = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)))
   return converted
 }
 

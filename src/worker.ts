@@ -2,16 +2,16 @@
  * Entry point on Workers: connects bindings, configuration, ports and gateway, and gives the cluster object its
  * probes.
  */
-import { ClusterObject as BaseClusterObject } from '../durable/cluster.ts'
-import { EdgeObject as BaseEdgeObject } from '../durable/edge.ts'
+import { ClusterObject as BaseClusterObject } from '../durable/cluster-object.ts'
+import { EdgeObject as BaseEdgeObject } from '../durable/edge-object.ts'
 import type { EngineSignal } from './core/contract/engine-signal.ts'
 import type { PoolConfig } from './core/contract/pool-config.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
 import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
 import { probePool } from './platform/workers/probe-pool.ts'
 
-export { LimitObject } from '../durable/limit.ts'
-export { TtftObject } from '../durable/ttft.ts'
+export { LimitObject } from '../durable/limit-object.ts'
+export { TtftObject } from '../durable/ttft-object.ts'
 
 const source = new ConfigSource()
 const live = new IsolateGateway(source)

@@ -247,18 +247,18 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'an engine without /tokenize is asked for each prompt',
-    file: 'src/origin/tokenize.ts',
+    file: 'src/origin/engine-tokenizer.ts',
     find: '(this.#missingUntil.get(target.id) ?? 0) <= now',
     replace: '(this.#missingUntil.get(target.id) ?? 0) <= Infinity',
     impact: 'each request pays a round trip for a 404',
-    tests: { node: ['test/origin/tokenize.test.ts'] },
+    tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
   },
   {
     name: 'equal questions to /tokenize are asked each',
-    file: 'src/origin/tokenize.ts',
+    file: 'src/origin/engine-tokenizer.ts',
     find: 'return await (isLost ? this.#ask(body, key, call) : asked.answer)',
     replace: 'return await this.#ask(body, key, call)',
     impact: 'a burst of one prompt floods /tokenize',
-    tests: { node: ['test/origin/tokenize.test.ts'] },
+    tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
   },
 ]

@@ -4,7 +4,7 @@ import type { Mutation } from './mutation.ts'
 const TOKENS = {
   node: [
     'test/core/tokens/block-hash.test.ts',
-    'test/core/tokens/measure.test.ts',
+    'test/core/tokens/prompt-analyzer.test.ts',
     'test/core/tokens/vllm-vectors.test.ts',
   ],
 }
@@ -65,7 +65,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'prefill cost model without attention',
-    file: 'src/core/latency/cost-model.ts',
+    file: 'src/core/latency/prefill-cost-model.ts',
     find: 'return (promptTokens * promptTokens - cached * cached) / 2',
     replace: 'return (promptTokens - cached) / 2',
     impact: 'long prompts look as cheap per token as short ones',
@@ -73,7 +73,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'prefill cost model charges each prompt a whole step',
-    file: 'src/core/latency/cost-model.ts',
+    file: 'src/core/latency/prefill-cost-model.ts',
     find: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     replace: 'costModel.fixedS',
     impact: 'a queue of short prompts looks too long',
@@ -81,7 +81,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'cost model fitter never resets',
-    file: 'src/core/latency/cost-model-fitter.ts',
+    file: 'src/core/latency/prefill-fitter.ts',
     find: 'else if (this.#hasShifted()) this.#restart(sample.at)',
     replace: '',
     impact: 'predictions for a throttled engine are wrong for minutes',
@@ -89,7 +89,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'cost model fitter takes a delay as a slower engine',
-    file: 'src/core/latency/cost-model-fitter.ts',
+    file: 'src/core/latency/prefill-fitter.ts',
     find: '<= DELAY_LOSS_RATIO * this.#lossOf(paced) + DELAY_LOSS ? delayed : paced',
     replace: '< 0 ? delayed : paced',
     impact: 'an engine that was late for a while gets no new prompts',
@@ -97,7 +97,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'cost model fitter never restores the fit before a disturbance',
-    file: 'src/core/latency/cost-model-fitter.ts',
+    file: 'src/core/latency/prefill-fitter.ts',
     find: 'if (earlier <= RETURN_ERROR && earlier < RETURN_SHARE * present) this.#returning += 1',
     replace: 'if (earlier < 0) this.#returning += 1',
     impact: 'an engine that was late for a while stays expensive',
@@ -137,7 +137,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'cost model fitter accepts samples of broken clocks',
-    file: 'src/core/latency/cost-model-fitter.ts',
+    file: 'src/core/latency/prefill-fitter.ts',
     find: 'if (!(sample.seconds >= MIN_SECONDS && sample.seconds <= MAX_SECONDS) || !(sample.newTokens > 0)) return',
     replace: '',
     impact: 'one sample of zero seconds makes every prediction useless',
@@ -145,7 +145,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'fit takes the wrong outliers out',
-    file: 'src/core/latency/fit.ts',
+    file: 'src/core/latency/robust-fit.ts',
     find: 'return Math.abs(share) >= 1 ? 0 : (1 - share * share) ** 2',
     replace: 'return 1',
     impact: 'outliers decide the prediction for an engine',
@@ -153,7 +153,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'fit allows negative coefficients',
-    file: 'src/core/latency/fit.ts',
+    file: 'src/core/latency/robust-fit.ts',
     find: 'if (factor < 0) return false',
     replace: '',
     impact: 'longer prompts are predicted to be faster',
@@ -161,7 +161,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'decode pace is corrected in the wrong direction',
-    file: 'src/core/latency/decode.ts',
+    file: 'src/core/latency/decode-fitter.ts',
     find: 'this.#logPace += gain *',
     replace: 'this.#logPace -= gain *',
     impact: 'slow engines are predicted to be fast',
@@ -169,7 +169,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'last write wins within one id',
-    file: 'src/core/reports/report-fields.ts',
+    file: 'src/core/reports/report-facts.ts',
     find: 'if (numbers[at] === slot) return false',
     replace: 'if (numbers[at] === slot) return (numbers[at + 1] = value) !== value',
     impact: 'the last report overwrites a stage',
@@ -177,7 +177,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'last write wins between ids',
-    file: 'src/core/reports/report-fields.ts',
+    file: 'src/core/reports/report-facts.ts',
     find: 'triples.sort((a, b) => a[2] - b[2])',
     replace: 'triples.sort((a, b) => b[2] - a[2])',
     impact: 'a later report under another id of the request overwrites a stage',
@@ -185,7 +185,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'ttft_ms of incomplete stages',
-    file: 'src/core/reports/combine.ts',
+    file: 'src/core/reports/ttft-report.ts',
     find: 'if (value === undefined) return null\n    total += value',
     replace: 'total += value ?? 0',
     impact: 'a part of the time is shown as the whole',
@@ -193,7 +193,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'encoder items that are still to come are not waited for',
-    file: 'src/core/reports/combine.ts',
+    file: 'src/core/reports/ttft-report.ts',
     find: 'expected !== undefined && children < expected ? withoutEncoder(merged) : merged',
     replace: 'merged',
     impact: 'the encode stage of one picture stands for that of all',
@@ -201,7 +201,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'side by side items are added up',
-    file: 'src/core/reports/report-fields.ts',
+    file: 'src/core/reports/report-facts.ts',
     find: 'return isParallel ? Math.max(...values) : sum(values)',
     replace: 'return sum(values)',
     impact: 'encoders that ran in parallel look slow',
@@ -209,7 +209,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunks of a prefill may be missing',
-    file: 'src/core/reports/report-fields.ts',
+    file: 'src/core/reports/report-facts.ts',
     find: 'return chunks.length >= this.#count',
     replace: 'return chunks.length >= 1',
     impact: 'the first chunk of a prefill is shown as its whole time',
@@ -251,7 +251,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'report ids keep the tail that vLLM adds',
-    file: 'src/core/reports/partial.ts',
+    file: 'src/core/reports/report-partial.ts',
     find: "if (bare !== rest && bare !== '') candidates.push(bare)",
     replace: '',
     impact: 'reports of an engine and of the gateway never meet',
@@ -315,7 +315,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'a known block counts though one of its parts is gone',
-    file: 'src/core/kv-events/engine-block-set.ts',
+    file: 'src/core/kv-events/engine-blocks.ts',
     find: 'for (let part = known.before; part !== null; part = part.before) if (part.copies === 0) return',
     replace: '',
     impact: 'blocks count as cached that the engine cannot use',
@@ -347,7 +347,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'two LMCache instances on one host',
-    file: 'src/core/lmcache/registry.ts',
+    file: 'src/core/lmcache/cache-registry.ts',
     find: 'byHost.set(name, other === undefined || other === id ? id : null)',
     replace: 'byHost.set(name, id)',
     impact: 'an engine is given the cache of its neighbour',
@@ -355,7 +355,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunk size is the smallest possible',
-    file: 'src/core/lmcache/chunks.ts',
+    file: 'src/core/lmcache/chunk-hashes.ts',
     find: 'const low = Math.floor(tokens / (chunks + 1)) + 1',
     replace: 'const low = Math.floor(tokens / (chunks + 1))',
     impact: 'cached tokens of LMCache are counted too few',
@@ -363,7 +363,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'registry applies events of a dead incarnation',
-    file: 'src/core/lmcache/registry.ts',
+    file: 'src/core/lmcache/cache-registry.ts',
     find: "if (batch.incarnation < cursor.incarnation) return 'stale'",
     replace: '',
     impact: 'chunks from before a restart count as cached',
@@ -371,7 +371,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'registry keeps the memory of a server that restarted',
-    file: 'src/core/lmcache/registry.ts',
+    file: 'src/core/lmcache/cache-registry.ts',
     find: 'if (batch.incarnation > cursor.incarnation) this.#directory.fence(batch.instance)\n      else if',
     replace: 'if (batch.incarnation > cursor.incarnation) void 0\n      else if',
     impact: 'prompts are sent to a server that has lost them',
@@ -379,7 +379,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunk hashes in the wrong byte order',
-    file: 'src/core/lmcache/chunks.ts',
+    file: 'src/core/lmcache/chunk-hashes.ts',
     find: 'words[HASH_WORDS + i] = swapped(tokens[chunk * chunkTokens + i]!)',
     replace: 'words[HASH_WORDS + i] = tokens[chunk * chunkTokens + i]!',
     impact: 'no chunk of a real LMCache server is ever found',

@@ -1,13 +1,13 @@
 /** Mutations of the Durable Objects. */
 import type { Mutation } from './mutation.ts'
 
-const CLUSTER = { workers: ['test/workers/cluster-object.test.ts', 'test/workers/clusters.test.ts'] }
+const CLUSTER = { workers: ['test/workers/cluster-object.test.ts', 'test/workers/durable-pools.test.ts'] }
 const TTFT = { workers: ['test/workers/ttft.test.ts'] }
 
 export const objects: readonly Mutation[] = [
   {
     name: 'cluster object writes nothing down',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'if (this.#changed) await this.#flush()',
     replace: '',
     impact: 'an eviction loses every booking',
@@ -15,7 +15,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object does not wait for an operator’s drain to be kept',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: "if (signals.some(({ kind }) => kind === 'drain')) {\n      await this.#flush()\n",
     replace: "if (signals.some(({ kind }) => kind === 'drain')) {\n",
     impact: 'an eviction takes a drained engine back into service',
@@ -23,7 +23,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object never expires bookings',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'if (this.#state.expire(this.now()) > 0) this.#changed = true',
     replace: '',
     impact: 'bookings of a crashed gateway are never released',
@@ -31,7 +31,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object sets no next alarm',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'if (next !== null) this.#alarm.by(next)',
     replace: '',
     impact: 'nothing expires and nothing is probed after the first alarm',
@@ -39,7 +39,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object probes without traffic',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'if (pool === null || !this.#hasTraffic(pool, now) || now < this.#probeAt()) return',
     replace: 'if (pool === null || now < this.#probeAt()) return',
     impact: 'an idle deployment is billed for probes',
@@ -47,7 +47,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object: a failed probe ends the alarm',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: "complain('probe_failed', error)",
     replace: 'throw error',
     impact: 'one unreachable engine stops expiry and probes',
@@ -55,7 +55,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object: one unreadable booking event loses the others',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: "complain('notice_unreadable', error)",
     replace: 'throw error',
     impact: 'releases in the same message are lost',
@@ -63,7 +63,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object ignores the booking events of an admit call',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'this.#receive(bookingEvents)\n    return this.#answered(',
     replace: 'return this.#answered(',
     impact: 'busy isolates never release',
@@ -71,7 +71,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'cluster object restores nothing',
-    file: 'durable/cluster.ts',
+    file: 'durable/cluster-object.ts',
     find: 'if (snapshot !== null) state.restore(snapshot, this.now())',
     replace: '',
     impact: 'an eviction loses every booking and all measurements',
@@ -79,7 +79,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that was lost is never set again',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'return this.#at !== null && this.#now() - this.#at > LOST_MS',
     replace: 'return false',
     impact: 'one lost alarm stops expiry for the life of the object',
@@ -87,7 +87,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm is moved to a later time',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'this.#at === null || this.#at > at',
     replace: 'this.#at === null || this.#at !== at',
     impact: 'a busy object postpones its alarm without end',
@@ -95,7 +95,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that rang counts as set',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'rang(): void {\n    this.#at = null',
     replace: 'rang(): void {',
     impact: 'after its first alarm an object has none',
@@ -103,7 +103,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'snapshot leaves old parts behind',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'if (surplus.length > 0) writes.push(',
     replace: 'if (surplus.length < 0) writes.push(',
     impact: 'storage never shrinks after a peak',
@@ -111,7 +111,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'snapshot keeps its first part only',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'Array.from({ length: chunks }, (_, index)',
     replace: 'Array.from({ length: Math.min(1, chunks) }, (_, index)',
     impact: 'an eviction of a busy object loses most bookings',
@@ -119,7 +119,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal writes nothing',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'this.#waiting.push(entry)',
     replace: 'void entry',
     impact: 'an eviction loses every report',
@@ -127,7 +127,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal overwrites what it wrote before an eviction',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'this.#next = Math.max(this.#next, Number(key.slice(PREFIX.length)) + 1)',
     replace: '',
     impact: 'the second eviction loses what the first one kept',
@@ -135,7 +135,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'journal never deletes segments',
-    file: 'durable/storage.ts',
+    file: 'durable/report-journal.ts',
     find: 'now - this.#segments[0]!.at > this.lifeMs',
     replace: 'now - this.#segments[0]!.at > 1e6 * this.lifeMs',
     impact: 'storage grows with every request there ever was',
@@ -143,7 +143,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'TTFT object counts without writing it down',
-    file: 'durable/ttft.ts',
+    file: 'durable/ttft-object.ts',
     find: 'this.#saveRollups()\n    void this.ctx.storage.put(SOURCE',
     replace: 'void this.ctx.storage.put(SOURCE',
     impact: 'an eviction takes counters back, and Prometheus counts them twice',
@@ -151,7 +151,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'TTFT object forgets how far a gateway came',
-    file: 'durable/ttft.ts',
+    file: 'durable/ttft-object.ts',
     find: 'void this.ctx.storage.put(SOURCE + batch.source, this.#state.mark(batch.source))',
     replace: '',
     impact: 'a batch that is sent again after an eviction counts twice',
@@ -159,7 +159,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'TTFT object shows what is not written',
-    file: 'durable/ttft.ts',
+    file: 'durable/ttft-object.ts',
     find: 'async rollups(): Promise<RollupGroup[]> {\n    this.#saveRollups()',
     replace: 'async rollups(): Promise<RollupGroup[]> {',
     impact: 'an eviction takes back what was shown',
@@ -167,7 +167,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'TTFT object keeps rollups that were forgotten',
-    file: 'durable/ttft.ts',
+    file: 'durable/ttft-object.ts',
     find: 'void this.ctx.storage.delete(ROLLUP + name)',
     replace: 'void name',
     impact: 'names of engines that are gone come back after an eviction',

@@ -3,7 +3,7 @@ import type { Mutation } from './mutation.ts'
 
 const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
 const CLUSTERS = { node: ['test/node/contracts/clusters.test.ts'] }
-const BOTH = { node: ['test/node/contracts/clusters.test.ts'], workers: ['test/workers/clusters.test.ts'] }
+const BOTH = { node: ['test/node/contracts/clusters.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
 const CIRCUIT = { node: ['test/core/pool/circuit.test.ts', 'test/node/contracts/clusters.test.ts'] }
 const POOL = { node: ['test/core/pool/'] }
 const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/extreme-values.test.ts'] }
@@ -143,7 +143,7 @@ export const pool: readonly Mutation[] = [
     find: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     replace: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     impact: 'a late resume of the last request books it again',
-    tests: { node: ['test/core/pool/bounded-set.test.ts'] },
+    tests: { node: ['test/core/bounded-set.test.ts'] },
   },
   {
     name: 'retries are not counted',
@@ -171,7 +171,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'sleeping engines are chosen',
-    file: 'src/core/pool/eligible.ts',
+    file: 'src/core/pool/eligibility.ts',
     find: "if (engine.asleep) return 'asleep'",
     replace: '',
     impact: 'requests wait for an engine that is asleep',
@@ -187,7 +187,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'max_in_flight allows one too many',
-    file: 'src/core/pool/eligible.ts',
+    file: 'src/core/pool/eligibility.ts',
     find: 'requests >= maxInFlight',
     replace: 'requests > maxInFlight',
     impact: 'an engine gets more than the operator allows',
@@ -195,7 +195,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'decode engines serve nothing whole',
-    file: 'src/core/pool/eligible.ts',
+    file: 'src/core/pool/eligibility.ts',
     find: "decode: ['whole', 'decode'],",
     replace: "decode: ['decode'],",
     impact: 'short prompts of a split pool are refused',
@@ -203,7 +203,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'prefill engines serve whole requests',
-    file: 'src/core/pool/eligible.ts',
+    file: 'src/core/pool/eligibility.ts',
     find: "prefill: ['prefill'],",
     replace: "prefill: ['whole', 'prefill'],",
     impact: 'a prefill engine answers clients',

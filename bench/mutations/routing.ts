@@ -39,7 +39,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'ttft policy ignores its queue',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'costs[place] = queuedWork + work',
     replace: 'costs[place] = work',
     impact: 'all prompts of a burst queue on one engine',
@@ -47,7 +47,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'ttft policy ignores a shared cache',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'if (sharedCache) cached[place] = best',
     replace: '',
     impact: 'engines that can read a shared cache are priced as cold',
@@ -55,7 +55,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'active_blocks policy forgets potential blocks',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'const potential = active + newActiveBlocks',
     replace: 'const potential = active',
     impact: 'an engine that shares a live prompt looks as full as any other',
@@ -63,7 +63,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'active_blocks policy ignores its overlap weight',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'costs[place] = values.overlapWeight * prefill + potential\n        }',
     replace: 'costs[place] = prefill + potential\n        }',
     impact: 'overlap_weight of the configuration and of requests has no effect',
@@ -71,7 +71,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'prefix policy needs both kinds of imbalance to be absent',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'most - least <= imbalanceAbs || most <= imbalanceRel * least',
     replace: 'most - least <= imbalanceAbs && most <= imbalanceRel * least',
     impact: 'cached prefixes are ignored at small loads',
@@ -79,7 +79,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'prefix policy ignores min_match',
-    file: 'src/core/routing/policies/cache-aware.ts',
+    file: 'src/core/routing/policies/active-blocks.ts',
     find: 'balanced && best > minMatch * promptTokens',
     replace: 'balanced && best > 0',
     impact: 'one shared block decides for a prompt of thousands',
@@ -87,7 +87,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'qps policy ignores weights',
-    file: 'src/core/routing/policies/simple.ts',
+    file: 'src/core/routing/policies/without-options.ts',
     find: '(arrivals + 1) / weight',
     replace: 'arrivals + 1',
     impact: 'a small engine gets as much as a large one',
@@ -139,7 +139,7 @@ export const routing: readonly Mutation[] = [
     find: 'const split = tokens >= threshold',
     replace: 'const split = tokens > threshold',
     impact: 'a prompt at the threshold is served whole (production-stack#890)',
-    tests: { node: ['test/core/routing/split.test.ts', 'test/core/pool/pool-state.test.ts'] },
+    tests: { node: ['test/core/routing/split-decision.test.ts', 'test/core/pool/pool-state.test.ts'] },
   },
   {
     name: 'split by uncached tokens ignores the cache',
@@ -231,7 +231,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'unreachable clusters come first',
-    file: 'src/core/routing/clusters.ts',
+    file: 'src/core/routing/cluster-order.ts',
     find: 'Number(one.rank.unavailable) - Number(other.rank.unavailable)',
     replace: 'Number(other.rank.unavailable) - Number(one.rank.unavailable)',
     impact: 'requests are sent to a region that is down',
@@ -239,7 +239,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'old digests of clusters count in full',
-    file: 'src/core/routing/clusters.ts',
+    file: 'src/core/routing/cluster-order.ts',
     find: '2 ** (-Math.max(0, ageMs) / HALF_WEIGHT_MS)',
     replace: '2 ** (0 / HALF_WEIGHT_MS) + 0 * ageMs',
     impact: 'a queue that was long ten seconds ago keeps everybody away',
@@ -247,7 +247,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'fallback without the object ignores availability',
-    file: 'src/core/routing/fallback.ts',
+    file: 'src/core/pool/fallback-placement.ts',
     find: 'known.get(id)?.available ?? true',
     replace: 'true || known.get(id)?.available',
     impact: 'while a cluster object is away, requests go to engines known to be down',
@@ -257,7 +257,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'fallback without the object ignores failed engines',
-    file: 'src/core/routing/fallback.ts',
+    file: 'src/core/pool/fallback-placement.ts',
     find: '&& !admission.avoid.includes(engine.id),',
     replace: ',',
     impact: 'a retry goes to the engine that has just failed',
@@ -265,7 +265,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'a prefix shared by many prompts counts for affinity',
-    file: 'src/core/routing/clusters.ts',
+    file: 'src/core/routing/cluster-order.ts',
     find: 'return count > (BEFORE + this.#seen) * UBIQUITOUS_SHARE',
     replace: 'return count > (BEFORE + this.#seen) / UBIQUITOUS_SHARE',
     impact: 'all prompts with one system prompt go to one region',
@@ -273,7 +273,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'prefix filter skips every other depth',
-    file: 'src/core/routing/prefix-filter.ts',
+    file: 'src/core/prefix-index/prefix-filter.ts',
     find: 'return between > depth ? between : power * 2',
     replace: 'return power * 2',
     impact: 'prefixes known in a region are matched less deep than they are',

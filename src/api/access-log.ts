@@ -60,7 +60,8 @@ export function logFailure(incoming: RequestContext, ports: Ports, { reason, cau
   refusalLimits.set(log, limit)
   for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
   const level = isGatewayFault(reason) && limit.admits(reason, now) ? 'warn' : 'info'
-  if (cause !== undefined && isGatewayFault(reason)) incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
+  if (cause !== undefined && isGatewayFault(reason))
+    incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
   logRequest(incoming, ports, shape.status, { reason, level })
 }
 

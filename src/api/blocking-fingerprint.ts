@@ -1,5 +1,5 @@
 import type { PoolRoute } from '../origin/exchange.ts'
-import type { PromptAnalyzers } from './prompt-measurers.ts'
+import type { PromptAnalyzers } from './prompt-analyzers.ts'
 
 /** Any tokenizer divides so many words into blocks: each is at least a token, and about three bytes. */
 const WORDS_PER_BLOCK_TOKEN = 3

@@ -14,11 +14,11 @@ import { drainFailure, Failure } from '../failure.ts'
 import type { BodyMemory } from './body-memory.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { WorkerGroup } from './worker-group.ts'
-import type { Authenticator } from './auth.ts'
+import type { Authenticator } from './auth/authenticator.ts'
 import type { RepeatedRequests } from './repeated-requests.ts'
 import type { RequestHistory } from './request-history.ts'
 import type { EdgePrompts } from './edge-prompts.ts'
-import type { PromptAnalyzers } from './prompt-measurers.ts'
+import type { PromptAnalyzers } from './prompt-analyzers.ts'
 
 /** State shared by the handlers. One per gateway. */
 export interface GatewayContext {

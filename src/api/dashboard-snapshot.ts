@@ -6,7 +6,7 @@ import { toSnakeCase } from '../snake-case.ts'
 import { withDeadline } from '../timeout.ts'
 import type { GatewayContext } from './context.ts'
 import { gatewayView, poolViews, redactRegional, regionsOf } from './fleet-view.ts'
-import { mapYielding } from './map-yielding.ts'
+import { mapYielding } from '../map-yielding.ts'
 import type { GatewayCounts } from './worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'
 
@@ -89,7 +89,10 @@ function distinct(decisions: readonly Decision[]): Decision[] {
   return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
-async function summaryOf({ ports, history }: SnapshotContext, { cluster, pool }: PoolRoute): Promise<PoolSummary | null> {
+async function summaryOf(
+  { ports, history }: SnapshotContext,
+  { cluster, pool }: PoolRoute,
+): Promise<PoolSummary | null> {
   const object = ports.pool(cluster.id, pool.model)
   const key = `${cluster.id}\n${pool.model}`
   try {

@@ -7,8 +7,15 @@ import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Caller } from './auth/caller.ts'
 import type { InferenceRequest } from './inference-request.ts'
-import { MEASURED_PROMPT_HEADER, type PromptOffer, readMeasuredPrompt, readPromptOffer, writeMeasuredPrompt, writePromptOffer } from './measured-prompt.ts'
-import type { PromptAnalyzers } from './prompt-measurers.ts'
+import {
+  MEASURED_PROMPT_HEADER,
+  type PromptOffer,
+  readMeasuredPrompt,
+  readPromptOffer,
+  writeMeasuredPrompt,
+  writePromptOffer,
+} from './measured-prompt.ts'
+import type { PromptAnalyzers } from './prompt-analyzers.ts'
 
 /** All headers of a request over HTTP: proxies and servers accept as few as 8 KiB. */
 const HTTP_BYTES = 8 * 1024
@@ -74,7 +81,11 @@ export class EdgePrompts {
   }
 
   /** The edge's measurement of this request. null: it has none that can be used. Never fails. */
-  measuredByEdge({ caller, incoming }: InferenceRequest, route: PoolRoute, request: PromptRequest): PromptProfile | null {
+  measuredByEdge(
+    { caller, incoming }: InferenceRequest,
+    route: PoolRoute,
+    request: PromptRequest,
+  ): PromptProfile | null {
     // A lookup needs the ids.
     if (!this.#isEdge(caller) || request.withIds === true) return null
     const text = incoming.request.headers.get(MEASURED_PROMPT_HEADER)

@@ -22,7 +22,8 @@ export async function withErrorBoundary(
       incoming.memory?.release()
       logRequest(incoming, ports, response.status)
       // The gateway's own response; an engine's has its stages already.
-      if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) addOwnHeaders(response, incoming)
+      if (response.headers.has('x-request-id') && !response.headers.has('server-timing'))
+        addOwnHeaders(response, incoming)
     }
     return response
   } catch (thrown) {

@@ -3,14 +3,11 @@ import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import type { GatewayContext } from './context.ts'
-import { mapYielding } from './map-yielding.ts'
+import { mapYielding } from '../map-yielding.ts'
 import { VERSION } from './version.ts'
 
 /** Digests of all cluster objects, in the order of the routes. null: unreachable; the log has the cause. */
-export function digestsOf({
-  ports,
-  models,
-}: Pick<GatewayContext, 'ports' | 'models'>): Promise<(PoolDigest | null)[]> {
+export function digestsOf({ ports, models }: Pick<GatewayContext, 'ports' | 'models'>): Promise<(PoolDigest | null)[]> {
   return mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
     const { cluster, pool } = route
     try {

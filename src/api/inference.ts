@@ -5,7 +5,7 @@ import type { Endpoint } from './endpoints.ts'
 import { InferenceExchange } from './inference-exchange.ts'
 import { parseInferenceRequest } from './parse-request.ts'
 import type { RequestContext } from './request-context.ts'
-import { keepResponse } from './responses.ts'
+import { keepResponse } from './stored-responses.ts'
 
 /** Smaller bodies are processed without yielding. */
 const TURNS_BYTES = 4 * 1024 * 1024

@@ -6,7 +6,7 @@ import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
-import { keyOrAdmin } from './auth.ts'
+import { keyOrAdmin } from './auth/authenticator.ts'
 
 type JsonFields = Readonly<Record<string, unknown>>
 
@@ -25,7 +25,9 @@ export function kvEventsHandler(context: GatewayContext): (incoming: RequestCont
       { bodyBytes: context.config.limits.bodyBytes },
       { memory: incoming.memory },
     )
-    return jsonResponse(incoming, { pools: await Promise.all(listOf(json['pools']).map((pool) => applyFeeds(context, pool))) })
+    return jsonResponse(incoming, {
+      pools: await Promise.all(listOf(json['pools']).map((pool) => applyFeeds(context, pool))),
+    })
   }
 }
 

@@ -52,7 +52,13 @@ const LANE_LIMIT = 2 ** 32
 export function readMeasuredPrompt(text: string, blockTokens: number): MeasuredPrompt | null {
   const found = FORM.exec(text)
   if (found === null) return null
-  const [fingerprint, lo, hi, promptTokens, items] = found.slice(1, 6).map(Number) as [number, number, number, number, number]
+  const [fingerprint, lo, hi, promptTokens, items] = found.slice(1, 6).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
   if (fingerprint >= LANE_LIMIT || lo >= LANE_LIMIT || hi >= LANE_LIMIT) return null
   if (promptTokens > MAX_TOKENS || items > promptTokens) return null
   const blocks = blocksOf(found[6]!)

@@ -4,8 +4,15 @@ import { sumCounts } from '../origin/lmcache/client.ts'
 import type { Ports } from '../ports.ts'
 import type { Ttft } from '../ports/ttft.ts'
 import type { OwnCounts } from '../telemetry/metric.ts'
-import { exposition, EXPOSITION_TYPE, expositionParts, LIMITS_MS, type MetricsInput, type RegionSample } from '../telemetry/prometheus-text.ts'
-import { keyOrAdmin } from './auth.ts'
+import {
+  exposition,
+  EXPOSITION_TYPE,
+  expositionParts,
+  LIMITS_MS,
+  type MetricsInput,
+  type RegionSample,
+} from '../telemetry/prometheus-text.ts'
+import { keyOrAdmin } from './auth/authenticator.ts'
 import type { GatewayContext } from './context.ts'
 import { digestsOf, regionsOf } from './fleet-view.ts'
 import type { RequestContext } from './request-context.ts'

@@ -5,12 +5,12 @@ import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'
 import type { Endpoint } from './endpoints.ts'
 import { readFields, readOptions, type RequestFields } from './fields.ts'
-import { readForm } from './forms.ts'
+import { readForm } from './multipart.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { authorizeOptions, authorizePriority } from './permissions.ts'
 import type { RequestContext } from './request-context.ts'
 import { enforceLimits } from './request-limits.ts'
-import { routeOf, storedResponseOf } from './responses.ts'
+import { routeOf, storedResponseOf } from './stored-responses.ts'
 
 /** Reads and validates a request up to routing. */
 export async function parseInferenceRequest(
@@ -40,7 +40,12 @@ export async function parseInferenceRequest(
   return { incoming, endpoint, caller, body, fields, options, model, routes, pinned: stored }
 }
 
-function modelOf(context: GatewayContext, fields: RequestFields, caller: Caller, stored: StoredResponse | null): string {
+function modelOf(
+  context: GatewayContext,
+  fields: RequestFields,
+  caller: Caller,
+  stored: StoredResponse | null,
+): string {
   if (fields.model) return fields.model
   if (stored !== null) return stored.model
   throw new Failure('model_missing', `The request names no model. ${context.models.hint(caller)}`, { param: 'model' })

@@ -25,7 +25,8 @@ export function authorizeOptions(options: RequestOptions, caller: Caller): void 
 
 /** Clients may lower the class of their key, never raise it. */
 function authorizeClass({ class: requestedClass }: RequestOptions, { requestClass }: Caller): void {
-  if (requestedClass === undefined || REQUEST_CLASSES.indexOf(requestedClass) >= REQUEST_CLASSES.indexOf(requestClass)) return
+  if (requestedClass === undefined || REQUEST_CLASSES.indexOf(requestedClass) >= REQUEST_CLASSES.indexOf(requestClass))
+    return
   throw new Failure(
     'forbidden',
     `This key may not use the class ${requestedClass}; its own is ${requestClass}. Leave firstlight.class out, or ask the ` +

@@ -26,7 +26,10 @@ export async function regionDigest(context: GatewayContext, incoming: RequestCon
   const regionDigests = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), context.config.via] }))
   return jsonResponse(
     incoming,
-    toSnakeCase({ cut: fingerprint, regionDigests: context.draining ? regionDigests.map(withoutEngines) : regionDigests }),
+    toSnakeCase({
+      cut: fingerprint,
+      regionDigests: context.draining ? regionDigests.map(withoutEngines) : regionDigests,
+    }),
   )
 }
 

@@ -1,6 +1,19 @@
 /** Schema of an engine in the configuration document: its keys, its KV events and its Kubernetes pods. */
 import * as z from 'zod/mini'
-import { describe, hardware, headerName, id, int, label, modelName, number, oneOf, strict, text, withDefault } from './fields.ts'
+import {
+  describe,
+  hardware,
+  headerName,
+  id,
+  int,
+  label,
+  modelName,
+  number,
+  oneOf,
+  strict,
+  text,
+  withDefault,
+} from './fields.ts'
 import { kubernetesPods } from './kubernetes-schema.ts'
 import { secret, secretText } from './secret-fields.ts'
 import { baseUrl } from './url-fields.ts'

@@ -1,6 +1,19 @@
 /** Schema of the keys of clients: limits, rights, expiry, and tokens of an identity provider. */
 import * as z from 'zod/mini'
-import { dateText, describe, headerName, id, int, milliseconds, modelName, number, oneOf, strict, text, withDefault } from './fields.ts'
+import {
+  dateText,
+  describe,
+  headerName,
+  id,
+  int,
+  milliseconds,
+  modelName,
+  number,
+  oneOf,
+  strict,
+  text,
+  withDefault,
+} from './fields.ts'
 import { secretText, verifiedSecret } from './secret-fields.ts'
 
 export const keyLimits = strict({

@@ -2,7 +2,18 @@
  * Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin
  * get.
  */
-import type { ClusterConfig, ClusterDocument, Config, ConfigDocument, EngineConfig, LmcacheReceiver, PoolDocument, PoolSettings, RegionalGateway, TtftConfig } from '../config.ts'
+import type {
+  ClusterConfig,
+  ClusterDocument,
+  Config,
+  ConfigDocument,
+  EngineConfig,
+  LmcacheReceiver,
+  PoolDocument,
+  PoolSettings,
+  RegionalGateway,
+  TtftConfig,
+} from '../config.ts'
 import type { StoreLimits } from '../core/reports/report-store.ts'
 import { isLoopback } from './address.ts'
 import type { ParseOptions } from './parse-options.ts'

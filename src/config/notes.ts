@@ -53,11 +53,13 @@ export function configNotes(config: Config): string[] {
     notes.push(
       '`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.',
     )
-  for (const id of enginesAtOwnAddress(config)) notes.push(`${id} has the listen address of this gateway: requests would loop.`)
+  for (const id of enginesAtOwnAddress(config))
+    notes.push(`${id} has the listen address of this gateway: requests would loop.`)
   if (reportsShareMainPort(config))
     notes.push('`ttft.listen` has the same port as `listen`. Reports need a separate port.')
   notes.push(...reportNotes(config))
-  if (registryIsUnreachable) notes.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
+  if (registryIsUnreachable)
+    notes.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   notes.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {
     if (weight === 0) notes.push(`${id}: has weight 0.`)

@@ -12,7 +12,7 @@ import { checkSecrets } from './validate-keys.ts'
 import { checkClusterForms, crossCheck } from './validate.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
-export type { Env, ParseOptions } from './normalize.ts'
+export type { Env, ParseOptions } from './parse-options.ts'
 
 export { ConfigError, describeProblem, type Problem } from './problem.ts'
 

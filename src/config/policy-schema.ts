@@ -1,7 +1,7 @@
 /** Schema of a routing policy and its options, generated from the core's list of policies. */
 import * as z from 'zod/mini'
 import type { PolicyConfig } from '../core/contract/pool-config.ts'
-import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
+import type { OptionSpec, PolicyKind } from '../core/routing/policy-options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { describe, number, oneOf, strict, text, toSnakeKey } from './fields.ts'
 import { didYouMean } from './suggest.ts'

@@ -34,7 +34,10 @@ export function resolveValue(value: unknown, path: Path, at: Resolution): unknow
   const hasKey = (key: string) => typeof written === 'object' && written !== null && Object.hasOwn(written, key)
   // Keys of records, such as header names, are unchanged; all others were snake_case.
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, resolveValue(item, [...path, hasKey(key) ? key : toSnakeKey(key)], at)]),
+    Object.entries(value).map(([key, item]) => [
+      key,
+      resolveValue(item, [...path, hasKey(key) ? key : toSnakeKey(key)], at),
+    ]),
   )
 }
 

@@ -65,5 +65,7 @@ function checkReceiverCoverage(found: Finding[], { split, engines }: PoolSetting
   else if (engines.some((engine) => canDecode(engine) && engine.discover !== null))
     addFinding('is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`')
   else if (decodeEngines.length > 1)
-    addFinding(`is one receiver for ${decodeEngines.length} decode engines (${decodeEngines.join(', ')}): name each in \`decoders\``)
+    addFinding(
+      `is one receiver for ${decodeEngines.length} decode engines (${decodeEngines.join(', ')}): name each in \`decoders\``,
+    )
 }

@@ -9,14 +9,21 @@ export function checkTemplate(found: Finding[], engine: EngineConfig, at: Path, 
   const addFinding = (key: keyof typeof engine | 'lmcache_instance' | 'kv_events', rule: string) =>
     found.push({ path: [...at, key], rule })
   if (engine.discover !== 'kubernetes' && engine.kubernetes !== null)
-    return void addFinding('kubernetes', 'selects pods for `discover: kubernetes`: add this key, or remove `kubernetes`')
+    return void addFinding(
+      'kubernetes',
+      'selects pods for `discover: kubernetes`: add this key, or remove `kubernetes`',
+    )
   // On Workers nothing else of it is checked.
-  if (!listens) return void addFinding('discover', 'is of Node: Workers reach no engine by its address. Name each engine')
+  if (!listens)
+    return void addFinding('discover', 'is of Node: Workers reach no engine by its address. Name each engine')
   if (engine.discover === 'kubernetes' && engine.kubernetes === null)
     addFinding('kubernetes', 'is missing: `discover: kubernetes` needs a selector, such as `{ selector: app=vllm }`')
   const host = hostOf(engine.url)
   if (new URL(engine.url).protocol !== 'http:')
-    addFinding('url', 'must be http: with `discover` engines are reached by their addresses, which no certificate names')
+    addFinding(
+      'url',
+      'must be http: with `discover` engines are reached by their addresses, which no certificate names',
+    )
   if (isIP(host)) addFinding('url', 'is an address already: `discover` needs a name')
   if (engine.id.length > MAX_TEMPLATE_ID_CHARS)
     addFinding('id', `must have at most ${MAX_TEMPLATE_ID_CHARS} characters: \`discover\` puts an address behind it`)

@@ -85,7 +85,10 @@ function checkGateway(found: Finding[], gateway: RegionalGateway, at: Path): voi
 }
 
 /** Names of a pool with their paths. */
-function namesWithPaths({ model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | 'adapters'>, path: Path): NamedPath[] {
+function namesWithPaths(
+  { model, ...lists }: Pick<PoolSettings, 'model' | 'aliases' | 'adapters'>,
+  path: Path,
+): NamedPath[] {
   const others = (['aliases', 'adapters'] as const).flatMap((list) =>
     lists[list].map((name, entry): NamedPath => [name, [...path, list, entry]]),
   )

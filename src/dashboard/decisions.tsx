@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { DecisionWhy } from './decision-why.tsx'
 import { cachedTokensOf, engineOf, keyOf, ttftOf } from './decision.ts'
 import { clock, count, ms } from './format.ts'
-import { type DecisionHistory, decisionsToList } from './trend.ts'
+import { type DecisionHistory, decisionsToList } from './decision-history.ts'
 import type { Decision } from './wire.ts'
 
 const ROWS = 20

@@ -28,7 +28,10 @@ export interface Selection {
 }
 
 /** Filters and sorts the lines. Unknown values come last in both directions. */
-export function selectLines<Of extends EngineLine>(lines: readonly Of[], { text, state, column, descending }: Selection): Of[] {
+export function selectLines<Of extends EngineLine>(
+  lines: readonly Of[],
+  { text, state, column, descending }: Selection,
+): Of[] {
   const words = text
     .toLowerCase()
     .split(/\s+/)

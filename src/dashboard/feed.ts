@@ -72,7 +72,9 @@ export class Feed {
       this.#stop()
       if (error instanceof RequestError && error.status === 401)
         return this.#viewer.onLink({ state: 'locked', message: error.message })
-      this.#lost(error instanceof RequestError ? error.message : 'The gateway does not answer. Check that it is running.')
+      this.#lost(
+        error instanceof RequestError ? error.message : 'The gateway does not answer. Check that it is running.',
+      )
     }
   }
 

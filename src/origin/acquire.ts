@@ -116,7 +116,11 @@ interface PlacementContext {
   readonly history: AttemptHistory
 }
 
-async function placeOn(pass: Pass, exchange: Exchange, context: PlacementContext): Promise<AcquiredPlacement | NoPlacement> {
+async function placeOn(
+  pass: Pass,
+  exchange: Exchange,
+  context: PlacementContext,
+): Promise<AcquiredPlacement | NoPlacement> {
   const { ports, digests, history } = context
   const { routes, isLastResort, isChosen } = pass
   const notes: string[] = [...pass.notes]
@@ -196,7 +200,10 @@ async function waitOn(
   const { pool, admission, timers: timers } = parts
   const { maxWaitMs } = settings.queue!
   const now = (): number => ports.now()
-  return toPlacement(await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }), parts)
+  return toPlacement(
+    await waitForRoom({ pool, admission, maxWaitMs, signal, scope, timers, waits: waits!, now }),
+    parts,
+  )
 }
 
 /** Admits synchronously. null: the ledger is not in this process. */

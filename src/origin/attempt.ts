@@ -29,7 +29,9 @@ export async function runAttempt(attempt: AttemptContext): Promise<Response | At
     const dispatchedAt = ports.now()
     if ('refusal' in prepared) {
       refusal = prepared.refusal
-      return new AnswerRelay(attempt, { answer: refusal, dispatchedAt, engine: prepared.engine, last: null }).pass(false)
+      return new AnswerRelay(attempt, { answer: refusal, dispatchedAt, engine: prepared.engine, last: null }).pass(
+        false,
+      )
     }
     const { last } = prepared
     holder = last.holder

@@ -67,7 +67,8 @@ export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFaile
   const others = failed.filter(({ failure }) => failure !== 'loop')
   const isFull = refusal?.reason === 'engines_full' || refusal?.reason === 'overloaded'
   // Engines that could not be reached are away; those that are left have no room.
-  if (isFull && others.length > 0 && others.every(({ failure }) => unreached.has(failure))) return refusalFailure(refusal)
+  if (isFull && others.length > 0 && others.every(({ failure }) => unreached.has(failure)))
+    return refusalFailure(refusal)
   if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
   const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
   return refusal === null || (isLast && failed.length > 0) ? loopFailure() : refusalFailure(refusal)

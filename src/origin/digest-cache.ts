@@ -2,9 +2,9 @@ import type { Admission } from '../core/contract/admission.ts'
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { Placement } from '../core/contract/placement.ts'
 import type { RegionDigest } from '../core/contract/region-digest.ts'
-import { type ClusterView, rankClusters } from '../core/routing/clusters.ts'
+import { type ClusterView, rankClusters } from '../core/routing/cluster-order.ts'
 import { AffinityKeys } from '../core/routing/affinity-keys.ts'
-import { fallbackPlacement } from '../core/routing/fallback.ts'
+import { fallbackPlacement } from '../core/pool/fallback-placement.ts'
 import type { Ports } from '../ports.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
@@ -176,7 +176,10 @@ export class DigestCache implements Digests {
       estimate: usableEstimator?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
       ageMs: now - receivedAt,
       // A request must not go back to the gateway that sent it.
-      unreachable: isUnreachable || usableEstimator?.isDark === true || (usableEstimator?.name != null && hasPassed(via, usableEstimator.name)),
+      unreachable:
+        isUnreachable ||
+        usableEstimator?.isDark === true ||
+        (usableEstimator?.name != null && hasPassed(via, usableEstimator.name)),
     }
   }
 
@@ -229,8 +232,7 @@ export class DigestCache implements Digests {
   /** Fetches the region digest. null: the gateway is reachable but sends none. */
   async #fetchRegionReply(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
     try {
-      if (route.cluster.gateway === null)
-        return { cut: null, regionDigests: [await this.#pool(route).regionDigest()] }
+      if (route.cluster.gateway === null) return { cut: null, regionDigests: [await this.#pool(route).regionDigest()] }
       const reply = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
       entry.hasWarnedOfMissingDigest = false
       return reply

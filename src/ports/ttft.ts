@@ -1,4 +1,4 @@
-import type { ReportPartial } from '../core/reports/partial.ts'
+import type { ReportPartial } from '../core/reports/report-partial.ts'
 import type { AddedReport } from '../core/reports/report-store.ts'
 import type { RecordBatch } from '../core/reports/request-record.ts'
 import type { CountedGroup, RollupGroup } from '../core/reports/rollups.ts'

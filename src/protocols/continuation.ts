@@ -1,5 +1,5 @@
 /** Which streams of chats and completions another engine can continue, and what of a request a continuation repeats. */
-import type { Continuable, MidStream, NotContinued } from '../core/continuation/features.ts'
+import type { Continuable, MidStream, NotContinued } from '../core/continuation/continuable.ts'
 import type { JsonObject } from '../core/json.ts'
 import { hasMedia } from './chat-messages.ts'
 import { isGiven } from './request-fields.ts'

@@ -1,5 +1,5 @@
 /** All that the gateway knows of one wire protocol. A new protocol is a new file and one line in protocols.ts. */
-import type { Continuable, MidStream, NotContinued } from '../core/continuation/features.ts'
+import type { Continuable, MidStream, NotContinued } from '../core/continuation/continuable.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Prompt } from '../core/tokens/prompt.ts'
 import type { ErrorShape } from './error-shape.ts'

@@ -253,7 +253,9 @@ export class EngineModel {
 
   #fetch(sequence: Sequence, now: number): boolean {
     const source =
-      sequence.spec.remote === true ? this.#peer(sequence) : (this.#fetchSource?.(sequence.spec, sequence.computed) ?? null)
+      sequence.spec.remote === true
+        ? this.#peer(sequence)
+        : (this.#fetchSource?.(sequence.spec, sequence.computed) ?? null)
     if (source === null || source.tokens <= sequence.computed) return false
     this.#cache.grow(sequence, source.tokens)
     sequence.transferred = true

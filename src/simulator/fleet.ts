@@ -43,7 +43,9 @@ export function createFleet(options: FleetOptions = {}): Fleet {
   const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set(), report }
   const each: readonly EngineOptions[] =
     typeof engineList === 'number' ? Array.from({ length: engineList }, () => ({})) : engineList
-  const engines = each.map((own, index) => new SimulatedEngine(settingsOf({ ...shared, ...own }, index), index, services))
+  const engines = each.map(
+    (own, index) => new SimulatedEngine(settingsOf({ ...shared, ...own }, index), index, services),
+  )
   const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))
   if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')
   const engine = (id: string): SimulatedEngine => {

@@ -1,5 +1,12 @@
 import { badRequest } from './http-api/wire-error.ts'
-import { type Fields, type FinishedPrefill, type KvConnector, type KvLeg, NO_TRANSFER, noViolations } from './kv-connector.ts'
+import {
+  type Fields,
+  type FinishedPrefill,
+  type KvConnector,
+  type KvLeg,
+  NO_TRANSFER,
+  noViolations,
+} from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
 
 /** Address that prefill engines push to, as in LMCache's `disagg_spec`. */

@@ -1,7 +1,14 @@
 import type { Clock } from './clock.ts'
 import type { Driver } from './driver.ts'
 import { badRequest } from './http-api/wire-error.ts'
-import { type Fields, type FinishedPrefill, type KvConnector, type KvLeg, NO_TRANSFER, noViolations } from './kv-connector.ts'
+import {
+  type Fields,
+  type FinishedPrefill,
+  type KvConnector,
+  type KvLeg,
+  NO_TRANSFER,
+  noViolations,
+} from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
 import type { Sequence } from './sequence.ts'
 

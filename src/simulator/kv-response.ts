@@ -1,4 +1,11 @@
-import { type Fields, type FinishedPrefill, type KvConnector, type KvLeg, NO_TRANSFER, noViolations } from './kv-connector.ts'
+import {
+  type Fields,
+  type FinishedPrefill,
+  type KvConnector,
+  type KvLeg,
+  NO_TRANSFER,
+  noViolations,
+} from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
 
 export interface ResponsePrefill {

@@ -55,7 +55,8 @@ function spansOf(traced: TracedRequest): unknown[] {
       to: endedAt,
       values: requestValues(record),
     }),
-    events: stages.ttft === undefined ? [] : [{ name: 'first_token', timeUnixNano: toNanoseconds(receivedAt + stages.ttft) }],
+    events:
+      stages.ttft === undefined ? [] : [{ name: 'first_token', timeUnixNano: toNanoseconds(receivedAt + stages.ttft) }],
   }
   if (engine === null) return [request]
   return [
@@ -94,7 +95,17 @@ function spanOf({ trace, record }: TracedRequest, [id, parent]: readonly [string
 }
 
 /** Attribute names of the GenAI semantic conventions, else of vLLM's spans. */
-function requestValues({ path, model, id, requestId, status, usage, stages, result, stream }: RequestRecord): AttributeValues {
+function requestValues({
+  path,
+  model,
+  id,
+  requestId,
+  status,
+  usage,
+  stages,
+  result,
+  stream,
+}: RequestRecord): AttributeValues {
   return {
     'gen_ai.operation.name': operationOf(path),
     'gen_ai.provider.name': 'vllm',
@@ -114,7 +125,14 @@ function requestValues({ path, model, id, requestId, status, usage, stages, resu
   }
 }
 
-function decisionValues({ policy, placement, notes, predictedTtftMs, failedAttempts, hedge }: RequestRecord): AttributeValues {
+function decisionValues({
+  policy,
+  placement,
+  notes,
+  predictedTtftMs,
+  failedAttempts,
+  hedge,
+}: RequestRecord): AttributeValues {
   return {
     'firstlight.policy': policy,
     'firstlight.placement': placement,

@@ -2,7 +2,15 @@
 import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { CountedGroup } from '../core/reports/rollups.ts'
-import type { CountMetric, DecisionMetric, DurationMetric, EngineMetric, GatewayFacts, Metric, StateMetric } from './metric.ts'
+import type {
+  CountMetric,
+  DecisionMetric,
+  DurationMetric,
+  EngineMetric,
+  GatewayFacts,
+  Metric,
+  StateMetric,
+} from './metric.ts'
 import { BUCKETS_S, METRICS, NAMED_STAGES } from './metrics.ts'
 
 export interface RegionSample {

@@ -19,7 +19,12 @@ export const REGION_METRICS: readonly RegionMetric[] = [
     'Regions',
   ),
   regionGauge('requests', 'Requests booked in the region, from all gateways.', (r) => r.requests, 'Regions'),
-  regionGauge('queued_prompts', 'Requests booked in the region that have no first token yet.', (r) => r.queued, 'Regions'),
+  regionGauge(
+    'queued_prompts',
+    'Requests booked in the region that have no first token yet.',
+    (r) => r.queued,
+    'Regions',
+  ),
   regionGauge(
     'expected_time_to_first_token_seconds',
     'Expected TTFT of an uncached prompt of 1,024 tokens, including the network. No sample: no engine is available.',

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { partsOf, readForm, replaceFormModel } from '../../src/api/forms.ts'
+import { partsOf, readForm, replaceFormModel } from '../../src/api/multipart.ts'
 import { Failure } from '../../src/failure.ts'
 
 const latin = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (letter) => letter.charCodeAt(0))

@@ -195,9 +195,9 @@ describe('a law from totals', () => {
   })
 
   it('reports too little data', () => {
-    expect(() => costModelFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }])).toThrow(
-      'only 0 intervals',
-    )
+    expect(() =>
+      costModelFromTotals([{ prefills: 0, prefillTokens: 0, prefillS: 0, gaps: 0, gapS: 0, running: 0 }]),
+    ).toThrow('only 0 intervals')
   })
 })
 

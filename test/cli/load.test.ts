@@ -25,7 +25,7 @@ import { promptOf } from '../../src/cli/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../../src/core/contract/payload-version.ts'
-import { Recording } from '../../src/platform/node/recorder.ts'
+import { Recording } from '../../src/platform/node/recording.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
@@ -443,7 +443,7 @@ describe('a trace file', () => {
 
   /** Runs a script in a process of its own, under a shell limit. */
   async function within(limit: string, script: string): Promise<void> {
-    const recorder = new URL('../../src/platform/node/recorder.ts', import.meta.url).href
+    const recorder = new URL('../../src/platform/node/recording.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
     await promisify(execFile)('bash', [
       '-c',
@@ -573,7 +573,8 @@ describe('a trace file', () => {
     const record = { ...recordTo, file: at('goes-on.jsonl') }
     const one = new Recording(record, log)
     const cluster = { configure: () => {} } as unknown as Parameters<typeof one.middleware>[0]
-    const isRecorded = () => one.middleware(cluster, { blockTokens: 16 } as Parameters<typeof one.middleware>[1]) !== cluster
+    const isRecorded = () =>
+      one.middleware(cluster, { blockTokens: 16 } as Parameters<typeof one.middleware>[1]) !== cluster
     one.adopt(null).undo()
     expect(isRecorded()).toBe(true)
     one.adopt({ ...record }).keep()

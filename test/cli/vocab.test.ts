@@ -7,7 +7,7 @@ import { readPrompt } from '../../src/core/tokens/prompt.ts'
 import { readArgs } from '../../src/cli/commands/args.ts'
 import { UsageError } from '../../src/cli/commands/command.ts'
 import { vocab } from '../../src/cli/commands/vocab.ts'
-import { fileVocabularies } from '../../src/platform/node/vocabulary.ts'
+import { fileVocabularies } from '../../src/platform/node/vocabulary-files.ts'
 import { warmUp } from '../../src/platform/node/warm-up.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
 

@@ -980,10 +980,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   const circuits = async () => each(await opened.cluster.digest(), (one) => one.circuit)
 }
 
-function each<Value>(
-  digest: PoolDigest,
-  read: (one: PoolDigest['engines'][number]) => Value,
-): Record<string, Value> {
+function each<Value>(digest: PoolDigest, read: (one: PoolDigest['engines'][number]) => Value): Record<string, Value> {
   return Object.fromEntries(digest.engines.map((one) => [one.id, read(one)]))
 }
 

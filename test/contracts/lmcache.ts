@@ -1,7 +1,7 @@
 /** Effect of LMCache lookups on routing, on any runtime, with responses as recorded. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { FakeController } from '../../src/simulator/lmcache/controller.ts'
-import { FakeCoordinator } from '../../src/simulator/lmcache.ts'
+import { FakeCoordinator } from '../../src/simulator/lmcache/coordinator.ts'
 import type { Fleet } from '../../src/simulator/fleet.ts'
 
 export const lmcacheKeys = {

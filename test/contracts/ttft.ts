@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
+import { readPartial, type ReportPartial } from '../../src/core/reports/report-partial.ts'
 import type { RecordBatch, RequestRecord } from '../../src/core/reports/request-record.ts'
 import { countedUpTo, groupName, Rollups } from '../../src/core/reports/rollups.ts'
 import { countsUpTo } from '../../src/core/reports/sketch.ts'

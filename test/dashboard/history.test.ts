@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { decisionsToList, noHistory, addDecisions } from '../../src/dashboard/trend.ts'
+import { decisionsToList, noHistory, addDecisions } from '../../src/dashboard/decision-history.ts'
 import { ttftOf } from '../../src/dashboard/decision.ts'
 import type { Decision } from '../../src/dashboard/wire.ts'
 

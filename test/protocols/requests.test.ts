@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { continuable } from '../../src/core/continuation/features.ts'
+import { continuable } from '../../src/core/continuation/continuable.ts'
 import { readPrompt } from '../../src/core/tokens/prompt.ts'
 import type { PromptEndpoint } from '../../src/core/tokens/prompt-request.ts'
 import type { ChatPrompt } from '../../src/core/tokens/chat.ts'

@@ -1,4 +1,4 @@
-import { ClusterObject } from '../../durable/cluster.ts'
+import { ClusterObject } from '../../durable/cluster-object.ts'
 
 /** One day ahead, so that no alarm fires by itself; only a test advances it. */
 let nowMs = Date.now() + 86_400_000

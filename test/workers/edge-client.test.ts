@@ -4,7 +4,7 @@ import type { RegionShare, SyncAnswer, SyncBatch } from '../../src/core/edge/syn
 import type { Log } from '../../src/ports/log.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
 import { EdgeClient } from '../../src/platform/workers/edge-client.ts'
-import { RegionCluster } from '../../src/platform/workers/region-cluster.ts'
+import { RegionCluster } from '../../src/platform/workers/region-pool.ts'
 import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { turns } from '../wait.ts'
 

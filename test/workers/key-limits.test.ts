@@ -1,6 +1,6 @@
 import { createExecutionContext, reset, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import type { LimitObject } from '../../durable/limit.ts'
+import type { LimitObject } from '../../durable/limit-object.ts'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { keyLimitsContract } from '../contracts/key-limits.ts'

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
-import type { LimitObject } from '../../durable/limit.ts'
+import type { LimitObject } from '../../durable/limit-object.ts'
 
 const limits = { requestsPerMin: null, tokensPerMin: null, tokensPerDay: 100, concurrent: null }
 

@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { durablePools, objectName } from '../../src/platform/workers/clusters.ts'
+import { durablePools, objectName } from '../../src/platform/workers/durable-pools.ts'
 import type { Source } from '../contracts/cluster.ts'
 import type { OpenPolicies } from '../contracts/policies.ts'
 import { clock, draws } from './cluster-clock.ts'

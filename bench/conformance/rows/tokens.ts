@@ -1,7 +1,7 @@
 /** Token ids and chat templates of a real engine over difficult text. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { PromptAnalyzer } from '../../../src/core/tokens/prompt-analyzer.ts'
 import { openVocabulary } from '../../../src/vocabulary.ts'

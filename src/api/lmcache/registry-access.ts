@@ -1,7 +1,7 @@
 /** Authorisation for the registry. LMCache servers send no headers, so a token may be in the path. */
 import { Failure } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
-import { bearer } from '../auth.ts'
+import { bearer } from '../auth/authenticator.ts'
 import { KeyStore } from '../auth/key-store.ts'
 import type { GatewayContext } from '../context.ts'
 import type { RequestContext } from '../request-context.ts'
@@ -16,7 +16,9 @@ export async function admitServer(
   { request }: RequestContext,
   { cluster, token, id, route }: RegistryPath,
 ): Promise<readonly PoolRoute[]> {
-  const registries = context.models.routes.filter((one) => one.cluster.id === cluster && one.pool.lmcache?.registry === true)
+  const registries = context.models.routes.filter(
+    (one) => one.cluster.id === cluster && one.pool.lmcache?.registry === true,
+  )
   const secret = token ?? bearer(request.headers)
   const accessible = secret === null ? null : await keyStoreOf(context).find(secret)
   const permitted = registries.filter((one) => accessible?.includes(one) === true)
@@ -29,7 +31,8 @@ export async function admitServer(
     )
   await context.authenticator.admin(request.headers)
   // If the admin API needs no key, a configured token is still required.
-  const admitted = context.config.admin === null ? registries.filter(({ pool }) => pool.lmcache?.token === null) : registries
+  const admitted =
+    context.config.admin === null ? registries.filter(({ pool }) => pool.lmcache?.token === null) : registries
   if (admitted.length > 0) return admitted
   if (registries.length > 0)
     throw new Failure(

@@ -44,7 +44,11 @@ export async function locateEvents(
   return null
 }
 
-async function askEventSources({ url, key, headers }: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
+async function askEventSources({
+  url,
+  key,
+  headers,
+}: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
   try {
     const response = await fetch(`${url}/kv_event_sources`, {
       headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) },

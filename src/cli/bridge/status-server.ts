@@ -21,7 +21,11 @@ export async function listenForStatus(
     if (path === '/metrics') answer(200, 'text/plain; version=0.0.4', statusMetrics(now))
     else if (path === '/status') answer(200, 'application/json', JSON.stringify(now))
     else if (path === '/health')
-      answer(isHealthy(now) ? 200 : 503, 'application/json', JSON.stringify({ status: isHealthy(now) ? 'ok' : 'unwell' }))
+      answer(
+        isHealthy(now) ? 200 : 503,
+        'application/json',
+        JSON.stringify({ status: isHealthy(now) ? 'ok' : 'unwell' }),
+      )
     else answer(404, 'text/plain', 'GET /status, /metrics or /health\n')
   })
   await new Promise<void>((resolve, reject) => {

@@ -15,7 +15,7 @@ import { type Args, type Command, type Io, UsageError } from './command.ts'
 import { gatewayFlag } from './common-flags.ts'
 import { asJson, outputOf } from './output-file.ts'
 import { progressBar } from './progress-bar.ts'
-import { engineTable, loadColumns } from './replay-rows.ts'
+import { engineTable, loadColumns } from '../report/replay-table.ts'
 import { traceIn } from './trace-file.ts'
 
 export const load: Command = {

@@ -19,7 +19,7 @@ import { progressBar } from './progress-bar.ts'
 import { asJson, outputOf } from './output-file.ts'
 import { traceIn } from './trace-file.ts'
 import { DEFAULT_PROFILE, fleetPlanOf } from './replay-fleet.ts'
-import { columnsOf, tableOf } from './replay-rows.ts'
+import { columnsOf, tableOf } from '../report/replay-table.ts'
 import { type ReplayRow, rowOf } from '../report/replay-row.ts'
 import { winnerOf } from '../report/winner.ts'
 

@@ -11,7 +11,7 @@ import { fileFingerprint } from '../../platform/node/file-fingerprint.ts'
 import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
 import { openLog } from '../../platform/node/log.ts'
 import type { RuntimeHooks } from '../../platform/node/ports.ts'
-import { Recording, type RecordingChange } from '../../platform/node/recorder.ts'
+import { Recording, type RecordingChange } from '../../platform/node/recording.ts'
 import { Replicas } from '../../platform/node/replicas/replicas.ts'
 import { endedBy, untilAborted } from '../../platform/node/signals.ts'
 import { type RunningGateway, startGateway } from '../../platform/node/start-gateway.ts'
@@ -141,7 +141,7 @@ async function start(
   if (count === 1) return startGateway(config, log, folder, hooks)
   log.info('threads', { count })
   // Loaded lazily: a single-threaded gateway does not need it.
-  const { startThreads } = await import('../../platform/node/threads/start.ts')
+  const { startThreads } = await import('../../platform/node/threads/start-threads.ts')
   return startThreads(config, log, { count, folder, hooks })
 }
 

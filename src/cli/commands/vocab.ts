@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { type CompileInput, compileVocabulary } from '../../core/tokens/compile.ts'
+import { type CompileInput, compileVocabulary } from '../../core/tokens/compile-vocabulary.ts'
 import { replacedSplitting } from '../../core/tokens/tokenizer-class.ts'
 import { readTokenizerConfig } from '../../core/tokens/tokenizer-config.ts'
 import { VocabularyError } from '../../core/tokens/vocabulary.ts'

@@ -1,7 +1,7 @@
 /** Sends one question to a server on its own connection. Never throws: a failure is an answer too. */
 import { request as requestHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
-import { connectErrorOf, type ConnectError } from './trouble.ts'
+import { connectErrorOf, type ConnectError } from '../connect-error.ts'
 
 /** A server, and the headers to send. */
 export interface Endpoint {

@@ -8,7 +8,7 @@ import { cardOf, type ReachableEngine } from './engine/facts.ts'
 import type { ReadOptions } from './engine/read.ts'
 import { Findings, type Subject } from './finding.ts'
 import { examineGateway } from './gateway.ts'
-import { examineCoordinator } from './lmcache.ts'
+import { examineCoordinator } from './lmcache/coordinator.ts'
 import { examineController } from './lmcache/controller.ts'
 import type { LmcacheExpected } from './lmcache/expected.ts'
 import { examineLmcacheServer } from './lmcache/server.ts'
@@ -120,7 +120,11 @@ async function examineConfigured(
 }
 
 /** Examines the coordinator or controller of a pool. A registry is the gateway itself. */
-async function examineLmcache(pool: PoolSettings, members: readonly ReachableEngine[], limitMs: number): Promise<Subject[]> {
+async function examineLmcache(
+  pool: PoolSettings,
+  members: readonly ReachableEngine[],
+  limitMs: number,
+): Promise<Subject[]> {
   const { lmcache } = pool
   const url = lmcache?.coordinator ?? lmcache?.controller ?? null
   if (lmcache === null || url === null || lmcache.binding !== null) return []

@@ -1,7 +1,7 @@
 /** Compares the pool's vocabulary with the token ids of its engines. */
 import type { PoolSettings } from '../../config.ts'
 import { PromptAnalyzer } from '../../core/tokens/prompt-analyzer.ts'
-import { fileVocabularies } from '../../platform/node/vocabulary.ts'
+import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
 import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
 import type { ReachableEngine } from './engine/facts.ts'
 import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'

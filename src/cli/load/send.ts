@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import { explainFetchError } from '../doctor/trouble.ts'
+import { explainFetchError } from '../connect-error.ts'
 
 export interface Target {
   /** Base URL, without a path. */

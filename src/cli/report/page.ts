@@ -1,4 +1,4 @@
-import { columnsOf, loadColumns } from '../commands/replay-rows.ts'
+import { columnsOf, loadColumns } from './replay-table.ts'
 import { COLUMNS, figureText, legendOf, type ReportSlo } from './columns.ts'
 import { escapeHtml } from './escape.ts'
 import { bars, plot } from './plot.ts'

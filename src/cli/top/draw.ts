@@ -28,13 +28,19 @@ export interface DrawnScreen {
   readonly skipped: number
 }
 
-export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number; readonly cells: number }): DrawnScreen {
+export function screenOf(
+  frame: Frame,
+  { rows, cells }: { readonly rows: number; readonly cells: number },
+): DrawnScreen {
   const { figures, selection } = frame
   const lines = [...headOf(frame), []]
   const wanted = sorted(figures, selection)
   // Pools get at most half of the rows, unless the engines need fewer.
   const room = rows - lines.length - HEADS_AND_FOOT
-  const pools = limited(figures.pools, { maxLines: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
+  const pools = limited(figures.pools, {
+    maxLines: Math.max(1, Math.floor(room / 2), room - wanted.length),
+    skipped: 0,
+  })
   lines.push(...tableOf(poolColumns(kindsOf(figures)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
   const maxLines = Math.max(1, rows - lines.length - 2)
   const engines = limited(wanted, { maxLines, skipped: frame.skipped })

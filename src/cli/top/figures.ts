@@ -46,7 +46,15 @@ export interface PoolFigures {
 }
 
 /** States by severity, ascending. States before `up` need no action. */
-const STATES_BY_SEVERITY: readonly EngineState[] = ['unknown', 'unhealthy', 'circuit', 'full', 'draining', 'asleep', 'up']
+const STATES_BY_SEVERITY: readonly EngineState[] = [
+  'unknown',
+  'unhealthy',
+  'circuit',
+  'full',
+  'draining',
+  'asleep',
+  'up',
+]
 
 export const severityRank = (state: EngineState): number => STATES_BY_SEVERITY.indexOf(state)
 
@@ -55,7 +63,7 @@ export const isSevere = (state: EngineState): boolean => severityRank(state) < s
 export function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
   return linesOf(pools).map((line) => {
     const growth = pace.of(line.pool.cluster, line.pool.model, line.engine.id)
-    return { ...line, grown: growth, notes: notesOf(line, growth) }
+    return { ...line, growth, notes: notesOf(line, growth) }
   })
 }
 

@@ -1,6 +1,6 @@
 import { lastView } from '../../dashboard/last-view.ts'
 import type { View } from '../../dashboard/wire.ts'
-import { explainFetchError } from '../doctor/trouble.ts'
+import { explainFetchError } from '../connect-error.ts'
 import { sanitize } from './plain-text.ts'
 import { readView } from './read-view.ts'
 

@@ -17,7 +17,10 @@ const CODES: Readonly<Record<Tone, string>> = { good: '32', warn: '33', bad: '1;
  * Encodes a line in at most `cells` columns, with or without colours. All terminal output passes through here, so
  * untrusted names and errors are sanitised in this one place.
  */
-export function encodeLine(line: TextLine, { cells, colours }: { readonly cells: number; readonly colours: boolean }): string {
+export function encodeLine(
+  line: TextLine,
+  { cells, colours }: { readonly cells: number; readonly colours: boolean },
+): string {
   let left = cells
   let out = ''
   for (const { text, tone } of line) {

@@ -2,7 +2,7 @@
  * Region digest: expected TTFT and known prefixes of a pool, for gateways in other regions. Small enough to be fetched
  * every other second.
  */
-import { blend, type PrefillCostModel, prefillSeconds } from '../latency/cost-model.ts'
+import { blend, type PrefillCostModel, prefillSeconds } from '../latency/prefill-cost-model.ts'
 
 /** Estimate for a new prompt on one engine. */
 export interface EngineEstimate {

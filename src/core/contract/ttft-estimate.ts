@@ -1,4 +1,4 @@
-import { prefillSeconds } from '../latency/cost-model.ts'
+import { prefillSeconds } from '../latency/prefill-cost-model.ts'
 import type { RegionDigest } from './region-digest.ts'
 
 /** Predicted TTFT of one prompt in one pool. */

@@ -5,7 +5,15 @@ import { bookingKey } from '../pool/bookings.ts'
 import { type IsolateDigest, mergeDigests } from './merge-digests.ts'
 import { changedCircuit, circuitFor, type CircuitRecord } from './region-circuit.ts'
 import { SharedHistory } from './shared-history.ts'
-import { type RegionReport, type RegionShare, type RequestRow, SYNC_VERSION, type SyncAnswer, type SyncBatch, type Totals } from './sync.ts'
+import {
+  type RegionReport,
+  type RegionShare,
+  type RequestRow,
+  SYNC_VERSION,
+  type SyncAnswer,
+  type SyncBatch,
+  type Totals,
+} from './sync.ts'
 import { isList, sumTotals } from './totals.ts'
 
 /** Silence after which an isolate has no share and no requests in flight, ms. */
@@ -281,7 +289,10 @@ export class EdgeState {
   }
 }
 
-function withDeparted(regions: DepartedTotals['regions'], { cluster, pool, digest }: RegionReport): DepartedTotals['regions'] {
+function withDeparted(
+  regions: DepartedTotals['regions'],
+  { cluster, pool, digest }: RegionReport,
+): DepartedTotals['regions'] {
   const key = keyOf({ cluster, pool })
   const before = regions.filter((one) => keyOf(one) === key)
   const merged = mergeDigests([...before, { digest }].map((one) => ({ digest: one.digest, isLive: false })))

@@ -1,6 +1,6 @@
 import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/block-hash.ts'
 import type { BlocksStored, KvEvent } from './event-batch.ts'
-import { type BlockSink, EngineBlock, EngineBlocks } from './engine-block-set.ts'
+import { type BlockSink, EngineBlock, EngineBlocks } from './engine-blocks.ts'
 
 /** Block naming of a pool. */
 export interface PoolBlocks {
@@ -51,7 +51,8 @@ export class BlockTranslator {
     if (event.kind === 'cleared') this.clear()
     else if (event.medium !== null && event.medium !== DEVICE) return
     else if (event.kind === 'stored') this.#store(event)
-    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#engineBlocks.remove(hash)
+    else if (event.group === (this.#group ?? event.group))
+      for (const hash of event.hashes) this.#engineBlocks.remove(hash)
   }
 
   clear(): void {

@@ -1,5 +1,5 @@
 /** Changes of an engine's cache on the way to its pool: the bridge's log of them, and the pool's cursor. */
-import type { BlockSink } from './engine-block-set.ts'
+import type { BlockSink } from './engine-blocks.ts'
 import type { KvEventDelta } from './event-delta.ts'
 
 /** The part of a step that the log provides. */

@@ -1,4 +1,4 @@
-import { type PrefillSize, STEP_TOKENS } from './cost-model.ts'
+import { type PrefillSize, STEP_TOKENS } from './prefill-cost-model.ts'
 
 /** Mean prompt of a busy period, and its time. */
 export interface BusyPeriodSample extends PrefillSize {

@@ -1,5 +1,5 @@
-import { PrefillFitter } from './cost-model-fitter.ts'
-import { type PrefillCostModel, type PrefillSize, costModelSeconds, STEP_TOKENS } from './cost-model.ts'
+import { PrefillFitter } from './prefill-fitter.ts'
+import { type PrefillCostModel, type PrefillSize, costModelSeconds, STEP_TOKENS } from './prefill-cost-model.ts'
 import { DEFAULT_PROFILE, profile } from './profiles.ts'
 
 /**

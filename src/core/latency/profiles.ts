@@ -1,4 +1,4 @@
-import type { PrefillCostModel } from './cost-model.ts'
+import type { PrefillCostModel } from './prefill-cost-model.ts'
 
 /**
  * Microseconds to bring one cached token to the GPU, by where it lies: 128 KiB of KV a token (an 8B model) over about

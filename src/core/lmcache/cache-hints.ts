@@ -19,7 +19,9 @@ const NO_MATCH: PrefixMatch = { host: 0, disk: 0, remote: 0 }
  */
 export function hintsOf(holders: Holders, { pairs, engines, shared, promptTokens }: HintReaders): CacheHint[] {
   const instanceOf = new Map(pairs.map(({ engine, instance }) => [engine, instance]))
-  const sharedTokens = shared ? Math.max(holders.shared, ...[...holders.instances.values()].map(({ remote }) => remote)) : 0
+  const sharedTokens = shared
+    ? Math.max(holders.shared, ...[...holders.instances.values()].map(({ remote }) => remote))
+    : 0
   const hints: CacheHint[] = []
   for (const engine of engines) {
     const instance = instanceOf.get(engine)

@@ -1,6 +1,6 @@
 /** Keys of the registry: LMCache's hash with the model and the salt, in two lanes. */
 import { chainSeed, type ChainState, chainWords } from '../tokens/block-hash.ts'
-import { chunkHashes, HASH_WORDS } from './chunks.ts'
+import { chunkHashes, HASH_WORDS } from './chunk-hashes.ts'
 
 /** Half of a 256-bit hash is more than the lanes can hold. */
 const KEPT_WORDS = 4

@@ -48,11 +48,7 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
   const reserved = usual.some(({ reason }) => reason === 'reserve')
   // A provider is used before an engine whose circuit is open.
   const panic = usesReserve(usual, facts) ? null : panicOf(usual, facts)
-  let routing = routeAmong(
-    panic === null || admission.isLastResort !== true ? usual : panic.excluded,
-    admission,
-    input,
-  )
+  let routing = routeAmong(panic === null || admission.isLastResort !== true ? usual : panic.excluded, admission, input)
   if ('empty' in routing.routed && panic !== null && admission.isLastResort === true)
     routing = routeAmong(panic.excludedAtLast, admission, input)
   const { routed, excluded, inOrder, field, request, unusable } = routing
@@ -168,9 +164,7 @@ function decisionOf(
   const forecast = forecastOf(routed.prefiller, input)
   const { placement } = routed
   const handOverMs =
-    placement.kind === 'whole' || placement.prefill === null
-      ? 0
-      : (forecastOf(placement.decode, input).handOverMs ?? 0)
+    placement.kind === 'whole' || placement.prefill === null ? 0 : (forecastOf(placement.decode, input).handOverMs ?? 0)
   return {
     id: admission.id,
     at: input.now,

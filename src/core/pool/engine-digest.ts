@@ -1,5 +1,5 @@
 import type { EngineDigest } from '../contract/pool-digest.ts'
-import { unavailability } from './eligible.ts'
+import { unavailability } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
 import type { PoolAccounts } from './pool-accounts.ts'
 

@@ -1,13 +1,13 @@
 import type { EngineStats } from '../contract/engine-signal.ts'
 import type { EngineSpec } from '../contract/pool-config.ts'
 import { KvEventCursor } from '../kv-events/event-cursor.ts'
-import { PrefillFitter } from '../latency/cost-model-fitter.ts'
-import type { PrefillCostModel } from '../latency/cost-model.ts'
+import { PrefillFitter } from '../latency/prefill-fitter.ts'
+import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import type { DecodeCostModel } from '../latency/decode-cost-model.ts'
-import { DecodeFitter } from '../latency/decode.ts'
+import { DecodeFitter } from '../latency/decode-fitter.ts'
 import { KvTransferModel } from '../latency/kv-transfer.ts'
 import { PredictionChoice } from '../latency/prediction-choice.ts'
-import { STEP_DELAY_LIMITS, UsualDelay, WORK_DELAY_LIMITS } from '../latency/step-delay.ts'
+import { STEP_DELAY_LIMITS, UsualDelay, WORK_DELAY_LIMITS } from '../latency/usual-delay.ts'
 import { PrefillShare } from '../overload/prefill-share.ts'
 import { StepLimit } from '../overload/step-limit.ts'
 import { CacheCapacity } from './cache-capacity.ts'
@@ -111,7 +111,8 @@ export class EngineEstimators {
     const { surest } = this.kind
     const sibling = surest === null || surest === this ? null : surest.learner.costModel
     if (this.#costModelTick !== tick || this.#sibling !== sibling || this.#costModelSamples !== this.learner.samples) {
-      this.#costModel = sibling === null ? this.learner.costModel : this.learner.blendedCostModel(sibling, tick * TICK_MS)
+      this.#costModel =
+        sibling === null ? this.learner.costModel : this.learner.blendedCostModel(sibling, tick * TICK_MS)
       this.#costModelTick = tick
       this.#sibling = sibling
       this.#costModelSamples = this.learner.samples

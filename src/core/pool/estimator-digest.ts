@@ -1,5 +1,5 @@
 import type { EngineDigest } from '../contract/pool-digest.ts'
-import type { PrefillCostModel } from '../latency/cost-model.ts'
+import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { SILENT_MISS_CAUSES } from './cache-feedback.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
@@ -27,13 +27,23 @@ export function estimatorDigest(
     queuedPrefillWork: estimators.queue.work,
     ...(feed === null
       ? {}
-      : { kvFeed: { state: feed, changes: estimators.feed.changes, resyncs: estimators.feed.resyncs, lagMs: estimators.feed.lagMs } }),
+      : {
+          kvFeed: {
+            state: feed,
+            changes: estimators.feed.changes,
+            resyncs: estimators.feed.resyncs,
+            lagMs: estimators.feed.lagMs,
+          },
+        }),
     ...(estimators.capacity.declared === null ? {} : { cacheBlocks: estimators.capacity.declared }),
     learned: {
       costModel,
       samples: estimators.learner.samples,
       confidence: estimators.learner.confidence,
-      cacheBlocks: estimators.capacity.learned === null ? null : Math.round(estimators.capacity.scale * estimators.capacity.learned),
+      cacheBlocks:
+        estimators.capacity.learned === null
+          ? null
+          : Math.round(estimators.capacity.scale * estimators.capacity.learned),
       ttftError: estimators.ttftError,
       ...(stepLimitMs === Infinity ? {} : { stepLimitMs }),
       ...(estimators.places.limit === Infinity ? {} : { places: estimators.places.limit }),

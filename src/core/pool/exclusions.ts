@@ -2,7 +2,7 @@
 import type { Admission } from '../contract/admission.ts'
 import type { ExclusionReason } from '../contract/decision.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
-import { exclusion } from './eligible.ts'
+import { exclusion } from './eligibility.ts'
 import type { EngineState } from './engine-state.ts'
 import { overlaps, supportsRole } from './roles.ts'
 

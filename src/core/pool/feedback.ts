@@ -1,7 +1,7 @@
 import type { Admission } from '../contract/admission.ts'
 import type { Outcome } from '../contract/outcome.ts'
 import type { StageTimes } from '../contract/stages.ts'
-import { attentionPairs, newTokens } from '../latency/cost-model.ts'
+import { attentionPairs, newTokens } from '../latency/prefill-cost-model.ts'
 import { tokenSeconds } from '../latency/decode-cost-model.ts'
 import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
 import { tokensPerBlock } from './block-tokens.ts'

@@ -1,4 +1,4 @@
-import { DecodeFitter } from '../latency/decode.ts'
+import { DecodeFitter } from '../latency/decode-fitter.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
 /**

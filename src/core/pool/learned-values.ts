@@ -1,4 +1,4 @@
-import type { PrefillCostModel } from '../latency/cost-model.ts'
+import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
 export const LEARNED_VERSION = 1

@@ -1,5 +1,5 @@
 import { ChurnMap } from '../churn-map.ts'
-import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
+import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/event-delta.ts'
 import type { LoadStats } from './load-stats.ts'
@@ -158,7 +158,10 @@ export class PoolLedger {
       reported: null,
     })
     const { admission } = booking
-    this.#active.learnScale(tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
+    this.#active.learnScale(
+      tokensPerBlock(admission, this.#blockTokens) / this.#blockTokens,
+      admission.blocks.length >> 1,
+    )
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.estimators)
   }
 
@@ -290,7 +293,11 @@ export class PoolLedger {
     // Blocks of another size have other hashes, so nothing in the index matches again.
     if (this.#blockTokens !== blockTokens || !estimators.caches(spec)) this.#index.flush(estimators.number)
     estimators.stepLimit.configure(this.#itlMs)
-    estimators.described(spec, { kind: this.#hardwareClassOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
+    estimators.described(spec, {
+      kind: this.#hardwareClassOf(spec),
+      prior: priorOf(spec),
+      factor: this.#blockTokens / blockTokens,
+    })
     this.#limit(estimators)
   }
 

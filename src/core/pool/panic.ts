@@ -1,7 +1,7 @@
 /** Panic mode, as in Envoy: circuits are ignored while too few engines are available. */
 import type { LegRole } from '../contract/legs.ts'
 import { admits } from './circuit.ts'
-import { exclusionInPanic, serves } from './eligible.ts'
+import { exclusionInPanic, serves } from './eligibility.ts'
 import { type Exclusion, type ExclusionInput, isExternal } from './exclusions.ts'
 import { supportsRole } from './roles.ts'
 
@@ -41,7 +41,11 @@ function isShort(legRole: LegRole, { engines, admission, pool, now }: ExclusionI
   return hosts.length > 0 && available.length < (pool.circuit.panicShare ?? 0) * hosts.length
 }
 
-function ignoring(excluded: readonly Exclusion[], legRoles: readonly LegRole[], { admission }: ExclusionInput): readonly Exclusion[] {
+function ignoring(
+  excluded: readonly Exclusion[],
+  legRoles: readonly LegRole[],
+  { admission }: ExclusionInput,
+): readonly Exclusion[] {
   if (legRoles.length === 0) return excluded
   return excluded.flatMap((one) => {
     if (!isByCircuit(one) || !legRoles.some((legRole) => supportsRole(one.engine.spec.role, legRole))) return [one]

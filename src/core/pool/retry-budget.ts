@@ -46,7 +46,9 @@ export const isRetry = ({ attempt, moved }: Admission): boolean => attempt > 0 &
 /** Whether the placement repeats work of a failed attempt. */
 export function repeats(admission: Admission, placement: Placement): boolean {
   const { failedLegs } = admission
-  return isRetry(admission) && (failedLegs === undefined || earlyLegsOf(placement).some((leg) => failedLegs.includes(leg)))
+  return (
+    isRetry(admission) && (failedLegs === undefined || earlyLegsOf(placement).some((leg) => failedLegs.includes(leg)))
+  )
 }
 
 function earlyLegsOf(placement: Placement): readonly EarlyLegRole[] {

@@ -1,5 +1,5 @@
 import type { Admission } from '../contract/admission.ts'
-import { newTokens, prefillSeconds } from '../latency/cost-model.ts'
+import { newTokens, prefillSeconds } from '../latency/prefill-cost-model.ts'
 import { tokenSeconds } from '../latency/decode-cost-model.ts'
 import { prefillWork } from '../latency/prefill-work.ts'
 import type { Pressure } from '../overload/pressure.ts'
@@ -132,7 +132,9 @@ export class SignalReader {
       waitMs: 1000 * Math.max(0, waitS + delayS),
       prefillMs: 1000 * prefillS,
       overdueMs: estimators.queue.overdueMs(this.#now),
-      stepMs: 1000 * tokenSeconds(estimators.step.blendedCostModel(estimators.kind.step, blockTokens, this.#now), requests, blocks),
+      stepMs:
+        1000 *
+        tokenSeconds(estimators.step.blendedCostModel(estimators.kind.step, blockTokens, this.#now), requests, blocks),
       prefillShare: estimators.prefillShare.share(this.#now),
       memoryShare: blocks / (estimators.capacity.declared ?? Infinity),
       stepLimitMs: estimators.stepLimit.limitMs(this.#now),
@@ -220,7 +222,8 @@ export class SignalReader {
       const estimators = estimatorsOf(engine)
       const shares = this.shares(engine)
       signals.newActiveBlocks = active.newBlocks(estimators.number, this.#shape, shares)
-      signals.liveTokens = shares && !estimators.feedback.silentMiss ? this.tokensOf(index.live[estimators.number]!) : -1
+      signals.liveTokens =
+        shares && !estimators.feedback.silentMiss ? this.tokensOf(index.live[estimators.number]!) : -1
       signals.liveSharers = signals.liveTokens > 0 ? index.sharers[estimators.number]! : 0
       signals.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       signals.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total

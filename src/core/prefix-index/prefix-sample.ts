@@ -1,4 +1,4 @@
-import { nextDepth } from '../routing/prefix-filter.ts'
+import { nextDepth } from './prefix-filter.ts'
 import { NODE_STRIDE, OFFSET } from './block-tree.ts'
 import { type EngineRuns, HELD, HOLDING_STRIDE, NEXT, NODE, NONE, PARENT_HOLDING, STAMP } from './engine-runs.ts'
 

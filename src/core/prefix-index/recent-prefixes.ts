@@ -1,4 +1,4 @@
-import { nextDepth } from '../routing/prefix-filter.ts'
+import { nextDepth } from './prefix-filter.ts'
 import type { KvEventIndex } from './kv-event-index.ts'
 
 /** Capacity for lanes of completed prompts on engines with KV events, twice. */

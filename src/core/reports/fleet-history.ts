@@ -1,5 +1,14 @@
 /** Last 15 minutes of all pools, as the tiles and charts of the dashboard show them. */
-import { emptyErrors, ERROR_LIMITS, type HistorySlice, type HistoryStep, type PoolHistory, SLICE_MS, SPAN_MS, STEP_MS } from '../contract/pool-history.ts'
+import {
+  emptyErrors,
+  ERROR_LIMITS,
+  type HistorySlice,
+  type HistoryStep,
+  type PoolHistory,
+  SLICE_MS,
+  SPAN_MS,
+  STEP_MS,
+} from '../contract/pool-history.ts'
 import type { EndedByStep, EndedCounts } from './ended-history.ts'
 import { mergeSlices, mergeSteps } from './merge-histories.ts'
 import { quantileOf } from './sketch.ts'

@@ -1,4 +1,11 @@
-import { emptyErrors, type HistorySlice, type HistoryStep, type PoolHistory, SLICE_MS, STEP_MS } from '../contract/pool-history.ts'
+import {
+  emptyErrors,
+  type HistorySlice,
+  type HistoryStep,
+  type PoolHistory,
+  SLICE_MS,
+  STEP_MS,
+} from '../contract/pool-history.ts'
 import type { SketchData } from '../contract/sketch-data.ts'
 import { Sketch } from './sketch.ts'
 

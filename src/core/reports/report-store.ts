@@ -1,7 +1,7 @@
 /** Store of the reports of many requests, bounded in number, bytes and time. */
-import { combine, type TtftReport } from './combine.ts'
-import { ReportFacts } from './report-fields.ts'
-import type { ReportPartial } from './partial.ts'
+import { combine, type TtftReport } from './ttft-report.ts'
+import { ReportFacts } from './report-facts.ts'
+import type { ReportPartial } from './report-partial.ts'
 import { readItemId, readReportId, type ReportId } from './report-id.ts'
 
 export interface StoreLimits {

@@ -1,7 +1,7 @@
 /** Reports and rollups of the requests of one shard. A Durable Object and Node add clock, transport and storage. */
-import type { TtftReport } from './combine.ts'
+import type { TtftReport } from './ttft-report.ts'
 import type { RecordBatch, RequestRecord } from './request-record.ts'
-import { type ReportPartial, STAGES } from './partial.ts'
+import { type ReportPartial, STAGES } from './report-partial.ts'
 import { type AddedReport, ReportStore, type StoreLimits } from './report-store.ts'
 import { type RollupGroup, Rollups } from './rollups.ts'
 

@@ -1,6 +1,6 @@
 import type { Admission } from '../contract/admission.ts'
 import { hashText } from './placement-hash.ts'
-import { nextDepth } from './prefix-filter.ts'
+import { nextDepth } from '../prefix-index/prefix-filter.ts'
 
 /** Leading blocks that identify a prompt for affinity without an index. */
 export const PREFIX_KEY_BLOCKS = 4

@@ -12,7 +12,8 @@ export function assignEncoders(encoders: CandidateSet, items: number): readonly 
   const chosen: string[] = []
   for (let item = 0; item < Math.min(items, MAX_LEGS); item++) {
     let leastLoaded = loads[0]!
-    for (const load of loads) if ((load.items + 1) / load.weight < (leastLoaded.items + 1) / leastLoaded.weight) leastLoaded = load
+    for (const load of loads)
+      if ((load.items + 1) / load.weight < (leastLoaded.items + 1) / leastLoaded.weight) leastLoaded = load
     leastLoaded.items += 1
     chosen.push(leastLoaded.id)
   }

@@ -119,7 +119,10 @@ function routeSplit(input: RouteInput): RouteResult {
   const prefillCandidates = input.candidateSet('prefill')
   // Without a split the decode engine computes what it has not cached; with one it receives that.
   const usesUnsplitCost = input.split.mode === 'uncached' || input.split.mode === 'adaptive'
-  let decoders = rankCandidates(input, decodersBeside(prefillCandidates, input.candidateSet(usesUnsplitCost ? 'whole' : 'decode')))
+  let decoders = rankCandidates(
+    input,
+    decodersBeside(prefillCandidates, input.candidateSet(usesUnsplitCost ? 'whole' : 'decode')),
+  )
   let decode = best(decoders)
   const prefillers = decode === null ? null : rankCandidates(input, excluding(prefillCandidates, decode))
   const prefill = prefillers === null ? null : best(prefillers)

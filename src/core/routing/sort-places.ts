@@ -35,6 +35,7 @@ function merge(
   let left = from
   let right = middle
   for (let at = from; left < middle; at++) {
-    places[at] = right < to && keys[places[right]!]! < keys[mergeBuffer[left]!]! ? places[right++]! : mergeBuffer[left++]!
+    places[at] =
+      right < to && keys[places[right]!]! < keys[mergeBuffer[left]!]! ? places[right++]! : mergeBuffer[left++]!
   }
 }

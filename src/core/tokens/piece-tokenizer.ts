@@ -24,7 +24,10 @@ const CACHED_CHARS = 64
 const CACHE_BYTES = 8 * 1024 * 1024
 
 /** Steps of normalization before the search for normalized added tokens. */
-export const normalStepsOf = ({ characters, nfc }: Pick<VocabularyHeader, 'characters' | 'nfc'>): readonly NormalStep[] =>
+export const normalStepsOf = ({
+  characters,
+  nfc,
+}: Pick<VocabularyHeader, 'characters' | 'nfc'>): readonly NormalStep[] =>
   characters?.steps ?? (nfc ? [{ kind: 'nfc' }] : [])
 
 function pieceEndOf({ header, pairs }: Vocabulary): PieceEnd {

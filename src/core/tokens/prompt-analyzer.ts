@@ -149,7 +149,11 @@ export class PromptAnalyzer {
     }
   }
 
-  #exactly(request: PromptRequest, prompt: Exclude<ReadablePrompt, { form: 'ids' }>, tokenizer: ExactTokenizer): PromptMeasure {
+  #exactly(
+    request: PromptRequest,
+    prompt: Exclude<ReadablePrompt, { form: 'ids' }>,
+    tokenizer: ExactTokenizer,
+  ): PromptMeasure {
     // Checked first, because rendering a template takes as long as reading the prompt.
     if (request.bodyBytes > MAX_EXACT_CHARS)
       refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printedFields), prompt.tools])
@@ -184,7 +188,11 @@ export class PromptAnalyzer {
     }
   }
 
-  #byBytes(request: PromptRequest, prompt: Exclude<ReadablePrompt, { form: 'ids' }>, inexact: string | null): PromptMeasure {
+  #byBytes(
+    request: PromptRequest,
+    prompt: Exclude<ReadablePrompt, { form: 'ids' }>,
+    inexact: string | null,
+  ): PromptMeasure {
     const prompts = prompt.form === 'texts' ? prompt.texts.map((text) => [text]) : [chatPieces(prompt)]
     const text = this.#text
     text.clear()
@@ -253,7 +261,8 @@ export class PromptAnalyzer {
 }
 
 /** Measures the prompt of a request. Never throws, never waits. */
-export const measurePrompt = (analyzer: PromptAnalyzer, request: PromptRequest): PromptProfile => analyzer.measure(request)
+export const measurePrompt = (analyzer: PromptAnalyzer, request: PromptRequest): PromptProfile =>
+  analyzer.measure(request)
 
 /** Reasoning has two names, for two kinds of templates; none prints it twice. */
 const printedFields = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]

@@ -1,8 +1,17 @@
 /** Reads Hugging Face's tokenizer.json strictly: each setting that changes ids is either supported or rejected. */
 import { isJsonObject } from '../json.ts'
-import { isCharacterModel, readCharacterVocabulary } from './compile-characters.ts'
+import { isCharacterModel, readCharacterVocabulary } from './read-character-vocabulary.ts'
 import { patterns, type PreTokenizer } from './pre-tokenize.ts'
-import { countIds, type Fields, readAdded, readPostProcessor, readVocab, refuse, show, type TokenizerParts } from './tokenizer-json.ts'
+import {
+  countIds,
+  type Fields,
+  readAdded,
+  readPostProcessor,
+  readVocab,
+  refuse,
+  show,
+  type TokenizerParts,
+} from './tokenizer-json-parts.ts'
 import { type AddedToken, VocabularyError } from './vocabulary.ts'
 
 /** Throws a VocabularyError that names the first unsupported setting. */

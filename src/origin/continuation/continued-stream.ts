@@ -1,5 +1,5 @@
 /** A stream that goes on at another engine if its engine fails. See docs/continuation.md. */
-import { isRepeatable, type Continuable, type NotContinued } from '../../core/continuation/features.ts'
+import { isRepeatable, type Continuable, type NotContinued } from '../../core/continuation/continuable.ts'
 import { OutputRecord } from '../../core/continuation/output-record.ts'
 import { endedAs, type AttemptFailure, type Result, type Usage } from '../../core/contract/outcome.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'

@@ -1,5 +1,5 @@
 /** Moves a stream to another engine: books it there, and asks for the rest of the output by token ids. */
-import type { NotContinued, Continuable } from '../../core/continuation/features.ts'
+import type { NotContinued, Continuable } from '../../core/continuation/continuable.ts'
 import { StopWindow } from '../../core/continuation/stop-window.ts'
 import { endedAs, type AttemptFailure } from '../../core/contract/outcome.ts'
 import { chainBlocks } from '../../core/tokens/block-hash.ts'

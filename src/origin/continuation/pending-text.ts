@@ -1,5 +1,5 @@
 /** Text that the failed engine had generated and not sent, and the ids from which the stream continues. */
-import type { NotContinued } from '../../core/continuation/features.ts'
+import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import { detokenize, type CallContext } from './engine-calls.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'

@@ -1,5 +1,5 @@
 /** Reads the events of the engines that make one stream, and writes those of the client. */
-import type { Continuable, NotContinued } from '../../core/continuation/features.ts'
+import type { Continuable, NotContinued } from '../../core/continuation/continuable.ts'
 import { SentDeltas, type Channel } from '../../core/continuation/sent-deltas.ts'
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
 import type { StopMatch, StopWindow } from '../../core/continuation/stop-window.ts'

@@ -8,7 +8,7 @@ import { OriginError } from '../../ports/origin.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { concatBytes } from '../../bytes.ts'
-import { hasBackslashKey } from '../backslash-keys.ts'
+import { hasBackslashKey } from '../../core/backslash-keys.ts'
 import { changeOf } from './first-token.ts'
 import { callLeg, type LegOutcome, wholeLeg, type LegResult } from './legs.ts'
 

@@ -4,7 +4,13 @@
  */
 import * as z from 'zod/mini'
 import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
-import { holdersOf, type CachePlacement, type ChunkRow, type Holders, type PrefixMatch } from '../../core/lmcache/prefix-match.ts'
+import {
+  holdersOf,
+  type CachePlacement,
+  type ChunkRow,
+  type Holders,
+  type PrefixMatch,
+} from '../../core/lmcache/prefix-match.ts'
 import { hintsOf } from '../../core/lmcache/cache-hints.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'

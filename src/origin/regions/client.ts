@@ -1,5 +1,10 @@
 /** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
-import { DIGEST_VERSION, type EngineEstimate, type RegionDigest, TYPICAL_TOKENS } from '../../core/contract/region-digest.ts'
+import {
+  DIGEST_VERSION,
+  type EngineEstimate,
+  type RegionDigest,
+  TYPICAL_TOKENS,
+} from '../../core/contract/region-digest.ts'
 import type { RegionStatus } from '../../core/contract/region-status.ts'
 import { estimateTtft } from '../../core/contract/ttft-estimate.ts'
 import { isJsonObject } from '../../core/json.ts'

@@ -2,8 +2,8 @@ import { type TtftEstimate, estimateTtft } from '../../core/contract/ttft-estima
 import type { RegionDigest } from '../../core/contract/region-digest.ts'
 import type { Admission } from '../../core/contract/admission.ts'
 import { tokensPerBlock } from '../../core/pool/block-tokens.ts'
-import type { ClusterEstimate } from '../../core/routing/clusters.ts'
-import { openFilter, type PrefixFilter } from '../../core/routing/prefix-filter.ts'
+import type { ClusterEstimate } from '../../core/routing/cluster-order.ts'
+import { openFilter, type PrefixFilter } from '../../core/prefix-index/prefix-filter.ts'
 import type { RegionDigestReply } from './client.ts'
 
 /** Round-trip times kept; their minimum excludes connection setup and garbage collection. */

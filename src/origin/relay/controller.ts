@@ -131,7 +131,9 @@ export class RelayController {
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
     this.settle('engine_cut', failure)
-    return hasRoom && this.#traits.sse && this.tap.atBoundary ? (this.#options.truncationEvent?.(failure) ?? null) : null
+    return hasRoom && this.#traits.sse && this.tap.atBoundary
+      ? (this.#options.truncationEvent?.(failure) ?? null)
+      : null
   }
 
   /** Reports the end. Has effect once. */

@@ -181,7 +181,8 @@ export class PullRelay implements BodyReader {
       this.#stopTimers()
       if (event !== null) return event
     }
-    if (this.#parts.reply.truncationEvent !== undefined) await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
+    if (this.#parts.reply.truncationEvent !== undefined)
+      await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
     throw cutError()
   }
 

@@ -1,4 +1,4 @@
-import type { NotContinued } from '../../core/continuation/features.ts'
+import type { NotContinued } from '../../core/continuation/continuable.ts'
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import { failures } from '../../failure.ts'

@@ -7,7 +7,7 @@ import type { Log } from '../../ports/log.ts'
 import { withTimeout } from '../../timeout.ts'
 import { type Lookup, lookupOrError } from './dns-lookup.ts'
 import { kubernetesAccess } from './kubernetes/access.ts'
-import { PodDiscovery } from './kubernetes/pods.ts'
+import { PodDiscovery } from './kubernetes/pod-discovery.ts'
 
 /** An address is removed after this many answers in a row without it, because name servers may omit addresses. */
 const MISSES = 3
@@ -128,7 +128,9 @@ export class Discovery {
       ]),
     )
     const own =
-      config === written ? [] : enginesAtOwnAddress(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
+      config === written
+        ? []
+        : enginesAtOwnAddress(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
     if (String(own) !== this.#own && own.length > 0)
       this.#parts.log.warn('peer_is_self', {
         engines: own,

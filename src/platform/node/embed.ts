@@ -12,7 +12,7 @@ import { nodePorts } from './ports.ts'
 import { probeForever } from './probe-forever.ts'
 import { sha256 } from './load-config.ts'
 import { diskAssets } from './dashboard-assets.ts'
-import { vocabulariesIn } from './vocabulary.ts'
+import { vocabulariesIn } from './vocabulary-files.ts'
 
 export { nodePorts, type NodePorts } from './ports.ts'
 

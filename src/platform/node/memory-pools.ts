@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { PoolState } from '../../core/pool/pool-state.ts'
 import { type PoolSource, withAutoConfigure } from '../../origin/auto-configure.ts'
-import { LocalPool } from '../../origin/local-cluster.ts'
+import { LocalPool } from '../../origin/local-pool.ts'
 import type { PoolPort } from '../../ports/pool.ts'
 
 /** Interval of the check for expired bookings; a lease is many times longer. */
@@ -25,11 +25,7 @@ export interface MemoryPools {
 }
 
 /** Pool state in this process's memory: sufficient for one gateway process. */
-export function memoryPools({
-  source,
-  now = Date.now,
-  random = Math.random,
-}: MemoryPoolsOptions): MemoryPools {
+export function memoryPools({ source, now = Date.now, random = Math.random }: MemoryPoolsOptions): MemoryPools {
   const pools = new Map<string, { readonly state: PoolState; readonly pool: PoolPort }>()
   const sweep = () => {
     for (const { state } of pools.values()) state.expire(now())

@@ -1,4 +1,4 @@
-import { mapYielding } from '../../api/map-yielding.ts'
+import { mapYielding } from '../../map-yielding.ts'
 import type { StoreLimits } from '../../core/reports/report-store.ts'
 import { countedUpTo } from '../../core/reports/rollups.ts'
 import { TtftState } from '../../core/reports/ttft-state.ts'

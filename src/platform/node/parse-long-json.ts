@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import { restoreTexts } from '../../core/tokens/restore-texts.ts'
 import { Utf8Text } from '../../core/tokens/utf8-text.ts'
-import { BACKSLASH, hasControl, QUOTE, Unescaper, UNFINISHED } from './long-json.ts'
+import { BACKSLASH, hasControl, QUOTE, Unescaper, UNFINISHED } from './json-text.ts'
 
 /** Shorter documents are parsed whole, which takes no longer. */
 const MIN_BYTES = 64 * 1024

@@ -1,5 +1,5 @@
 /** The product's ports in one Node process. */
-import { FallbackLimiter } from '../../api/limiter-fallback.ts'
+import { FallbackLimiter } from '../fallback-limiter.ts'
 import { ResponseAffinity } from '../../api/response-affinity.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'

@@ -7,7 +7,7 @@ import type { Config } from '../../config.ts'
 import { addressText } from '../../config/address.ts'
 import type { Gateway } from '../../gateway.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
-import type { ListenOptions } from './serve.ts'
+import type { ListenOptions } from './listen.ts'
 
 export interface ReportListener {
   /** `host:port`. */
@@ -37,7 +37,12 @@ export async function listenForReports(
         isReportListener: true,
       })
     },
-    serverOptions: { headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, keepAliveTimeout: IDLE_MS, maxHeaderSize: 16_384 },
+    serverOptions: {
+      headersTimeout: HEAD_MS,
+      requestTimeout: HEAD_MS,
+      keepAliveTimeout: IDLE_MS,
+      maxHeaderSize: 16_384,
+    },
   }) as Server
   // Reporters disconnect in the middle of a response, too.
   server.on('clientError', (_error, socket) => socket.destroy())

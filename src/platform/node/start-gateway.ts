@@ -11,10 +11,10 @@ import type { DrainResult } from './drain.ts'
 import { logEngineStats } from './engine-stats-log.ts'
 import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { nodePorts, type RuntimeHooks } from './ports.ts'
-import { ReloadableGateway } from './reload.ts'
+import { ReloadableGateway } from './reloadable-gateway.ts'
 import { openReports } from './report-listener.ts'
-import { listen } from './serve.ts'
-import { vocabulariesIn } from './vocabulary.ts'
+import { listen } from './listen.ts'
+import { vocabulariesIn } from './vocabulary-files.ts'
 import { warmUp } from './warm-up.ts'
 
 export interface RunningGateway {

@@ -1,5 +1,15 @@
 /** File of a recording, with rotation. */
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, renameSync, statSync, unlinkSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
 import type { Log } from '../../ports/log.ts'
 
 /** Lines are written in batches, so that no request waits for the disk. */

@@ -1,5 +1,5 @@
 import type { TtftConfig } from '../../config.ts'
-import type { ReportPartial } from '../../core/reports/partial.ts'
+import type { ReportPartial } from '../../core/reports/report-partial.ts'
 import type { Ports } from '../../ports.ts'
 import type { Ttft } from '../../ports/ttft.ts'
 import { BatchExporter } from '../../telemetry/batch-exporter.ts'

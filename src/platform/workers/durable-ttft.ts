@@ -1,4 +1,4 @@
-import type { TtftObject } from '../../../durable/ttft.ts'
+import type { TtftObject } from '../../../durable/ttft-object.ts'
 import { shardKeyOf } from '../../core/reports/report-id.ts'
 import type { AddedReport, StoreLimits } from '../../core/reports/report-store.ts'
 import type { RequestReport } from '../../core/reports/ttft-state.ts'

@@ -1,5 +1,5 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
-import type { EdgeObject } from '../../../durable/edge.ts'
+import type { EdgeObject } from '../../../durable/edge-object.ts'
 import type { WorkerGroup, WorkerQuery } from '../../api/worker-group.ts'
 import type { RecentRequest } from '../../api/request-history.ts'
 import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
@@ -155,15 +155,10 @@ export class EdgeClient implements WorkerGroup {
   }
 
   digest(cluster: string, pool: string, own: () => PoolDigest): Promise<PoolDigest> {
-    return this.#view<PoolDigest | null>((object) => object.digest(cluster, pool), null).then(
-      (found) => found ?? own(),
-    )
+    return this.#view<PoolDigest | null>((object) => object.digest(cluster, pool), null).then((found) => found ?? own())
   }
 
-  summary(
-    { cluster, pool, decisions, historySince }: SummaryQuery,
-    own: () => PoolSummary,
-  ): Promise<PoolSummary> {
+  summary({ cluster, pool, decisions, historySince }: SummaryQuery, own: () => PoolSummary): Promise<PoolSummary> {
     return this.#view<PoolSummary | null>(
       (object) => object.summary(cluster, pool, decisions, historySince),
       null,

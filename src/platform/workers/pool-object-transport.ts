@@ -1,4 +1,4 @@
-import type { ClusterObject } from '../../../durable/cluster.ts'
+import type { ClusterObject } from '../../../durable/cluster-object.ts'
 import type { Admission } from '../../core/contract/admission.ts'
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 import type { Resume } from '../../core/contract/resume.ts'

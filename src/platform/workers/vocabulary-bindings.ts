@@ -21,7 +21,10 @@ export function vocabularySource({ VOCABULARIES, VOCABULARY_BUCKET, ASSETS }: Vo
 /** Vocabularies as values of a KV namespace, by key. */
 function kvVocabularies(namespace: KVNamespace): VocabularySource {
   return async (name) =>
-    fileOrThrow(await namespace.get(name, 'arrayBuffer'), `wrangler kv key put --binding VOCABULARIES ${name} --path ${name}`)
+    fileOrThrow(
+      await namespace.get(name, 'arrayBuffer'),
+      `wrangler kv key put --binding VOCABULARIES ${name} --path ${name}`,
+    )
 }
 
 /** Vocabularies as objects of an R2 bucket. */

@@ -2,7 +2,7 @@ import type { Answer, Sink } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import type { Choice } from './job.ts'
 import { tokenLogprobs } from './logprobs.ts'
-import { run, type ServedRequest, totalsOfRequest } from './reply.ts'
+import { run, type ServedRequest, totalsOfRequest } from './served-request.ts'
 import { FINGERPRINT } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
 import { runningUsage, streamMetricsOf, streamUsageOf } from './usage.ts'
@@ -100,7 +100,8 @@ function writeDelta(
 function finishChat(request: ServedRequest, sink: Sink, sequences: readonly Sequence[], aborted: boolean): void {
   const { serving, choices, options } = request
   if (aborted)
-    for (const choice of choices) writeDelta(request, sink, choice, { count: 1, delta: { content: '' }, finish: 'abort' })
+    for (const choice of choices)
+      writeDelta(request, sink, choice, { count: 1, delta: { content: '' }, finish: 'abort' })
   if (options.includeUsage) {
     sink.write(
       data({

@@ -9,7 +9,7 @@ import type { Choice } from './job.ts'
 import { loadReport } from './load-report.ts'
 import { tokenLogprobs } from './logprobs.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, runWhole, type ServedRequest, totalsOfRequest } from './reply.ts'
+import { handOver, openRequest, runWhole, type ServedRequest, totalsOfRequest } from './served-request.ts'
 import { readSampling } from './sampling.ts'
 import { checkResponseFormat } from './schema-check.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
@@ -29,7 +29,11 @@ export async function chatCompletions(serving: Serving, incoming: Incoming): Pro
 }
 
 /** Reads and renders a chat body. Throws a WireError. */
-export function readChat(serving: Serving, body: Body, maxTokensKeys = ['max_completion_tokens', 'max_tokens']): InferenceInput {
+export function readChat(
+  serving: Serving,
+  body: Body,
+  maxTokensKeys = ['max_completion_tokens', 'max_tokens'],
+): InferenceInput {
   const messages = readMessages(body)
   const model = modelOf(serving, body)
   const tool = forcedTool(body)

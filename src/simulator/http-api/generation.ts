@@ -82,7 +82,11 @@ interface ChoiceInput {
   readonly encodeItems: number
 }
 
-function specOf(serving: Serving, input: InferenceInput, { prompt, plan, leg, encodeItems }: ChoiceInput): SequenceSpec {
+function specOf(
+  serving: Serving,
+  input: InferenceInput,
+  { prompt, plan, leg, encodeItems }: ChoiceInput,
+): SequenceSpec {
   const all = new Uint32Array(prompt.length + plan.tokens.length)
   all.set(prompt)
   all.set(plan.tokens, prompt.length)

@@ -1,5 +1,5 @@
 import type { Incoming } from '../answer.ts'
-import type { ServedRequest } from './reply.ts'
+import type { ServedRequest } from './served-request.ts'
 
 /** Formats a float as Python does. */
 const float = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))

@@ -2,7 +2,7 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './reply.ts'
+import { handOver, openRequest, run, runWhole, totalsOfRequest, type ServedRequest } from './served-request.ts'
 import { event, eventStream } from './sse.ts'
 import { flagOf, type Body } from './body-fields.ts'
 import type { Serving } from './serving.ts'
@@ -27,7 +27,12 @@ export async function createResponse(serving: Serving, incoming: Incoming): Prom
   const input = readChat(serving, chat, ['max_output_tokens'])
   const options = { stream, includeUsage: false, continuousUsage: false }
   const opened = await openRequest(serving, incoming, input, { prefix: '', options })
-  const request: ResponseRequest = { ...opened, id: `resp_${serving.newId()}`, itemId: `msg_${serving.newId()}`, messages }
+  const request: ResponseRequest = {
+    ...opened,
+    id: `resp_${serving.newId()}`,
+    itemId: `msg_${serving.newId()}`,
+    messages,
+  }
   if (stream) return responseStream(request)
   const { sequences } = await runWhole(request, incoming)
   return json(200, finished(request, sequences))
@@ -199,7 +204,11 @@ function responseStream(request: ResponseRequest): Answer {
     return run(request, {
       token: (choice, count) => {
         if (count === 1) openItem(request, send)
-        send('response.output_text.delta', { ...part(request), delta: choice.plan.pieces[count - 1] ?? '', logprobs: [] })
+        send('response.output_text.delta', {
+          ...part(request),
+          delta: choice.plan.pieces[count - 1] ?? '',
+          logprobs: [],
+        })
       },
       done: (sequences) => {
         closeItem(request, send, sequences)
@@ -213,7 +222,14 @@ function responseStream(request: ResponseRequest): Answer {
 const part = (request: ResponseRequest): object => ({ content_index: 0, item_id: request.itemId, output_index: 0 })
 
 function openItem(request: ResponseRequest, send: (type: string, fields: object) => void): void {
-  const item = { id: request.itemId, content: [], role: 'assistant', status: 'in_progress', type: 'message', phase: null }
+  const item = {
+    id: request.itemId,
+    content: [],
+    role: 'assistant',
+    status: 'in_progress',
+    type: 'message',
+    phase: null,
+  }
   send('response.output_item.added', { item, output_index: 0 })
   send('response.content_part.added', { ...part(request), part: textPart('', []) })
 }

@@ -1,6 +1,6 @@
 import { toCamelKey, toSnakeKey } from '../../config/fields.ts'
 import type { PolicyConfig } from '../../core/contract/pool-config.ts'
-import { type PolicyKind, violatedRule } from '../../core/routing/options.ts'
+import { type PolicyKind, violatedRule } from '../../core/routing/policy-options.ts'
 import { policyKind, policyKinds } from '../../core/routing/policies/index.ts'
 import { cacheAware } from './baselines/cache-aware.ts'
 import { hashPrefix } from './baselines/hash-prefix.ts'

@@ -29,7 +29,10 @@ export class VllmEngine implements ReplayEngine {
     const asked =
       externalCache === null
         ? {}
-        : { externalCache: ({ blocks }: SequenceSpec, cachedTokens: number) => externalCache.loading(blocks, cachedTokens) }
+        : {
+            externalCache: ({ blocks }: SequenceSpec, cachedTokens: number) =>
+              externalCache.loading(blocks, cachedTokens),
+          }
     this.model = new EngineModel(
       { ...profile, ...asked },
       {
@@ -79,7 +82,10 @@ export class VllmEngine implements ReplayEngine {
 
   exactTtftMs(job: Job, now: number): number {
     const cachedTokens = this.exactCachedTokens(job)
-    return this.#ttftMs(job, now, { cachedTokens, loading: this.#externalCache?.loading(job.blocks, cachedTokens) ?? null })
+    return this.#ttftMs(job, now, {
+      cachedTokens,
+      loading: this.#externalCache?.loading(job.blocks, cachedTokens) ?? null,
+    })
   }
 
   exactColdTtftMs(job: Job, now: number): number {

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { FakeController } from '../../../src/simulator/lmcache/controller.ts'
-import { FakeCoordinator } from '../../../src/simulator/lmcache.ts'
+import { FakeCoordinator } from '../../../src/simulator/lmcache/coordinator.ts'
 import { visit, visitPool } from './ask.ts'
 import { closeStubs, stub } from './stub.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { visitPool } from './ask.ts'
 import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub.ts'

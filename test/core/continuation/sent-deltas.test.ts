@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { continuable } from '../../../src/core/continuation/features.ts'
+import { continuable } from '../../../src/core/continuation/continuable.ts'
 import { RepeatedDeltas, SentDeltas } from '../../../src/core/continuation/sent-deltas.ts'
 
 describe('RepeatedDeltas', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
-import { prefillSeconds } from '../../../src/core/latency/cost-model.ts'
+import { prefillSeconds } from '../../../src/core/latency/prefill-cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { blake3 } from '../../../src/core/lmcache/blake3.ts'
-import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunks.ts'
+import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunk-hashes.ts'
 import vectors from '../../vectors/blake3.json' with { type: 'json' }
 import chunks from '../../vectors/lmcache-chunks.json' with { type: 'json' }
 

@@ -1,9 +1,22 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MAX_TRIALS, admits, booked, closed, excused, judged, probedHealthy, restored, revived, type Circuit, type CircuitSignal, waitMs } from '../../../src/core/pool/circuit.ts'
+import {
+  MAX_TRIALS,
+  admits,
+  booked,
+  closed,
+  excused,
+  judged,
+  probedHealthy,
+  restored,
+  revived,
+  type Circuit,
+  type CircuitSignal,
+  waitMs,
+} from '../../../src/core/pool/circuit.ts'
 import { circuitSignal, gatewaySignal } from '../../../src/core/pool/circuit-signal.ts'
 import type { Choice } from '../../../src/core/pool/decision-result.ts'
-import { DecisionLog } from '../../../src/core/pool/decisions.ts'
+import { DecisionLog } from '../../../src/core/pool/decision-log.ts'
 import { RankingPool } from '../../../src/core/routing/ranking.ts'
 import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/sliding-count.ts'

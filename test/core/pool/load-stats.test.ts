@@ -21,7 +21,7 @@ function booking(key: string, promptTokens: number, ...parts: LegRole[]): Bookin
   return {
     key,
     admission: admission({ promptTokens }),
-    legs: parts.map((part, index) => ({ engine: index === 0 ? a : b, part })),
+    legs: parts.map((part, index) => ({ engine: index === 0 ? a : b, legRole: part })),
   }
 }
 

@@ -19,7 +19,10 @@ function filled(...items: readonly WaitingItem[]): WaitingQueue<WaitingItem> {
 }
 
 /** Places the next request for which there is room. undefined: none. */
-function placed(queue: WaitingQueue<WaitingItem>, fits: (item: WaitingItem) => boolean = () => true): WaitingItem | undefined {
+function placed(
+  queue: WaitingQueue<WaitingItem>,
+  fits: (item: WaitingItem) => boolean = () => true,
+): WaitingItem | undefined {
   let found: WaitingItem | undefined
   queue.next((item) => {
     if (!fits(item)) return 'waits'

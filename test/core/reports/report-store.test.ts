@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readPartial, type ReportPartial } from '../../../src/core/reports/partial.ts'
+import { readPartial, type ReportPartial } from '../../../src/core/reports/report-partial.ts'
 import { ReportStore } from '../../../src/core/reports/report-store.ts'
 
 const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }

@@ -62,7 +62,10 @@ describe('a ranking', () => {
           const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
           expect(
             placesIn(
-              sortWithinTolerance(costTableOf(costs), { tolerance: within, isTie: (place) => place === best || alike(place) }),
+              sortWithinTolerance(costTableOf(costs), {
+                tolerance: within,
+                isTie: (place) => place === best || alike(place),
+              }),
             ),
           ).toEqual(expected)
         },

@@ -1,7 +1,7 @@
 import { Tokenizer } from '@huggingface/tokenizers'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { Vocabulary, VocabularyError } from '../../../src/core/tokens/vocabulary.ts'
 import { characterJson, recorded, type CharacterJson } from './characters.ts'
 import { idsOf, openTokenizer } from './families.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { PieceTokenizer } from '../../../src/core/tokens/piece-tokenizer.ts'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { IdBuffer } from '../../../src/core/tokens/id-buffer.ts'
 import { Vocabulary } from '../../../src/core/tokens/vocabulary.ts'
 import { encodeUtf8 } from './support.ts'

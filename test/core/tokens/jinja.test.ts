@@ -35,12 +35,17 @@ describe('the template environment', () => {
   })
 
   it('formats dates in English and UTC, whatever the machine’s locale', () => {
-    const render = compileJinja("{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}", at('2026-03-01T23:59:07Z'))
+    const render = compileJinja(
+      "{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}",
+      at('2026-03-01T23:59:07Z'),
+    )
     expect(render({})).toBe('01 Mar 2026, Sunday 23:59:07 March 03 Sun % %q')
   })
 
   it('fails with the words of the template', () => {
-    expect(() => compileJinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow('roles must alternate')
+    expect(() => compileJinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow(
+      'roles must alternate',
+    )
   })
 
   it('allows request variables to hide a global for one request only', () => {

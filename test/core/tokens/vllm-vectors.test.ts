@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { openVocabulary } from '../../../src/vocabulary.ts'
 import { analyzerOf, requestOf } from './support.ts'

@@ -14,7 +14,7 @@ import {
 } from '../../../bench/conformance/vector.ts'
 import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
-import { FakeCoordinator } from '../../../src/simulator/lmcache.ts'
+import { FakeCoordinator } from '../../../src/simulator/lmcache/coordinator.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 const { exchanges } = JSON.parse(

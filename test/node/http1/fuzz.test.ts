@@ -5,7 +5,7 @@ import { Duplex } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { BodyFraming, BROKEN, MORE } from '../../../src/platform/node/http1/body-framing.ts'
 import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked-decoder.ts'
-import { parseRequestHead } from '../../../src/platform/node/http1/message-head.ts'
+import { parseRequestHead } from '../../../src/platform/node/http1/request-head.ts'
 import { parseResponseHead } from '../../../src/platform/node/http1/response-head.ts'
 import { turns } from '../../wait.ts'
 import corpus from '../../vectors/http1.json' with { type: 'json' }

@@ -107,7 +107,12 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
     })
   }
   const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
-  const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as EngineRequestParts
+  const parts = {
+    request,
+    text: '',
+    connections: { take: () => connection },
+    host: 'engine',
+  } as unknown as EngineRequestParts
   let isOver = false
   const call = new EngineRequest(parts, {
     patienceMs: 0,

@@ -68,7 +68,10 @@ export class Member {
       storedResponses: new ResponseAffinity(100),
     })
     this.clusters = new Map(
-      pools.map(({ pool: name }) => [name, this.replicas.replicatedPool(this.#ledgers.pool('one', name), ['one', name])]),
+      pools.map(({ pool: name }) => [
+        name,
+        this.replicas.replicatedPool(this.#ledgers.pool('one', name), ['one', name]),
+      ]),
     )
   }
 

@@ -1,6 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { readEvents, readMessage, decodeAdmission, encodeAdmission } from '../../../src/platform/node/replicas/messages.ts'
+import {
+  readEvents,
+  readMessage,
+  decodeAdmission,
+  encodeAdmission,
+} from '../../../src/platform/node/replicas/messages.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 import { documentedRights } from './member.ts'
 
@@ -71,7 +76,9 @@ describe('events of other replicas', () => {
     ['many blocks', { blocks: Uint32Array.from({ length: 5_000 }, (_, at) => at * 858_993) }],
   ])('restore an admission with %s', (_what, changes) => {
     const made = admission({ blocks: Uint32Array.of(1, 2, 3, 4), ...changes })
-    const text = JSON.stringify([['book', 64, encodeAdmission({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement]])
+    const text = JSON.stringify([
+      ['book', 64, encodeAdmission({ ...made, tenant: 't', session: 's', avoid: ['b'] }), placement],
+    ])
     const [event] = readEvents(text, (error) => expect.unreachable(error.message))
     if (event?.[0] !== 'book') throw new Error('a booking was sent')
     expect(decodeAdmission(event[2])).toEqual({ ...made, tenant: '', session: null, avoid: [] })

@@ -5,7 +5,11 @@ import http from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { startThreads, type RunningThreads, type ThreadsOptions } from '../../../src/platform/node/threads/start.ts'
+import {
+  startThreads,
+  type RunningThreads,
+  type ThreadsOptions,
+} from '../../../src/platform/node/threads/start-threads.ts'
 import { explainSystemError } from '../../../src/platform/node/system-error.ts'
 import { withRecording } from '../../../src/platform/node/recorded-pool.ts'
 import { openEngine, type Engine } from './engine.ts'
@@ -133,7 +137,12 @@ describe('a gateway on two threads', () => {
       {
         hooks: {
           middleware: (cluster, { blockTokens }) =>
-            withRecording(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }),
+            withRecording(cluster, {
+              salt: 1,
+              blockTokens,
+              now: () => Date.now(),
+              write: (line) => written.push(line),
+            }),
         },
       },
     )

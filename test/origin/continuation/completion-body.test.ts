@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { completionBody, tokensLeft } from '../../../src/origin/continuation/handover.ts'
-import { continuable, type Continuable } from '../../../src/core/continuation/features.ts'
+import { continuable, type Continuable } from '../../../src/core/continuation/continuable.ts'
 
 const CHAT = '/v1/chat/completions'
 const messages = [{ role: 'user', content: 'hi' }]

@@ -1,7 +1,7 @@
 /** Digests of regions and of clusters, with changes. */
 import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
 import { type RegionDigest, DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
-import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
+import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 
 export const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
 const engineEstimate = { waitS: 0, costModel }

@@ -28,7 +28,7 @@ function open(): DigestCache {
     now: () => now,
     random: () => 0.5,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-    cluster: (cluster: string) => {
+    pool: (cluster: string) => {
       const { promise, resolve, reject } = Promise.withResolvers<PoolDigest>()
       return { digest: () => (asked.push({ cluster, resolve, reject }), promise) } as Partial<PoolPort> as PoolPort
     },

@@ -1,6 +1,6 @@
 /** Gateways that forward digests of each other, and regions whose digest must be ignored. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
+import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'

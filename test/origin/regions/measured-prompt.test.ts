@@ -1,12 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readMeasuredPrompt, readPromptOffer, writeMeasuredPrompt, writePromptOffer } from '../../../src/api/measured-prompt.ts'
+import {
+  readMeasuredPrompt,
+  readPromptOffer,
+  writeMeasuredPrompt,
+  writePromptOffer,
+} from '../../../src/api/measured-prompt.ts'
 
 const BLOCK_TOKENS = 16
 const lane = fc.integer({ min: 1, max: 2 ** 32 - 1 })
 const prompts = fc
   .record({
-    cut: lane,
+    fingerprint: lane,
     scope: fc.record({ lo: lane, hi: lane }),
     lanes: fc.array(fc.tuple(lane, lane), { maxLength: 3_000 }),
     rest: fc.nat(15),
@@ -56,14 +61,20 @@ describe('a measured prompt', () => {
   })
 
   it('with a block of zeros is malformed, because tables use it for an empty place', () => {
-    const prompt = { cut: 1, scope: { lo: 1, hi: 1 }, promptTokens: 32, items: 0, blocks: Uint32Array.of(1, 0, 0, 0) }
+    const prompt = {
+      fingerprint: 1,
+      scope: { lo: 1, hi: 1 },
+      promptTokens: 32,
+      items: 0,
+      blocks: Uint32Array.of(1, 0, 0, 0),
+    }
     expect(readMeasuredPrompt(writeMeasuredPrompt(prompt, Infinity)!, BLOCK_TOKENS)).toBeNull()
   })
 })
 
 describe('the offer of a region', () => {
   it('is read as it was written, and nothing else is', () => {
-    expect(readPromptOffer(writePromptOffer({ fingerprint: 7, bytes: 8192 }))).toEqual({ cut: 7, bytes: 8192 })
+    expect(readPromptOffer(writePromptOffer({ fingerprint: 7, bytes: 8192 }))).toEqual({ fingerprint: 7, bytes: 8192 })
     const others = [null, '', '1', '1.7', '2.7.8192', '1.7.-1', '1.7.8192.1', 'x']
     expect(others.filter((text) => readPromptOffer(text) !== null)).toEqual([])
   })

@@ -53,7 +53,7 @@ function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf:
     now: () => now,
     random: () => 0.5,
     log: { debug: () => {}, info: () => {}, warn: (event: string) => void world.warned.push(event), error: () => {} },
-    cluster: () => ({ digest }) as Partial<PoolPort> as PoolPort,
+    pool: () => ({ digest }) as Partial<PoolPort> as PoolPort,
   }
   const cache = new DigestCache({ ports, ...fingerprintOf })
   return { world, cache }

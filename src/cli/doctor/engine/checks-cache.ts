@@ -87,7 +87,10 @@ function checkSizes(
       'cache_blocks',
       `the configuration says ${configuredTokens.toLocaleString('en')} tokens, it has ${engineTokens.toLocaleString('en')}`,
       {
-        costs: configuredTokens > engineTokens ? 'Evicted prompts count as cached.' : 'Part of its cache is never used for routing.',
+        costs:
+          configuredTokens > engineTokens
+            ? 'Evicted prompts count as cached.'
+            : 'Part of its cache is never used for routing.',
         next: 'Remove cache_blocks: the metrics report it.',
       },
     )

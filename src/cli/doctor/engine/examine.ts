@@ -4,7 +4,17 @@ import { Findings, type Subject } from '../finding.ts'
 import { checkClock, checkHealth, checkKey, checkModels, type Expected, LOOP_STATUS } from './checks-basic.ts'
 import { checkCache } from './checks-cache.ts'
 import { checkExposure } from './checks-exposure.ts'
-import { checkAnswers, checkEvents, checkKeepAlive, checkLimits, checkMetrics, checkRequestIds, checkRole, checkSleepMode, checkTokenize } from './checks-features.ts'
+import {
+  checkAnswers,
+  checkEvents,
+  checkKeepAlive,
+  checkLimits,
+  checkMetrics,
+  checkRequestIds,
+  checkRole,
+  checkSleepMode,
+  checkTokenize,
+} from './checks-features.ts'
 import type { EngineFacts } from './facts.ts'
 import { checkQuirks, titleOf } from './kinds.ts'
 import { readEngine, type ReadOptions } from './read.ts'

@@ -6,9 +6,18 @@ import { namesPattern, samplesOf } from '../../../origin/prometheus-samples.ts'
 import { type Answer, ask, type AskResult, type Endpoint, isAnswer, jsonOf } from '../ask.ts'
 import { watchIdle } from '../keep-alive.ts'
 import { reachOf } from '../reach.ts'
-import type { ConnectError } from '../trouble.ts'
+import type { ConnectError } from '../../connect-error.ts'
 import { readEvents } from './event-source.ts'
-import { baseCard, cardOf, type EngineFacts, inDevMode, type Metrics, type ModelList, type Switches, type Tokenized } from './facts.ts'
+import {
+  baseCard,
+  cardOf,
+  type EngineFacts,
+  inDevMode,
+  type Metrics,
+  type ModelList,
+  type Switches,
+  type Tokenized,
+} from './facts.ts'
 import { type ServerKind, serverKind } from './kinds.ts'
 import { generate, SAMPLE_CHAT, SAMPLE_TEXT } from './sample.ts'
 import { readServerInfo } from './server-info.ts'

@@ -1,13 +1,13 @@
 import type { PolicyConfig } from '../../contract/pool-config.ts'
-import type { PolicyKind } from '../options.ts'
+import type { PolicyKind } from '../policy-options.ts'
 import type { Policy } from '../policy.ts'
 import { predicted } from './predicted.ts'
 import { prefix } from './prefix.ts'
 import { kvAware } from './kv-aware.ts'
 import { lmetric } from './lmetric.ts'
 import { ttft } from './ttft.ts'
-import { activeBlocks } from './cache-aware.ts'
-import { policiesWithoutOptions } from './simple.ts'
+import { activeBlocks } from './active-blocks.ts'
+import { policiesWithoutOptions } from './without-options.ts'
 
 /** Policies that a configuration may name. */
 export const policyKinds: readonly PolicyKind[] = [

@@ -1,5 +1,5 @@
 import { CostTable } from '../cost-table.ts'
-import { type PolicyKind, readOptions } from '../options.ts'
+import { type PolicyKind, readOptions } from '../policy-options.ts'
 import { definePolicy } from '../policy.ts'
 
 const lmetricOptions = {

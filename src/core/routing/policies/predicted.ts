@@ -1,6 +1,12 @@
-import { newTokens, prefillSeconds, type PromptSize, queueSeconds, STEP_TOKENS } from '../../latency/cost-model.ts'
+import {
+  newTokens,
+  prefillSeconds,
+  type PromptSize,
+  queueSeconds,
+  STEP_TOKENS,
+} from '../../latency/prefill-cost-model.ts'
 import { TIER_TOKEN_US } from '../../latency/profiles.ts'
-import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
+import { type OptionValues, type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { CostTable, sortWithinTolerance } from '../cost-table.ts'
 import { softmax } from '../softmax.ts'

@@ -1,6 +1,6 @@
 import { prefillWork } from '../../latency/prefill-work.ts'
 import { CostTable } from '../cost-table.ts'
-import { type PolicyKind, readOptions } from '../options.ts'
+import { type PolicyKind, readOptions } from '../policy-options.ts'
 import { type Candidate, definePolicy } from '../policy.ts'
 
 const ttftOptions = {

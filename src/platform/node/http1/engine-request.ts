@@ -161,8 +161,7 @@ export class EngineRequest implements ByteSource, ConnectionUser {
     const own = last && end < bytes.length ? bytes.subarray(0, end) : bytes
     if (last && end < bytes.length) this.#reusable = false
     if (this.#sink !== null) this.#sink.take(own, framing, last)
-    else if (this.#handler !== null && this.#hasContent(own, framing))
-      this.#begin({ bytes: own, last, whole }, framing)
+    else if (this.#handler !== null && this.#hasContent(own, framing)) this.#begin({ bytes: own, last, whole }, framing)
     else this.#keep(own, framing)
     if (last && this.#failure === null) this.#end(this.#reusable)
   }
@@ -355,7 +354,8 @@ export class EngineRequest implements ByteSource, ConnectionUser {
     const { ranges } = this.framing!
     const pieces: Buffer[] = []
     if (this.#currentRead !== null)
-      for (let i = 0; i < ranges.length; i += 2) pieces.push(this.#currentRead.bytes.subarray(ranges[i]!, ranges[i + 1]!))
+      for (let i = 0; i < ranges.length; i += 2)
+        pieces.push(this.#currentRead.bytes.subarray(ranges[i]!, ranges[i + 1]!))
     return pieces
   }
 

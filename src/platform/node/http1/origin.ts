@@ -1,6 +1,12 @@
 /** The `Origin` port over the own HTTP/1.1 client. See README.md. */
 import { headersForTarget } from '../../../origin/headers.ts'
-import { type ResponseHandler, type Origin, OriginError, type OriginAnswer, type OriginRequest } from '../../../ports/origin.ts'
+import {
+  type ResponseHandler,
+  type Origin,
+  OriginError,
+  type OriginAnswer,
+  type OriginRequest,
+} from '../../../ports/origin.ts'
 import { EngineRequest } from './engine-request.ts'
 import { ConnectionPool } from './connection-pool.ts'
 

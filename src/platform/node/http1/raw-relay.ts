@@ -41,7 +41,11 @@ export class RawRelay implements BodySink {
     const { options, request, writer, sse } = parts
     this.#writer = new ClientWriter(writer, request.framing!, () => this.#drained())
     this.#reads = options.observe || options.hideUsage
-    this.#control = new RelayController(options, { sse, reads: this.#reads, strips: request.framing!.kind !== 'length' })
+    this.#control = new RelayController(options, {
+      sse,
+      reads: this.#reads,
+      strips: request.framing!.kind !== 'length',
+    })
     this.#tap = this.#control.tap
   }
 

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net'
 import { Deadline } from '../deadline.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
-import { type Http1RequestHead, parseRequestHead, PLAIN_START } from './message-head.ts'
+import { type Http1RequestHead, parseRequestHead, PLAIN_START } from './request-head.ts'
 import { type ResponseConnection, SocketResponseWriter } from './response-writer.ts'
 import { ServerRequest } from './server-request.ts'
 

@@ -4,7 +4,7 @@ import type { BodyAllocation } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, releaseBuffer } from '../inbound/body-buffer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
-import type { Http1RequestHead } from './message-head.ts'
+import type { Http1RequestHead } from './request-head.ts'
 
 /** First memory of a body with a declared length: a declaration alone must cost no more. */
 const FIRST_BYTES = 256 * 1024

@@ -32,7 +32,9 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>
 type PendingRead = ReturnType<Reader['read']>
 
 /** Pieces that need no waiting. `next`: the read that is pending; null: the body has ended. */
-async function readyPieces(reader: Reader): Promise<{ readonly pieces: Uint8Array[]; readonly next: PendingRead | null }> {
+async function readyPieces(
+  reader: Reader,
+): Promise<{ readonly pieces: Uint8Array[]; readonly next: PendingRead | null }> {
   const pieces: Uint8Array[] = []
   while (pieces.length < PIECES_AT_ONCE) {
     const next = reader.read()

@@ -55,7 +55,9 @@ const PAGE = '500'
 const MAX_TEXT = 32 * 2 ** 20
 
 /** Yields the list and its changes until the signal is aborted. Never throws. */
-export async function* listWatch<Item extends KubernetesObject>(options: ListWatchOptions): AsyncGenerator<Change<Item>> {
+export async function* listWatch<Item extends KubernetesObject>(
+  options: ListWatchOptions,
+): AsyncGenerator<Change<Item>> {
   const { signal, failed, times = WATCH_TIMES } = options
   let version = ''
   let failures = 0

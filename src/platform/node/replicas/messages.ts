@@ -87,13 +87,21 @@ export const encodeOutcome = (outcome: Outcome): Outcome => ({
   result: outcome.result,
 })
 
-function withoutDefaults<Whole extends object>(whole: Whole, defaults: Whole, omitted?: ReadonlySet<string>): Partial<Whole> {
+function withoutDefaults<Whole extends object>(
+  whole: Whole,
+  defaults: Whole,
+  omitted?: ReadonlySet<string>,
+): Partial<Whole> {
   const kept: Partial<Whole> = {}
   for (const name in whole) if (whole[name] !== defaults[name] && omitted?.has(name) !== true) kept[name] = whole[name]
   return kept
 }
 
-export const decodeAdmission = (encoded: EncodedAdmission): Admission => ({ ...DEFAULTS, ...encoded, blocks: lanes(encoded.blocks) })
+export const decodeAdmission = (encoded: EncodedAdmission): Admission => ({
+  ...DEFAULTS,
+  ...encoded,
+  blocks: lanes(encoded.blocks),
+})
 
 type Check = (value: unknown) => boolean
 

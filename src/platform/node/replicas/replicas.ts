@@ -169,7 +169,9 @@ export class Replicas {
       // The subscription to the same node does not work either, and reports nothing.
       if (!isReply(error)) this.#subscribe.reset(error)
     }
-    const beats = Promise.all(Array.from(this.#feeds, ({ peerBookings: following }) => following.heartbeat().catch(failed)))
+    const beats = Promise.all(
+      Array.from(this.#feeds, ({ peerBookings: following }) => following.heartbeat().catch(failed)),
+    )
     const limitMs = this.#config.leaseMs / 3
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     const isAnswered = (await withTimeout(limitMs / 2, beats)) ?? (await withTimeout(limitMs / 2, beats))

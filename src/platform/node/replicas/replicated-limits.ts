@@ -1,6 +1,13 @@
 /** Limits per key, counted on the server for all replicas. */
 import { costOf } from '../../../core/limits/key-limiter.ts'
-import type { KeyLimits, LimitAnswer, LimitName, LimitState, Reservation, Settlement } from '../../../core/limits/key-limits.ts'
+import type {
+  KeyLimits,
+  LimitAnswer,
+  LimitName,
+  LimitState,
+  Reservation,
+  Settlement,
+} from '../../../core/limits/key-limits.ts'
 import type { LimitShare } from '../../../core/limits/limit-share.ts'
 import type { Limiter } from '../../../ports/limiter.ts'
 import type { Link } from './connection.ts'

@@ -7,13 +7,13 @@ import { FleetProbe } from '../../../origin/fleet-probe.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import { withTimeout } from '../../../timeout.ts'
 import type { NodePorts } from '../ports.ts'
-import { ThreadBookings } from './cluster-host.ts'
+import { ThreadBookings } from './thread-bookings.ts'
 import { LimitHost } from './limit-host.ts'
 import type { ToMain } from './messages.ts'
 import { poolNames } from './pool-numbers.ts'
 import { StoredResponseHost } from './stored-response-host.ts'
 import type { ThreadStart } from './thread.ts'
-import type { ThreadSupervisor, ThreadSupervisorParts } from './worker-supervisor.ts'
+import type { ThreadSupervisor, ThreadSupervisorParts } from './thread-supervisor.ts'
 
 /** The bundle is one file that detects whether it runs as a thread. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
@@ -93,7 +93,7 @@ export class MainThread {
 
   /** Pools by number. No route: the pool was removed, but may still have running streams. */
   #poolsOf(models: ModelRegistry): readonly { readonly pool: PoolPort; readonly route: PoolRoute | null }[] {
-    return this.#start.pools.map((name) => ({ cluster: this.#ports.pool(...name), route: models.route(...name) }))
+    return this.#start.pools.map((name) => ({ pool: this.#ports.pool(...name), route: models.route(...name) }))
   }
 
   #receive(from: number, message: Parameters<ThreadSupervisorParts['receive']>[0]): unknown {

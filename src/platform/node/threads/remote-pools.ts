@@ -2,7 +2,7 @@
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
 import type { Resume } from '../../../core/contract/resume.ts'
-import { RemotePool } from '../../../origin/cluster-client.ts'
+import { RemotePool } from '../../../origin/remote-pool.ts'
 import type { AdmitAnswer, PoolMethod, PoolTransport } from '../../../origin/pool-transport.ts'
 import type { PoolPort } from '../../../ports/pool.ts'
 import type { PoolMessage } from './messages.ts'

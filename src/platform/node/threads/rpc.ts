@@ -119,4 +119,5 @@ export class RpcChannel<Sent, Received> {
   }
 }
 
-const isErrorAnswer = (value: unknown): value is ErrorAnswer => typeof value === 'object' && value !== null && 'broken' in value
+const isErrorAnswer = (value: unknown): value is ErrorAnswer =>
+  typeof value === 'object' && value !== null && 'broken' in value

@@ -1,0 +1,228 @@
+/** Builds the admission of a request per pool, because pools differ in block size, tokenizer and names. */
+import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
+import type { Overrides } from '../core/contract/admission.ts'
+import type { StageTimes } from '../core/contract/stages.ts'
+import type { Usage } from '../core/contract/outcome.ts'
+import type { PromptProfile } from '../core/tokens/prompt-analyzer.ts'
+import type { PromptRequest } from '../core/tokens/prompt-request.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
+import { unsplittableByLmcache } from '../origin/disagg/lmcache.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import type { CacheLookups } from '../origin/lmcache/lookups.ts'
+import type { EngineTarget } from '../ports/engine-target.ts'
+import { engineModel } from './model-registry.ts'
+import type { InferenceRequest } from './inference-request.ts'
+import type { RequestFields, RequestOptions } from './fields.ts'
+import type { Caller } from './auth/caller.ts'
+import type { EdgePrompts } from './edge-prompts.ts'
+import type { PromptAnalyzers } from './prompt-analyzers.ts'
+import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableReason } from './split-eligibility.ts'
+
+type Admission = ReturnType<Exchange['admission']>
+
+/** Shared parts of admissions: the pools' measurers, the LMCache lookups, and prompts that an edge has measured. */
+interface AdmissionSources {
+  readonly analyzers: PromptAnalyzers
+  readonly lookups: CacheLookups
+  readonly edgePrompts: EdgePrompts
+}
+
+/** Admission for one pool. */
+interface PoolAdmission {
+  readonly route: PoolRoute
+  /** null: an answer has begun. */
+  request: PromptRequest | null
+  prompt: PromptProfile
+  admission: Admission
+  hasLookedUp: boolean
+}
+
+export class AdmissionBuilder {
+  readonly #parsed: InferenceRequest
+  readonly #analyzers: PromptAnalyzers
+  readonly #lookups: CacheLookups
+  readonly #edgePrompts: EdgePrompts
+  // There is nearly always one entry: searching a list is faster than creating a map.
+  readonly #poolAdmissions: PoolAdmission[] = []
+
+  constructor(parsed: InferenceRequest, { analyzers, lookups, edgePrompts }: AdmissionSources) {
+    this.#parsed = parsed
+    this.#analyzers = analyzers
+    this.#lookups = lookups
+    this.#edgePrompts = edgePrompts
+  }
+
+  of(route: PoolRoute): Admission {
+    return this.#poolAdmission(route).admission
+  }
+
+  /** The measured prompt as headers for a region. `others`: headers that it gets besides. */
+  forRegion(route: PoolRoute, target: EngineTarget, others: readonly string[]): readonly string[] {
+    const { request, prompt } = this.#poolAdmission(route)
+    return request === null ? [] : this.#edgePrompts.headersFor(route, { request, prompt }, target, others)
+  }
+
+  /** Releases the prompt. Returns false if a lookup may still read it. */
+  begun(): boolean {
+    let unread = true
+    for (const entry of this.#poolAdmissions) {
+      entry.request = null
+      if (entry.hasLookedUp) unread = false
+    }
+    return unread
+  }
+
+  /** Learns the bytes per token from the engine's count. */
+  learn(route: PoolRoute, { promptTokens }: Usage): void {
+    for (const entry of this.#poolAdmissions)
+      if (entry.route === route) this.#analyzers.learn(route, entry.prompt, promptTokens)
+  }
+
+  /** Adds cache hints to the admission, once. Resolves with the time it took; null: no lookup is needed. */
+  hints(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#wanted(route) ? this.#lookUp(this.#poolAdmission(route)) : null
+  }
+
+  async #lookUp(entry: PoolAdmission): Promise<StageTimes> {
+    const { route, request, prompt: own } = entry
+    if (entry.hasLookedUp || request === null) return {}
+    entry.hasLookedUp = true
+    const { measure, known, stages } = await this.#lookups.gather(route, {
+      ...engineModel(this.#parsed.model, route.pool),
+      measure: own,
+      salt: request.salts[0] ?? null,
+      byEngine: (tokenizer, call) =>
+        this.#analyzers.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
+      background: (work) => this.#parsed.incoming.scope.background(work),
+    })
+    entry.prompt = measure
+    entry.admission = { ...admissionOf(this.#parsed, route, measure), ...known }
+    return stages
+  }
+
+  #wanted(route: PoolRoute): boolean {
+    const { options } = this.#parsed
+    return this.#lookups.wanted(route, options.policy ?? null) && !readsNoCache(this.#parsed)
+  }
+
+  #poolAdmission(route: PoolRoute): PoolAdmission {
+    for (const entry of this.#poolAdmissions) if (entry.route === route) return entry
+    const request = promptOf(this.#parsed, route, this.#wanted(route))
+    const prompt =
+      this.#edgePrompts.measuredByEdge(this.#parsed, route, request) ?? this.#analyzers.measure(route, request)
+    const entry: PoolAdmission = {
+      route,
+      request,
+      prompt,
+      admission: admissionOf(this.#parsed, route, prompt),
+      hasLookedUp: false,
+    }
+    this.#poolAdmissions.push(entry)
+    return entry
+  }
+}
+
+const UNSALTED: readonly string[] = []
+
+function promptOf(
+  { endpoint, body, caller, fields, model }: InferenceRequest,
+  { pool }: PoolRoute,
+  withIds: boolean,
+): PromptRequest {
+  const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
+  return {
+    endpoint: endpoint.prompt,
+    body: body.json,
+    bodyBytes: body.bytes.byteLength,
+    adapter: engineModel(model, pool).adapter,
+    salts: salt === null ? UNSALTED : [salt],
+    tenant: null,
+    withIds,
+  }
+}
+
+/** Combines the tenant's salt with the client's; null: the client's is unchanged. */
+export function saltOf(caller: Caller, fields: RequestFields): string | null {
+  if (caller.cacheSalt === null) return null
+  return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
+}
+
+function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptProfile): Admission {
+  const { incoming, caller, body, fields, options } = parsed
+  const { model, adapter } = engineModel(parsed.model, route.pool)
+  const deadlineMs = options.ttft_deadline_ms ?? caller.ttftDeadlineMs
+  const admission: Admission = {
+    version: PAYLOAD_VERSION,
+    id: incoming.id,
+    model,
+    adapter,
+    promptTokens: prompt.promptTokens,
+    tokenSource: prompt.tokenSource,
+    blocks: prompt.blocks,
+    session: sessionOf(parsed, route),
+    priority: options.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
+    expectedOutputTokens: options.expected_output_tokens ?? null,
+    streams: parsed.endpoint.streams && fields.stream === true,
+    tenant: caller.tenant,
+    requestClass: options.class ?? caller.requestClass,
+    ...(caller.weight === 1 ? {} : { keyWeight: caller.weight }),
+    ...(deadlineMs === null ? {} : { ttftDeadlineMs: deadlineMs }),
+    overrides: overridesOf(options),
+    hints: null,
+    unsplittable: unsplittable(parsed, route),
+    computesAll: readsNoCache(parsed),
+    sequences: sequencesOf(sampled(parsed)),
+    encodeItems: prompt.items,
+  }
+  return route.pool.split.estimate === 'chars4'
+    ? { ...admission, splitTokens: estimateTokensByChars(body.json) }
+    : admission
+}
+
+const UNSAMPLED: InferenceRequest['body']['json'] = {}
+
+/** The body, for endpoints with several answers or scored prompts. Other endpoints ignore these fields. */
+const sampled = ({ endpoint, body }: InferenceRequest): InferenceRequest['body']['json'] =>
+  endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED
+
+/** With an answer per token, vLLM computes all tokens. The default task of a model is unknown. */
+function readsNoCache(parsed: InferenceRequest): boolean {
+  const { task } = parsed.body.json
+  return parsed.endpoint.path === '/pooling'
+    ? task === 'token_embed' || task === 'token_classify'
+    : bypassesPrefixCache(sampled(parsed))
+}
+
+/** Returns why the request cannot be split; null: it can. */
+function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }: PoolRoute): string | null {
+  const found = endpoint.unsplittable ?? unsplittableReason(body.json)
+  if (found !== null || split.connector === 'nixl') return found
+  if (split.connector === 'lmcache') return unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat)
+  // vLLM's check of thinking budgets skips a prefill leg only if it has NIXL's parameters.
+  return endpoint.shape === 'anthropic' && isThinking(body.json) ? 'a thinking budget does not fit one token' : null
+}
+
+const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean =>
+  (thinking as { readonly type?: unknown } | null | undefined)?.type === 'enabled'
+
+const SESSION_CHARS = 512
+
+/** Finds the session: from an override, the pool's header or its body field. */
+function sessionOf({ incoming, body, options }: InferenceRequest, { pool }: PoolRoute): string | null {
+  if (options.session !== undefined) return options.session
+  const header = incoming.request.headers.get(pool.session.header)
+  if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
+  const field =
+    pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
+  if (isText(field) && field !== '') return String(field).slice(0, SESSION_CHARS)
+  return typeof field === 'number' ? String(field) : null
+}
+
+function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RequestOptions): Overrides | null {
+  if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
+  return {
+    ...(policy === undefined ? {} : { policy }),
+    ...(overlapWeight === undefined ? {} : { overlapWeight }),
+    ...(temperature === undefined ? {} : { temperature }),
+  }
+}

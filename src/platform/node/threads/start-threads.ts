@@ -1,0 +1,81 @@
+/** A gateway on several threads: I/O threads carry the requests, this thread has the pool state. See docs/scale.md. */
+import type { Config } from '../../../config.ts'
+import type { Log } from '../../../ports/log.ts'
+import { configurePools } from '../configure-pools.ts'
+import { logEngineStats } from '../engine-stats-log.ts'
+import { nodePorts, type RuntimeHooks } from '../ports.ts'
+import { probeForever } from '../probe-forever.ts'
+import type { RunningGateway } from '../start-gateway.ts'
+import { vocabulariesIn } from '../vocabulary-files.ts'
+import { withFreeAddresses } from './free-address.ts'
+import { MainThread } from './main-thread.ts'
+import { ThreadSupervisor } from './thread-supervisor.ts'
+
+export interface ThreadsOptions {
+  /** I/O threads: 2 or more. */
+  readonly count: number
+  /** Folder of relative vocabulary names. */
+  readonly folder?: string
+  readonly hooks?: RuntimeHooks
+}
+
+export interface RunningThreads extends RunningGateway {
+  /** Ends a thread like a fault, by its number from 1. For tests. */
+  kill(thread: number): Promise<void>
+}
+
+/** Time beyond the limits for requests and their releases. */
+const STOP_SLACK_MS = 10_000
+
+/** Starts the threads. Rejects like `startGateway`. `threadCount` must have checked that threads can share a port. */
+export async function startThreads(
+  config: Config,
+  log: Log,
+  { count, folder = '.', hooks }: ThreadsOptions,
+): Promise<RunningThreads> {
+  // Vocabularies are checked here, where errors have their original type. Each thread opens its own.
+  const checkVocabularies = vocabulariesIn(folder, () => true)
+  await checkVocabularies(config)
+  const bound = await withFreeAddresses(config)
+  const ports = nodePorts(bound, log, hooks)
+  const mainThread = new MainThread(bound, ports, count)
+  const threads = Array.from({ length: count }, (_, at) => new ThreadSupervisor(mainThread.partsOf(at + 1, folder)))
+  mainThread.threads = threads
+  const stopProbing = probeForever({ probe: () => mainThread.prober.round() }, log)
+  const stats = logEngineStats(bound, ports)
+  let { drainMs } = config.limits
+  const adopt = async (next: Config, sameFiles = false) => {
+    await checkVocabularies(next, sameFiles)
+    const adopted = { ...next, listen: bound.listen, ttft: { ...next.ttft, listen: bound.ttft.listen } }
+    ports.adopt(adopted)
+    mainThread.adopt(adopted)
+    await configurePools(adopted, ports)
+    stats.adopt(adopted)
+    await Promise.all(threads.map((thread) => thread.adopt(sameFiles)))
+    drainMs = next.limits.drainMs
+  }
+  const stop = async (now: AbortSignal) => {
+    stopProbing()
+    now.addEventListener('abort', () => threads.forEach((thread) => thread.forceStop()), { once: true })
+    const ending = threads.map((thread) => thread.stop(drainMs + STOP_SLACK_MS))
+    if (now.aborted) threads.forEach((thread) => thread.forceStop())
+    const ends = await Promise.all(ending)
+    stats.stop()
+    ports.close()
+    return { cut: ends.some(({ cut }) => cut) }
+  }
+  try {
+    const [first] = await Promise.all(threads.map((thread) => thread.start()))
+    if (first!.reports !== null) log.info('report_listener_ready', { address: first!.reports })
+    return {
+      ...first!,
+      adopt,
+      configRefused: (at) => mainThread.configRefused(at),
+      stop,
+      kill: async (thread) => threads[thread - 1]?.kill(),
+    }
+  } catch (error) {
+    await stop(AbortSignal.abort())
+    throw error
+  }
+}

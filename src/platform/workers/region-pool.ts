@@ -1,0 +1,172 @@
+/** Pool of a region in one isolate. It books here, without a call, and shares the rest with the other isolates. */
+import type { EarlyLegRole } from '../../core/contract/legs.ts'
+import type { Admission } from '../../core/contract/admission.ts'
+import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
+import type { Decision } from '../../core/contract/decision.ts'
+import type { EngineSignal } from '../../core/contract/engine-signal.ts'
+import type { Outcome, Usage } from '../../core/contract/outcome.ts'
+import type { PoolConfig } from '../../core/contract/pool-config.ts'
+import type { Resume } from '../../core/contract/resume.ts'
+import type { StageTimes } from '../../core/contract/stages.ts'
+import type { RegionLedger } from '../../core/edge/region-ledger.ts'
+import { bookingKey } from '../../core/pool/bookings.ts'
+import { Failure } from '../../failure.ts'
+import { LocalPool } from '../../origin/local-pool.ts'
+import type { RegionDigest } from '../../core/contract/region-digest.ts'
+import type { AdmitResult, PoolPort, RankOutcome } from '../../ports/pool.ts'
+import type { Lease } from '../../ports/lease.ts'
+import type { RequestScope } from '../../ports/request-scope.ts'
+import type { EdgeClient } from './edge-client.ts'
+
+/** Interval, ms, of the search for expired bookings. */
+const SWEEP_MS = 1_000
+
+type Scope = Pick<RequestScope, 'background'>
+
+export interface RegionPoolParts {
+  readonly cluster: string
+  readonly pool: string
+  readonly ledger: RegionLedger
+  /** null: the deployment is older than the shared object, so each isolate is alone. */
+  readonly edge: EdgeClient | null
+}
+
+/** Isolates have no timer, so requests expire old bookings. */
+function sweepingClock({ state }: RegionLedger): () => number {
+  let sweptAt = 0
+  return () => {
+    const at = Date.now()
+    if (at - sweptAt >= SWEEP_MS) {
+      sweptAt = at
+      state.expire(at)
+    }
+    return at
+  }
+}
+
+export class RegionCluster implements PoolPort {
+  readonly #local: LocalPool
+  readonly #parts: RegionPoolParts
+  readonly #clock: () => number
+
+  constructor(parts: RegionPoolParts) {
+    const clock = sweepingClock(parts.ledger)
+    this.#parts = parts
+    this.#local = new LocalPool(parts.ledger.state, clock)
+    this.#clock = clock
+    parts.edge?.add(parts.cluster, parts.pool, parts.ledger)
+  }
+
+  configure(version: number, pool: PoolConfig): Promise<void> {
+    return this.#local.configure(version, pool)
+  }
+
+  rank(admission: Admission): Promise<RankOutcome> {
+    return this.#local.rank(admission)
+  }
+
+  digest(): Promise<PoolDigest> {
+    return this.#local.digest()
+  }
+
+  regionDigest(): Promise<RegionDigest> {
+    return this.#local.regionDigest()
+  }
+
+  async admit(admission: Admission, scope?: Scope): Promise<AdmitResult> {
+    await this.#parts.edge?.waitForSync(scope)
+    const admitted = this.#local.admitNow(admission)
+    const key = bookingKey(admission)
+    this.#recordChange(key, scope)
+    return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, key, scope) }
+  }
+
+  async resume(booking: Resume, scope?: Scope): Promise<Lease> {
+    return this.#lease(await this.#local.resume(booking), bookingKey(booking.admission), scope)
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<readonly string[]> {
+    const { edge, cluster, pool } = this.#parts
+    for (const signal of signals) {
+      if (signal.kind !== 'drain') continue
+      if (edge === null) throw undrainable(signal.engine)
+      await edge.drain(cluster, pool, signal.draining)
+    }
+    const shared = await this.#local.observe(signals)
+    this.#recordChange(null, undefined)
+    return shared
+  }
+
+  async explain(id: string): Promise<Decision | null> {
+    return (await this.#parts.edge?.decision(id)) ?? this.#parts.ledger.state.explain(id)
+  }
+
+  async summary(decisions: number, historySince = 0): Promise<PoolSummary> {
+    const { edge, cluster, pool, ledger } = this.#parts
+    const own = () => ledger.state.summary(decisions, historySince, this.#clock())
+    return edge === null ? own() : edge.summary({ cluster, pool, decisions, historySince }, own)
+  }
+
+  /** Digest over all isolates. */
+  async fleetDigest(): Promise<PoolDigest> {
+    const { edge, cluster, pool, ledger } = this.#parts
+    const own = () => ledger.state.digest(this.#clock())
+    return edge === null ? own() : edge.digest(cluster, pool, own)
+  }
+
+  #recordChange(key: string | null, scope: Scope | undefined): void {
+    const isUrgent = this.#parts.ledger.touched(key)
+    this.#parts.edge?.recordChange(scope, isUrgent)
+  }
+
+  #lease(lease: Lease, key: string, scope: Scope | undefined): Lease {
+    return new RegionLease(lease, () => this.#recordChange(key, scope))
+  }
+}
+
+/** Lease that reports its changes. */
+class RegionLease implements Lease {
+  readonly inProcess = true
+  readonly #lease: Lease
+  readonly #recordChange: () => void
+
+  constructor(lease: Lease, recordChange: () => void) {
+    this.#lease = lease
+    this.#recordChange = recordChange
+  }
+
+  async legDone(legRole: EarlyLegRole, stages: StageTimes, usage?: Usage | null): Promise<void> {
+    await this.#lease.legDone?.(legRole, stages, usage)
+  }
+
+  firstToken(stages: StageTimes): Promise<void> {
+    return this.#afterChange(this.#lease.firstToken(stages))
+  }
+
+  progress(outputBlocks: number): Promise<void> {
+    return this.#lease.progress(outputBlocks)
+  }
+
+  async renew(): Promise<void> {
+    await this.#lease.renew()
+    this.#recordChange()
+  }
+
+  release(outcome: Outcome): Promise<void> {
+    return this.#afterChange(this.#lease.release(outcome))
+  }
+
+  #afterChange(done: Promise<void>): Promise<void> {
+    this.#recordChange()
+    return done
+  }
+}
+
+function undrainable(engine: string): Failure {
+  return new Failure(
+    'bad_value',
+    `'${engine}' is another gateway, and this deployment has no shared state: bind the Durable Object EdgeObject as ` +
+      'EDGE, set `weight: 0` on its cluster, or drain it there.',
+    { param: 'engine' },
+  )
+}
