@@ -29,7 +29,7 @@ const FLUSH_MS = 5_000
 /** Probe intervals without traffic after which probes stop. */
 const TRAFFIC_INTERVALS = 3
 
-export type WireAdmitted = Omit<AdmittedBooking, 'key'>
+type WireAdmitted = Omit<AdmittedBooking, 'key'>
 type WireAnswer = WireAdmitted | { readonly refusal: Refusal }
 
 /**

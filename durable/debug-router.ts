@@ -2,7 +2,7 @@ import { AutoRouter, error, type IRequest } from 'itty-router'
 import type { Decision } from '../src/core/contract/decision.ts'
 import type { PoolDigest } from '../src/core/contract/pool-digest.ts'
 
-export interface DebugSource {
+interface DebugSource {
   digest(): Promise<PoolDigest>
   explain(id: string): Promise<Decision | null>
 }

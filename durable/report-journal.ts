@@ -2,7 +2,7 @@ import type { ReportPartial } from '../src/core/reports/report-partial.ts'
 import type { RequestRecord } from '../src/core/reports/request-record.ts'
 
 /** Reports received at one time. */
-export interface JournalEntry {
+interface JournalEntry {
   /** Milliseconds since the epoch. */
   readonly at: number
   readonly partials: readonly ReportPartial[]

@@ -4,7 +4,7 @@ import type { AddedReport } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import type { RequestReport } from '../src/core/reports/ttft-state.ts'
 
-export interface ReportSource {
+interface ReportSource {
   report(partials: readonly ReportPartial[], limits: null): Promise<AddedReport[]>
   find(id: string): Promise<RequestReport | null>
   rollups(): Promise<RollupGroup[]>

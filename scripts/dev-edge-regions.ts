@@ -1,6 +1,6 @@
 /** A front Worker and one Worker per region under workerd, with simulated engines behind the regions. */
-import { demoModel } from '../src/cli/commands/demo-fleet.ts'
-import type { RunningFleet } from '../src/platform/node/simulator-host.ts'
+import { demoModel } from '../packages/simulator/src/commands/demo-fleet.ts'
+import type { RunningFleet } from '../packages/simulator/src/node/fleet-host.ts'
 import { startWorkers } from './edge-workers.ts'
 import { regionBinding } from './wrangler-config.ts'
 

@@ -2,7 +2,7 @@
 // `--regions N` runs a front and N region Workers, which the front reaches by service bindings.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { demoDocument, demoGuide, startDemoFleet } from '../src/cli/commands/demo-fleet.ts'
+import { demoDocument, demoGuide, startDemoFleet } from '../packages/simulator/src/commands/demo-fleet.ts'
 import { watchSignals } from '../src/platform/node/signals.ts'
 import { buildWorker } from './build-worker.ts'
 import { startRegions } from './dev-edge-regions.ts'

@@ -9,7 +9,7 @@ import type { SecretRef } from './config/secret-fields.ts'
 import type { SplitMode } from './core/contract/pool-config.ts'
 
 /** Type after the secrets were read from the environment. */
-export type Resolved<Value> = Value extends SecretRef
+type Resolved<Value> = Value extends SecretRef
   ? string
   : Value extends readonly (infer Item)[]
     ? readonly Resolved<Item>[]
@@ -54,12 +54,9 @@ export type RegionalGateway = NonNullable<ClusterDocument['gateway']>
 /** Pool as configured. `PoolConfig` (core/contract) is the part that its PoolState gets. */
 export type PoolSettings = Redefine<PoolDocument, { readonly observeShare: number; readonly split: SplitSettings }>
 
-export type SplitSettings = Redefine<
-  PoolDocument['split'],
-  { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }
->
+type SplitSettings = Redefine<PoolDocument['split'], { readonly mode: SplitMode; readonly lmcache: LmcacheSplit }>
 
-export type LmcacheSplit = PoolDocument['split']['lmcache'] & {
+type LmcacheSplit = PoolDocument['split']['lmcache'] & {
   /** Receivers by the decode engine's id, from `decoders` or `decoder`. */
   readonly receivers: Readonly<Record<string, LmcacheReceiver>>
 }

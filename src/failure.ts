@@ -63,7 +63,7 @@ export const failures = {
 
 export type FailureReason = keyof typeof failures
 
-export interface FailureOptions {
+interface FailureOptions {
   /** The invalid field, as OpenAI's `error.param`. */
   readonly param?: string | null
   readonly retryAfterMs?: number | null

@@ -11,7 +11,7 @@ export class DeadlineError extends Error {
   }
 }
 
-export interface DeadlineOptions {
+interface DeadlineOptions {
   /** Absent: timers of the runtime. */
   readonly timers?: Timers | undefined
   /** Ends the wait early when it is aborted. */

@@ -2,7 +2,7 @@ import { isJsonObject } from '../core/json.ts'
 import type { BodyEdit } from '../origin/exchange.ts'
 import { scanObjectMembers, skipBlank, type Member } from './json-members.ts'
 
-/** The complete list of changes to a client's body. All other bytes are forwarded unchanged. */
+/** The complete list of changes to a client's body. All other bytes are forwarded unchanged. @testing */
 export interface Edits {
   /** Engine's model name instead of an alias; null: unchanged. */
   readonly model: string | null
@@ -189,7 +189,7 @@ function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
  * Applies the same edits to the parsed document, for bytes that could not be edited. Loses what JSON.parse loses (big
  * integers).
  */
-export function reserialize(body: Json, edits: Edits): Json {
+function reserialize(body: Json, edits: Edits): Json {
   const unwanted = removalTest(edits)
   const kept = Object.entries(body).filter(([key]) => !unwanted(key))
   const out = new Map<string, unknown>(kept)

@@ -36,7 +36,7 @@ export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (
 /** Without `maxJsonCost` only the size is bounded. */
 type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'maxJsonCost'>>
 
-export interface ReadOptions {
+interface ReadOptions {
   /** As in `Ports`. */
   readonly parseLong?: Ports['parseLong'] | undefined
   /** Memory account of the body. Absent: not counted. */

@@ -7,14 +7,14 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri " +
   "'none'; form-action 'none'; frame-ancestors 'none'"
 
-export interface PageOptions {
+interface PageOptions {
   readonly status?: number
   /** The name has a hash of the content, so caches may keep it. */
   readonly immutable?: boolean
 }
 
 /** Response with a page, or with a file of a page. */
-export function htmlResponse(
+function htmlResponse(
   incoming: RequestContext,
   type: string,
   body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,

@@ -2,6 +2,7 @@ import { Failure } from '../failure.ts'
 import { dashboardSnapshot, type SnapshotContext } from './dashboard-snapshot.ts'
 import type { RequestContext } from './request-context.ts'
 
+/** @testing */
 export interface LiveOptions {
   /** Age, ms, after which a snapshot is taken again for all viewers. */
   readonly everyMs?: number

@@ -28,7 +28,7 @@ const LATER_BYTES = 512
 
 const NONE: readonly string[] = []
 
-export interface EdgePromptsOptions {
+interface EdgePromptsOptions {
   readonly analyzers: PromptAnalyzers
   readonly fingerprintOf: (route: PoolRoute) => number | null
   /** Without keys any client would count as an edge, so no prompt is accepted. */

@@ -61,7 +61,7 @@ function fastFields({
   return { model, stream }
 }
 
-/** Reads the fields by the schema. */
+/** Reads the fields by the schema. @testing */
 export function validatedFields(body: Readonly<Record<string, unknown>>): RequestFields {
   const parsed = fields.safeParse(body)
   if (parsed.success) return parsed.data

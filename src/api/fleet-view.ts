@@ -61,7 +61,7 @@ export function regionsOf(
   return mapYielding(ports.yieldToEventLoop, models.routes, (route) => digests.regionStatus(route, waits))
 }
 
-export interface FleetState {
+interface FleetState {
   /** In the order of the routes. */
   readonly digests: readonly (PoolDigest | null)[]
   readonly regions: readonly (RegionStatus | null)[]

@@ -13,7 +13,7 @@ const DEFAULT_OUTPUT_TOKENS = 256
 
 const OUTPUT_FIELDS = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
 
-export interface LimitedRequest {
+interface LimitedRequest {
   readonly id: string
   readonly timers: Timers
   readonly promptTokens: number
@@ -119,7 +119,7 @@ const headersFor = (of: string, state: LimitState | null): string[] =>
       ]
 
 /** A duration as OpenAI's headers have it: `250ms`, `12s`, `6m0s`. */
-export function duration(ms: number): string {
+function duration(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(ms)}ms`
   const seconds = Math.ceil(ms / 1_000)
   if (seconds < 60) return `${seconds}s`

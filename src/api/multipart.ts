@@ -98,7 +98,10 @@ function paramsOf(text: string, allowed: RegExp): Map<string, string> | null {
   return rest === '' ? params : null
 }
 
-/** Splits a form into parts, in order. It must begin with a boundary, because not every parser skips a preamble. */
+/**
+ * Splits a form into parts, in order. It must begin with a boundary, because not every parser skips a preamble.
+ * @testing
+ */
 export function partsOf(bytes: Uint8Array, boundary: string): FormPart[] {
   const mark = encoder.encode(`\r\n--${boundary}`)
   const parts: FormPart[] = []

@@ -262,7 +262,7 @@ function pathsOf(): Readonly<Record<string, Record<string, Schema>>> {
 
 let document: Schema | null = null
 
-/** Built at the first request, because an isolate may never need it. */
+/** Built at the first request, because an isolate may never need it. @testing */
 export const openApiDocument = (): Schema =>
   (document ??= {
     openapi: '3.1.0',

@@ -16,7 +16,7 @@ import {
   type TokenizeCall,
 } from '../origin/engine-tokenizer.ts'
 
-/** A model's vocabulary and chat template, loaded by the entry point. */
+/** A model's vocabulary and chat template, loaded by the entry point. @testing */
 export interface Vocabulary {
   readonly tokenizer: ExactTokenizer
   readonly template: ChatTemplate | null

@@ -9,7 +9,7 @@ interface Window {
   suppressed: number
 }
 
-export interface SuppressedRefusals {
+interface SuppressedRefusals {
   readonly reason: string
   readonly suppressed: number
 }

@@ -5,7 +5,7 @@ type Input = Pick<ReadStream, 'isTTY' | 'setRawMode' | 'setEncoding' | 'on' | 'o
 
 type Output = Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'write' | 'on' | 'off'>
 
-/** Standard streams and signals of a process. */
+/** Standard streams and signals of a process. @testing */
 export interface ProcessStdio {
   readonly stdin: Input
   readonly stdout: Output
@@ -70,6 +70,7 @@ export interface Terminal {
   onResume(resumed: () => void): () => void
 }
 
+/** @testing */
 export interface TerminalEvents {
   /** One key, several keys, or pasted text. */
   onKeys(keys: string): void

@@ -1,7 +1,7 @@
 /** Addresses as HOST:PORT. */
 import * as z from 'zod/mini'
 
-export interface Address {
+interface Address {
   readonly host: string
   readonly port: number
 }

@@ -19,7 +19,7 @@ export interface DiscoveredPod {
 }
 
 /** Engines that discovery found. */
-export interface DiscoveredEngines {
+interface DiscoveredEngines {
   /** Addresses of a name, without brackets. */
   addressesOf(name: string): readonly string[]
   /** Ready pods of a template with `discover: kubernetes`. */

@@ -7,7 +7,7 @@ import { enginesAtOwnAddress, reportsShareMainPort } from './listen-conflicts.ts
 import { THRESHOLD_TOKENS } from './split-schema.ts'
 
 /** Notes: valid settings that are probably unintended. */
-export function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
+function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap((cluster) =>
     cluster.gateway === null
       ? []

@@ -12,7 +12,7 @@ import { split } from './split-schema.ts'
 
 const hedgeRule = 'must be off, auto, or a number of milliseconds from 1 to 600000'
 
-export const hedgeMs = z.union([int(1, 600_000), z.enum(['off', 'auto'], { error: hedgeRule })])
+const hedgeMs = z.union([int(1, 600_000), z.enum(['off', 'auto'], { error: hedgeRule })])
 
 const poolLimits = strict({
   connect_ms: describe('Timeout for opening a connection to an engine.', withDefault(milliseconds(), 5000)),

@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { describe, strict, textLike } from './fields.ts'
 
 /** Header value without leading or trailing spaces, which HTTP would strip. */
-export const HEADER_TEXT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
+const HEADER_TEXT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
 /** Value that can be sent as a bearer token. */
 export const BEARER_TEXT = /^[\x21-\x7e]+$/

@@ -22,7 +22,10 @@ function normalise(word: string): string {
   return word.replaceAll(/[-_.\s]/g, '').toLowerCase()
 }
 
-/** Optimal string alignment distance: insertions, deletions, replacements, and swaps of neighbours cost 1 each. */
+/**
+ * Optimal string alignment distance: insertions, deletions, replacements, and swaps of neighbours cost 1 each.
+ * @testing
+ */
 export function editDistance(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, column) => column)

@@ -6,7 +6,7 @@ import { configNotes } from './notes.ts'
 import { type PoolConfigSummary, summariseEngine, summarisePool, summariseRegionalPool } from './pool-summary.ts'
 import { countText, durationText, sizeText } from './units.ts'
 
-export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
+const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
   'round trip': rttMs === null ? 'measured' : durationText(rttMs),
   digest: `at most ${durationText(digestIntervalMs)} old`,
 })

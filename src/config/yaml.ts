@@ -2,7 +2,7 @@
 import { constructFromEvents, CORE_SCHEMA, EVENT_ID, mergeTag, parseEvents, YAMLException } from 'js-yaml'
 import type { Path } from './path.ts'
 
-export interface ParsedYaml {
+interface ParsedYaml {
   readonly value: unknown
   /** Line (from 1) of the value at `path`, or of the nearest thing around it; null for an empty text. */
   lineOf(path: Path): number | null

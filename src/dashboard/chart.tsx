@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 
-export interface ChartProps {
+interface ChartProps {
   /** Seconds since the epoch, ascending. */
   readonly x: number[]
   readonly actual: number[]

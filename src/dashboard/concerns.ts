@@ -21,7 +21,7 @@ export interface Concern {
 }
 
 /** Statistics older than this are shown as stale. Engines are probed every 10 s by default. */
-export const STALE_MS = 60_000
+const STALE_MS = 60_000
 
 /** Time, ms, for which a routing loop is listed after the last one. */
 const LOOP_MS = 300_000

@@ -1,7 +1,7 @@
 /** Filter and order of the engines. */
 import { type EngineLine, type EngineState, roleOf } from './engine-state.ts'
 
-export const columns = {
+const columns = {
   engine: ({ engine }: EngineLine) => engine.id,
   cluster: ({ pool }: EngineLine) => `${pool.cluster} ${pool.model}`,
   role: (line: EngineLine) => roleOf(line),

@@ -2,6 +2,7 @@
 import { count, ms, number, plural } from './format.ts'
 import type { DecisionDetail } from './wire.ts'
 
+/** @testing */
 export type Explained = Pick<
   DecisionDetail,
   | 'policy'

@@ -73,6 +73,7 @@ export interface View {
   readonly ttft_errors?: Wire<HistoryView['ttftErrors']>
 }
 
+/** @testing */
 export type Figures = Wire<KeptFigures>
 
 export type Figure = keyof Figures

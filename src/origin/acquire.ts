@@ -18,7 +18,7 @@ import type { StageTimer } from './stage-timer.ts'
 import { waitForRoom } from './wait-for-room.ts'
 
 /** Results of earlier attempts of the same request. */
-export interface AttemptHistory {
+interface AttemptHistory {
   readonly attempt: number
   /** They went to gateways that were full or out of reach. */
   readonly moved: boolean

@@ -18,11 +18,10 @@ function overloadFailure({ limit, detail }: Refusal, retryAfterMs: number): Fail
   })
 }
 
-export const BUDGET_EXHAUSTED =
-  "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
+const BUDGET_EXHAUSTED = "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
 
 /** Converts a refusal to the failure that the client gets. */
-export function refusalFailure(refusal: Refusal): Failure {
+function refusalFailure(refusal: Refusal): Failure {
   const retryAfterMs = Math.max(1, refusal.retryAfterMs)
   switch (refusal.reason) {
     case 'overloaded':

@@ -15,7 +15,7 @@ import type { RegionStatus } from '../core/contract/region-status.ts'
 import { RegionEstimator, type InFlightPrompt } from './regions/estimator.ts'
 import { hasPassed } from './via.ts'
 
-export interface DigestCacheOptions {
+interface DigestCacheOptions {
   readonly ports: Pick<Ports, 'pool' | 'now' | 'random' | 'log' | 'origin'>
   /** Name of this gateway in `via`. */
   readonly via?: string

@@ -7,7 +7,7 @@ import { classifyStatus, isClientAnswer } from './classify.ts'
 import type { FinalLeg } from './disagg/legs.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
-export type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
+type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
 
 /**
  * Sends the request and waits for the first byte. Calls `begun` at the first byte, in the same tick if the platform

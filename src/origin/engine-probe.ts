@@ -25,7 +25,7 @@ const HEALTH_BYTES = 64 * 1024
 const METRICS_BYTES = 4 * 1024 * 1024
 
 /** What earlier probes found, by URL of the engine. Cleared when an engine fails: it may return as another one. */
-export interface ProbeMemory {
+interface ProbeMemory {
   /** Engines without `/is_paused`. */
   readonly unpausable: Set<string>
   /** Metrics path of engines whose first answer showed which one to read. */

@@ -18,7 +18,7 @@ export interface TokenizeCall {
   readonly budgetMs: number
 }
 
-export interface EngineTokenizerOptions {
+interface EngineTokenizerOptions {
   readonly origin: Origin
   readonly now: () => number
   /** Limit of the cache of ids, bytes. Default: 8 MB. */

@@ -29,7 +29,7 @@ interface ProbeTarget {
   readonly target: EngineTarget
 }
 
-export interface FleetProbeOptions {
+interface FleetProbeOptions {
   /** Refreshes the digests of other gateways. */
   readonly digests: Pick<DigestCache, 'refresh'>
   /** Times of the probe under the previous configuration, so that only new engines are due at once. */

@@ -189,7 +189,7 @@ export function headersForClient(answer: readonly string[]): string[] {
   return out
 }
 
-export function hasHeader(flat: readonly string[], name: string): boolean {
+function hasHeader(flat: readonly string[], name: string): boolean {
   for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) return true
   return false
 }

@@ -15,7 +15,7 @@ import type { Lease } from '../ports/lease.ts'
 import type { AdmitResult, PoolPort } from '../ports/pool.ts'
 import type { AdmitAnswer, BackgroundScope, PoolTransport } from './pool-transport.ts'
 
-export interface RemotePoolParts {
+interface RemotePoolParts {
   readonly transport: PoolTransport
   readonly now: () => number
   /** In [0, 1). */

@@ -20,7 +20,7 @@ export function poolOfCell(pool: PoolConfig, cell: number, shards: number): Pool
   return { ...pool, engines: pool.engines.filter(({ id }) => cellOf(id, ids, shards) === cell) }
 }
 
-export interface ShardedPoolParts {
+interface ShardedPoolParts {
   readonly cells: readonly PoolPort[]
   /** Ids of the pool's engines, as configured now. */
   readonly engines: () => readonly string[]

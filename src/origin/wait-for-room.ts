@@ -10,6 +10,7 @@ import type { Timers } from '../ports/timers.ts'
 import { withDeadline } from '../timeout.ts'
 import type { WaitingRequests } from './waiting-requests.ts'
 
+/** @testing */
 export interface RoomWait {
   readonly pool: PoolPort
   readonly admission: Admission

@@ -2,7 +2,7 @@
 import type { Failure } from '../failure.ts'
 
 /** Why a request of this key may not wait or run any more; null: it may. */
-export type EndCheck = (tenant: string) => Failure | null
+type EndCheck = (tenant: string) => Failure | null
 
 const NEVER: EndCheck = () => null
 

@@ -16,7 +16,7 @@ const PAUSE_MS = 1_000
  */
 const GUARD_MS = 61_000
 
-export interface FallbackParts {
+interface FallbackParts {
   readonly now: () => number
   readonly log: Pick<Log, 'info' | 'warn'>
   /** Longest wait for the carrier, ms. */

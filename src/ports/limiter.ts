@@ -12,7 +12,7 @@ export interface Limiter {
   readonly renewal?: Renewal | undefined
 }
 
-export interface Renewal {
+interface Renewal {
   readonly everyMs: number
   renew(running: RunningRequest): Promise<void>
 }

@@ -2,7 +2,7 @@
 import type { Log } from '../ports/log.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 
-export interface BatchExporterOptions<Item> {
+interface BatchExporterOptions<Item> {
   /** Name for the log. */
   readonly name: string
   /** Sends a batch. It is repeated with the same number until it succeeds or fails too often. */

@@ -38,7 +38,7 @@ export interface DecisionMetric extends MetricBase {
 }
 
 /** One value per pool, from the digest; undefined: no sample. */
-export interface PoolMetric extends MetricBase {
+interface PoolMetric extends MetricBase {
   readonly from: 'pool'
   readonly type: 'gauge'
   readonly value: (digest: PoolDigest) => number | undefined
@@ -60,14 +60,14 @@ export interface DurationMetric extends MetricBase {
 }
 
 /** One value of the gateway. */
-export interface GatewayMetric extends MetricBase {
+interface GatewayMetric extends MetricBase {
   readonly from: 'gateway'
   readonly type: 'gauge' | 'counter'
   readonly value: (gateway: GatewayFacts) => number | undefined
 }
 
 /** Counts of the gateway, one for each name of a closed list that has any. */
-export interface GatewayCountsMetric extends MetricBase {
+interface GatewayCountsMetric extends MetricBase {
   readonly from: 'gateway_counts'
   readonly type: 'counter'
   readonly label: string

@@ -15,7 +15,7 @@ export interface Trace {
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/** Parses `traceparent`; null: absent or invalid. Later versions are read as version 00. */
+/** Parses `traceparent`; null: absent or invalid. Later versions are read as version 00. @testing */
 export function readTraceparent(
   header: string | null,
 ): { readonly traceId: string; readonly parentId: string; readonly sampled: boolean } | null {
@@ -27,7 +27,7 @@ export function readTraceparent(
   return { traceId: traceId!, parentId: parentId!, sampled: (Number.parseInt(flags!, 16) & 1) === 1 }
 }
 
-export interface TraceOptions {
+interface TraceOptions {
   /** Share of requests to sample where the client has not decided. */
   readonly sample: number
   /** A fresh UUID. */

@@ -1,8 +1,8 @@
 /** A chaos run of a few seconds, and its check of streams. */
 import { afterEach, describe, expect, it } from 'vitest'
-import chaos from '../../bench/chaos.ts'
-import { LogReader } from '../../bench/chaos/log.ts'
-import { difference, expectedTokens } from '../../bench/chaos/expected.ts'
+import chaos from '../../packages/bench/chaos.ts'
+import { LogReader } from '../../packages/bench/chaos/log.ts'
+import { difference, expectedTokens } from '../../packages/bench/chaos/expected.ts'
 
 describe('a chaos run', () => {
   const before = process.exitCode

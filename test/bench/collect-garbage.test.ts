@@ -4,7 +4,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { collectGarbage } from '../../bench/chaos/collect-garbage.ts'
+import { collectGarbage } from '../../packages/bench/chaos/collect-garbage.ts'
 
 const REQUESTS = 300
 const engine = http.createServer((_, response) => response.end('token'))

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { fitLaw, foretell, laws, type Prefill } from '../../bench/conformance/laws.ts'
-import { mergeResults, readPage, writePage, type RowResult } from '../../bench/conformance/page.ts'
-import type { Row } from '../../bench/conformance/row.ts'
-import { rows } from '../../bench/conformance/rows.ts'
-import { normalise } from '../../bench/conformance/normaliser.ts'
-import { keepCuts } from '../../bench/conformance/steady.ts'
-import { writeVectors, type Exchange } from '../../bench/conformance/vector.ts'
-import { generator } from '../../bench/conformance/fuzz.ts'
+import { fitLaw, foretell, laws, type Prefill } from '../../packages/bench/conformance/laws.ts'
+import { mergeResults, readPage, writePage, type RowResult } from '../../packages/bench/conformance/page.ts'
+import type { Row } from '../../packages/bench/conformance/row.ts'
+import { rows } from '../../packages/bench/conformance/rows.ts'
+import { normalise } from '../../packages/bench/conformance/normaliser.ts'
+import { keepCuts } from '../../packages/bench/conformance/steady.ts'
+import { writeVectors, type Exchange } from '../../packages/bench/conformance/vector.ts'
+import { generator } from '../../packages/bench/conformance/fuzz.ts'
 
 const row = (name: string): Row => ({ name, says: `${name} holds, a | b.`, run: async () => '' })
 const known = [row('one'), row('two'), row('three')]

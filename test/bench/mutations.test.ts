@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { mutations } from '../../bench/mutations/all.ts'
-import { catalogueProblems, mismatchOf } from '../../bench/mutations/catalogue.ts'
+import { mutations } from '../../packages/bench/mutations/all.ts'
+import { catalogueProblems, mismatchOf } from '../../packages/bench/mutations/catalogue.ts'
 
 describe('the list of mutations', () => {
   it('applies to the current tree, each mutation at exactly one place', () => {

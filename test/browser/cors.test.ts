@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { startSilent, type SilentGateway } from '../node/replicas/silent-gateway.ts'
 import { openBrowser } from './world.ts'
 

@@ -12,7 +12,7 @@ import {
 } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'
 

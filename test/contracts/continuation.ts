@@ -1,7 +1,7 @@
 /** Streams whose engine fails in the middle, on any runtime: the client's text equals an uncut stream's. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
-import type { FaultRule } from '../../src/simulator/faults.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import type { FaultRule } from '../../packages/simulator/src/faults.ts'
 import { ownPorts } from '../own-ports.ts'
 import { ByteEngine, type Script } from './byte-engine.ts'
 import { ADMIN } from './disagg-fixture.ts'

@@ -1,8 +1,8 @@
 /** A gateway in front of simulated prefill, decode and encode engines on real ports, with queries for tests. */
 import { expect } from 'vitest'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
-import type { SimulatedEngine } from '../../src/simulator/engine.ts'
-import type { EngineOptions } from '../../src/simulator/engine-options.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import type { SimulatedEngine } from '../../packages/simulator/src/engine.ts'
+import type { EngineOptions } from '../../packages/simulator/src/engine-options.ts'
 import { ownPorts } from '../own-ports.ts'
 
 export interface SplitGateway {

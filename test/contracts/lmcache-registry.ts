@@ -1,7 +1,7 @@
 /** The gateway as the registry of LMCache servers, on any runtime. Bodies are those of 0.5.6. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { chunkHashes, hashHex } from '../../src/core/lmcache/chunk-hashes.ts'
-import { rankOf } from '../../src/simulator/lmcache/coordinator.ts'
+import { rankOf } from '../../packages/simulator/src/lmcache/coordinator.ts'
 import { lmcacheKeys, MODEL_PATH, type LmcacheWorld, type OpenLmcache, type PoolDocument } from './lmcache.ts'
 
 const TOKEN = 'server-token-5'

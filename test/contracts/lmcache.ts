@@ -1,8 +1,8 @@
 /** Effect of LMCache lookups on routing, on any runtime, with responses as recorded. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { FakeController } from '../../src/simulator/lmcache/controller.ts'
-import { FakeCoordinator } from '../../src/simulator/lmcache/coordinator.ts'
-import type { Fleet } from '../../src/simulator/fleet.ts'
+import { FakeController } from '../../packages/simulator/src/lmcache/controller.ts'
+import { FakeCoordinator } from '../../packages/simulator/src/lmcache/coordinator.ts'
+import type { Fleet } from '../../packages/simulator/src/fleet.ts'
 
 export const lmcacheKeys = {
   plain: 'plain-secret-1',

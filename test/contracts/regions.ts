@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readTold } from '../../src/origin/regions/client.ts'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'
 

@@ -1,7 +1,7 @@
 /** Audio uploads from the official client to simulated engines and back, on any runtime. */
 import { OpenAI, toFile } from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ownPorts } from '../own-ports.ts'
 import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'

@@ -1,5 +1,5 @@
 /** Isolates of one Worker in front of regions, all in one workerd, with simulated engines behind the regions. */
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { startWorkers, type WorkerSpec } from '../../scripts/edge-workers.ts'
 
 export const MODEL = 'sim'

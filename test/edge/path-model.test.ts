@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { pathRows } from '../../bench/edge/path-model.ts'
+import { pathRows } from '../../packages/bench/edge/path-model.ts'
 
 it('a Worker beside its engines gives the first byte in time to clients in twelve cities, with one to three regions', () => {
   const rows = pathRows()

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { IsolateProcess } from '../../bench/chaos/isolate-process.ts'
-import { LogReader } from '../../bench/chaos/log.ts'
-import { type RunningFleet, startFleet } from '../../src/platform/node/simulator-host.ts'
+import { IsolateProcess } from '../../packages/bench/chaos/isolate-process.ts'
+import { LogReader } from '../../packages/bench/chaos/log.ts'
+import { type RunningFleet, startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { until } from '../wait.ts'
 import { ADMIN, admin, chat, frontDocument, MODEL, regionDocument } from './isolates.ts'
 

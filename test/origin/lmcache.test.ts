@@ -7,8 +7,8 @@ import { Breaker } from '../../src/origin/breaker.ts'
 import { Skips } from '../../src/origin/lmcache/client.ts'
 import type { EngineTarget } from '../../src/ports/engine-target.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
-import { FakeController } from '../../src/simulator/lmcache/controller.ts'
-import { FakeCoordinator } from '../../src/simulator/lmcache/coordinator.ts'
+import { FakeController } from '../../packages/simulator/src/lmcache/controller.ts'
+import { FakeCoordinator } from '../../packages/simulator/src/lmcache/coordinator.ts'
 
 type Fetch = (request: Request) => Promise<Response>
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BlockPool } from '../../src/simulator/block-pool.ts'
+import { BlockPool } from '../../packages/simulator/src/block-pool.ts'
 
 /** Model of the pool with plain lists. */
 class NaivePool {

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { engineKey } from '../../bench/conformance/engine.ts'
-import { send } from '../../bench/conformance/http.ts'
-import { differences } from '../../bench/conformance/likeness.ts'
-import { metricFamilies, type MetricFamily } from '../../bench/conformance/metric-families.ts'
-import { record } from '../../bench/conformance/recorder.ts'
-import type { VectorFile } from '../../bench/conformance/vector.ts'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { engineKey } from '../../packages/bench/conformance/engine.ts'
+import { send } from '../../packages/bench/conformance/http.ts'
+import { differences } from '../../packages/bench/conformance/likeness.ts'
+import { metricFamilies, type MetricFamily } from '../../packages/bench/conformance/metric-families.ts'
+import { record } from '../../packages/bench/conformance/recorder.ts'
+import type { VectorFile } from '../../packages/bench/conformance/vector.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 
 const read = <T>(file: string): T =>
   JSON.parse(readFileSync(new URL(`../vectors/${file}`, import.meta.url), 'utf8')) as T

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Clock } from '../../src/simulator/clock.ts'
-import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
+import type { Clock } from '../../packages/simulator/src/clock.ts'
+import { createFleet, type Fleet, type FleetOptions } from '../../packages/simulator/src/fleet.ts'
 import { turns } from '../wait.ts'
 
 /** A clock that jumps to the next timer, so that a lease takes no real time. */

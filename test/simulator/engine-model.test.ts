@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EngineModel } from '../../src/simulator/engine-model.ts'
-import type { EngineLimits } from '../../src/simulator/profiles.ts'
-import type { Sequence, SequenceSpec } from '../../src/simulator/sequence.ts'
-import { idleTtftMs, type StepCostModel } from '../../src/simulator/step-cost.ts'
+import { EngineModel } from '../../packages/simulator/src/engine-model.ts'
+import type { EngineLimits } from '../../packages/simulator/src/profiles.ts'
+import type { Sequence, SequenceSpec } from '../../packages/simulator/src/sequence.ts'
+import { idleTtftMs, type StepCostModel } from '../../packages/simulator/src/step-cost.ts'
 
 const costModel: StepCostModel = {
   stepMs: 5,

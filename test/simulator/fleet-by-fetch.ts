@@ -1,4 +1,4 @@
-import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
+import { createFleet, type Fleet, type FleetOptions } from '../../packages/simulator/src/fleet.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 
 /** Tests of a fleet behind `fetch`, for any runtime. */

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { startFleet, type HostOptions, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type HostOptions, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'
 

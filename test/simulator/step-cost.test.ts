@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { EngineModel } from '../../src/simulator/engine-model.ts'
-import { profileNamed } from '../../src/simulator/profiles.ts'
-import { batchMs, idleTtftMs, type StepCostModel } from '../../src/simulator/step-cost.ts'
-import { Sequence } from '../../src/simulator/sequence.ts'
+import { EngineModel } from '../../packages/simulator/src/engine-model.ts'
+import { profileNamed } from '../../packages/simulator/src/profiles.ts'
+import { batchMs, idleTtftMs, type StepCostModel } from '../../packages/simulator/src/step-cost.ts'
+import { Sequence } from '../../packages/simulator/src/sequence.ts'
 
 const { costModel: dense, limits } = profileNamed('agentic')
 /** Every token chooses half of the experts. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { blockKeys } from '../../src/simulator/block-keys.ts'
-import { generate } from '../../src/simulator/http-api/text-generator.ts'
-import { decode, encode, vocabularySize } from '../../src/simulator/tokenizer.ts'
+import { blockKeys } from '../../packages/simulator/src/block-keys.ts'
+import { generate } from '../../packages/simulator/src/http-api/text-generator.ts'
+import { decode, encode, vocabularySize } from '../../packages/simulator/src/tokenizer.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 

@@ -7,7 +7,7 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { startBuiltWorker, type BuiltWorker } from '../origin/built-worker.ts'
 import { ownPorts } from '../own-ports.ts'
 import { until } from '../wait.ts'

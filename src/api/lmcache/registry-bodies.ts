@@ -7,7 +7,7 @@ const text = z.string().check(z.maxLength(1024))
 
 const count = z.int().check(z.gte(0))
 
-export const objectKey = z.object({
+const objectKey = z.object({
   chunk_hash_hex: z.string().check(z.regex(/^(?:[0-9a-fA-F]{2}){1,64}$/)),
   model_name: text,
   kv_rank: z.int().check(z.gte(0), z.lte(0xffff_ffff)),
@@ -37,7 +37,7 @@ const batchSchema = z.object({
   shared: z.optional(z.boolean()),
 })
 
-export type Batch = z.infer<typeof batchSchema>
+type Batch = z.infer<typeof batchSchema>
 
 export const eventsBody = z.object({ batches: z.optional(z.array(batchSchema)) })
 
@@ -50,9 +50,9 @@ export const lookupBody = z.object({
 })
 
 /** Decodes `kv_rank`: `world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank`. */
-export const worldSizeOf = (kvRank: number): number => (kvRank >>> 24) & 0xff
+const worldSizeOf = (kvRank: number): number => (kvRank >>> 24) & 0xff
 
-export const globalRankOf = (kvRank: number): number => (kvRank >>> 16) & 0xff
+const globalRankOf = (kvRank: number): number => (kvRank >>> 16) & 0xff
 
 export const kvRankOf = (worldSize: number, rank: number): number =>
   ((worldSize << 24) | (rank << 16) | (worldSize << 8) | rank) >>> 0

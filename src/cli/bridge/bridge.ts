@@ -5,7 +5,7 @@ import { Poster, type PosterOptions } from './poster.ts'
 import type { OpenEventSocket } from './sockets.ts'
 import { type BridgeStatus, statusOf } from './status.ts'
 
-export interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs' | 'heartbeatMs'> {
+interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs' | 'heartbeatMs'> {
   readonly engines: readonly BridgedEngine[]
   readonly open: OpenEventSocket
   readonly log: Log

@@ -13,7 +13,7 @@ export interface BridgedEngine {
   readonly events: EventEndpoints
 }
 
-export interface ListenerParts {
+interface ListenerParts {
   readonly open: OpenEventSocket
   readonly limits: DeltaLimits
   readonly now: () => number

@@ -71,6 +71,7 @@ function rankOf(headers: EngineConfig['headers']): string | null {
 /**
  * Reads vLLM's event endpoints by rank, as seen from the engine (`tcp://*:5557`). `none`: the engine publishes
  * nothing, or not by ZeroMQ. `ranks`: several ranks publish, and a request may reach any of them.
+ * @testing
  */
 export function endpointsOf(
   sources: unknown,

@@ -23,7 +23,7 @@ export interface PosterOptions {
 }
 
 /** Counters of the connection to the gateway. */
-export interface PosterCounts {
+interface PosterCounts {
   posts: number
   failures: number
   /** Full snapshots that the gateway requested. */

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { addressText } from '../../config/address.ts'
 import { type BridgeStatus, isHealthy, statusMetrics } from './status.ts'
 
-export interface StatusListener {
+interface StatusListener {
   readonly url: string
   close(): Promise<void>
 }

@@ -2,6 +2,7 @@
 import type { EngineListener } from './engine-listener.ts'
 import type { Poster } from './poster.ts'
 
+/** @testing */
 export interface EngineStatus {
   readonly engine: string
   readonly cluster: string

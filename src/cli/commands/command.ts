@@ -4,7 +4,7 @@ import type { Terminal } from '../terminal.ts'
 
 export { UsageError } from '../../platform/node/usage-error.ts'
 
-export interface Flag {
+interface Flag {
   readonly type: 'string' | 'boolean'
   readonly short?: string
   /** May be given more than once. */

@@ -1,6 +1,6 @@
 const WIDTH = 30
 
-export interface ProgressBar {
+interface ProgressBar {
   draw(done: number, of: number): void
   clear(): void
 }

@@ -10,7 +10,7 @@ import type { Log } from '../../ports/log.ts'
 /** Polling interval of the file. File system events miss some ways to replace a file. */
 const LOOK_MS = 1_000
 
-export interface ReloaderParts {
+interface ReloaderParts {
   readonly gateway: Pick<RunningGateway, 'adopt' | 'configRefused'>
   /** The initial configuration, as read from the file. */
   readonly written: Config

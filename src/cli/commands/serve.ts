@@ -170,7 +170,7 @@ function countsOf({ clusters }: Config): Record<string, number> {
 }
 
 /** Applies the flags that override the document, validated by the document's rules. */
-export function withFlags(config: Config, args: Args): Config {
+function withFlags(config: Config, args: Args): Config {
   const level = levelFlag(args)
   const listen = listenFlag(args)
   const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }

@@ -20,7 +20,7 @@ import { reachOf } from './reach.ts'
 import { roundTripMs } from './round-trip.ts'
 import { statusOf } from './server-kind.ts'
 
-export interface RegionOptions {
+interface RegionOptions {
   readonly limitMs: number
   /** Folder that relative vocabulary names start at. */
   readonly folder: string

@@ -1,7 +1,7 @@
 /** The doctor's report as text, as JSON and as an exit code. */
 import type { Finding, Severity, Subject } from './finding.ts'
 
-export type Counts = Readonly<Record<Severity, number>>
+type Counts = Readonly<Record<Severity, number>>
 
 export function countsOf(subjects: readonly Subject[]): Counts {
   const counts: Record<Severity, number> = { ok: 0, note: 0, warning: 0, problem: 0, unreachable: 0 }

@@ -84,7 +84,7 @@ interface Pace {
   readonly p99S: number
 }
 
-/** Reads the histogram of `admit` over all engines. null: there is none, as without `ttft`. */
+/** Reads the histogram of `admit` over all engines. null: there is none, as without `ttft`. @testing */
 export function readPace(answer: AskResult): Pace | null {
   if (!isAnswer(answer) || answer.status !== 200) return null
   const buckets = new Map<number, number>()

@@ -6,7 +6,7 @@ import { type EngineFigures, isSevere, type PoolFigures } from './figures.ts'
 import type { Tone } from './spans.ts'
 import type { Column } from './table.ts'
 
-export const poolName = ({ cluster, model }: { readonly cluster: string; readonly model: string }): string =>
+const poolName = ({ cluster, model }: { readonly cluster: string; readonly model: string }): string =>
   `${cluster} ${model}`
 
 const plain = (text: string) => ({ text })

@@ -21,7 +21,7 @@ export interface Frame {
 /** Lines of both table heads, the separator and the footer. */
 const HEADS_AND_FOOT = 4
 
-export interface DrawnScreen {
+interface DrawnScreen {
   /** The whole screen, at most as many lines as it has rows. */
   readonly lines: readonly TextLine[]
   /** The requested scroll offset, limited to the content. */

@@ -60,7 +60,7 @@ export const severityRank = (state: EngineState): number => STATES_BY_SEVERITY.i
 
 export const isSevere = (state: EngineState): boolean => severityRank(state) < severityRank('full')
 
-export function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
+function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
   return linesOf(pools).map((line) => {
     const growth = pace.of(line.pool.cluster, line.pool.model, line.engine.id)
     return { ...line, growth, notes: notesOf(line, growth) }
@@ -88,7 +88,7 @@ function notesOf({ engine, state }: EngineLine, growth: Growth | null): string[]
 }
 
 /** Orders pools by severity, then as configured. */
-export function poolFigures(view: View, engines: readonly EngineFigures[]): PoolFigures[] {
+function poolFigures(view: View, engines: readonly EngineFigures[]): PoolFigures[] {
   const figures = view.pools.map((pool) => ({
     ...summed(engines.filter((line) => line.pool === pool)),
     pool,
@@ -99,7 +99,7 @@ export function poolFigures(view: View, engines: readonly EngineFigures[]): Pool
 }
 
 /** Sums all pools. */
-export function fleetFigures(pools: readonly PoolFigures[], engines: readonly EngineFigures[]): PoolFigures {
+function fleetFigures(pools: readonly PoolFigures[], engines: readonly EngineFigures[]): PoolFigures {
   return { ...summed(engines), pool: null, running: sumOf(pools, ({ running }) => running) }
 }
 

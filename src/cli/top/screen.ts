@@ -12,7 +12,7 @@ const [BEGIN, END] = ['\u001b[?2026h', '\u001b[?2026l']
 
 const TO_END_OF_LINE = '\u001b[K'
 
-export interface ScreenEvents {
+interface ScreenEvents {
   onKeys(keys: string): void
   onResize(): void
 }

@@ -14,7 +14,7 @@ export const SORTS = [
   'engine',
 ] as const satisfies readonly Key[]
 
-export type Sort = (typeof SORTS)[number]
+type Sort = (typeof SORTS)[number]
 
 export interface Selection {
   readonly sort: Sort

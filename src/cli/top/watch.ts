@@ -9,7 +9,7 @@ import { Pace } from './pace.ts'
 import { Screen } from './screen.ts'
 import { type Selection, SORTS } from './selection.ts'
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly gateway: Gateway
   readonly everyMs: number
   readonly selection: Selection

@@ -6,7 +6,7 @@ import { TextHash } from './text-hash.ts'
 const KEPT_TEXT = 64
 
 /** The chunk with the first text of an output whose beginning a parser removed. */
-export interface TextStart {
+interface TextStart {
   /** Index of its first id in the output. */
   readonly at: number
   readonly ids: number

@@ -77,7 +77,7 @@ export interface Decision {
 }
 
 /** Choice of the shadow policy. */
-export interface ShadowChoice {
+interface ShadowChoice {
   readonly policy: string
   readonly engine: string
   readonly predictedTtftMs: number | null

@@ -17,7 +17,7 @@ export interface ReplicaDigest {
 }
 
 /** Values learned from an engine's responses. */
-export interface EngineLearned {
+interface EngineLearned {
   /**
    * Prefill cost model in use (learned, of a sibling, or of the profile), seconds: fixedS + perTokenS * new + perPairS
    * * (total² - cached²)/2.
@@ -46,7 +46,7 @@ export interface EngineLearned {
   readonly warmth: number
 }
 
-export type CircuitState = 'closed' | 'open' | 'probing'
+type CircuitState = 'closed' | 'open' | 'probing'
 
 export interface EngineDigest {
   readonly id: string

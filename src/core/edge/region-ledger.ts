@@ -10,7 +10,7 @@ const DECISIONS_WAITING = 200
 /** A report repeats the history of so long, ms: reports may be lost, or wait for the next request. */
 const HISTORY_SENT_MS = 60_000
 
-export interface RegionLedgerParts {
+interface RegionLedgerParts {
   readonly cluster: string
   readonly pool: string
   /** Id of the region's gateway, the only engine of the pool. */

@@ -30,12 +30,12 @@ export interface BlocksStored {
 }
 
 /** Adapter; `unnamed`: an old engine sent only its number. */
-export type Adapter =
+type Adapter =
   | { readonly kind: 'none' }
   | { readonly kind: 'named'; readonly name: string }
   | { readonly kind: 'unnamed' }
 
-export interface BlocksRemoved {
+interface BlocksRemoved {
   readonly kind: 'removed'
   readonly hashes: readonly EngineHash[]
   readonly medium: string | null

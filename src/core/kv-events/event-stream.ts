@@ -4,7 +4,7 @@ import { type EventBatch, readEventBatch } from './event-batch.ts'
 import type { EventFrame } from './event-frames.ts'
 import { MsgpackError } from './msgpack.ts'
 
-export interface StreamCounts {
+interface StreamCounts {
   /** Number of batches applied, and of their events. */
   batches: number
   events: number
@@ -18,7 +18,7 @@ export interface StreamCounts {
   losses: number
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   readonly pool: PoolBlocks
   readonly limits: DeltaLimits
   /** Whether replays are possible. */

@@ -1,6 +1,6 @@
 import { type PrefillSize, STEP_TOKENS } from './prefill-cost-model.ts'
 
-/** Mean prompt of a busy period, and its time. */
+/** Mean prompt of a busy period, and its time. @testing */
 export interface BusyPeriodSample extends PrefillSize {
   readonly seconds: number
   /** End of the busy period, milliseconds. */

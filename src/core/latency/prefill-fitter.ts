@@ -19,7 +19,7 @@ import {
 } from './prefill-cost-model.ts'
 
 /** Sample: one prompt, or the mean of several prefilled together. */
-export interface PrefillSample extends PrefillSize {
+interface PrefillSample extends PrefillSize {
   /** Prefill time without queueing, seconds. */
   readonly seconds: number
   /** Milliseconds. */

@@ -19,7 +19,7 @@ const PRIOR: PrefillCostModel = profile(DEFAULT_PROFILE)!
 const SERIES_STEPS = 4
 
 /** Prompt to prefill. */
-export interface StepPrompt extends PrefillSize {
+interface StepPrompt extends PrefillSize {
   /** Whether its first token will be seen. */
   readonly isVisible: boolean
   /** Whether the engine has other requests. */

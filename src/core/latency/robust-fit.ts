@@ -12,7 +12,7 @@ const TUKEY = 4.685
 /** Minimum scale of residuals (3 %), which is noise. */
 const MIN_SPREAD = 0.03
 
-export interface Fit {
+interface Fit {
   readonly costModel: PrefillCostModel
   /** Robust standard deviation of log(measured / fitted); 0.1 is about 10 %. */
   readonly spread: number

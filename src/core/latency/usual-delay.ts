@@ -1,7 +1,7 @@
 /** Weight of a new sample after the first ones. */
 const GAIN = 0.1
 
-export interface DelayLimits {
+interface DelayLimits {
   /** Maximum change by one sample, as a share of its own prediction and of the delay: stalls are no delay of a step. */
   readonly clip: number
   /** Maximum and minimum delay, as a multiple of the prediction without it. */

@@ -2,7 +2,7 @@ import type { KeyLimits, LimitAnswer, LimitState, Reservation, RunningRequest, S
 import { MinuteWindow } from './minute-window.ts'
 
 /** Tokens of one day, counted from the epoch. */
-export interface DayUse {
+interface DayUse {
   readonly day: number
   readonly tokens: number
 }

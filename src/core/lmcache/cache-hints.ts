@@ -1,7 +1,7 @@
 import type { CacheHint } from '../contract/admission.ts'
 import type { Holders, PrefixMatch } from './prefix-match.ts'
 
-export interface HintReaders {
+interface HintReaders {
   /** Engines of the pool, and the instance each reads from. */
   readonly pairs: readonly { readonly engine: string; readonly instance: string }[]
   /** All engines of the pool. */

@@ -23,7 +23,7 @@ export function promptKeys(
   return keys
 }
 
-export interface WireKey {
+interface WireKey {
   readonly hash: string
   readonly model: string
   readonly salt: string

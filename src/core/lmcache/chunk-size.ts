@@ -1,5 +1,5 @@
 /** LMCache's default, which nearly every fleet uses. */
-export const DEFAULT_CHUNK_TOKENS = 256
+const DEFAULT_CHUNK_TOKENS = 256
 
 /**
  * Tokens per chunk, derived from the number of chunks that a coordinator made of prompts: `chunks = floor(tokens /

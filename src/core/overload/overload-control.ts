@@ -54,6 +54,7 @@ const MAX_RETRY_MS = 60_000
  */
 const MIN_SAMPLES = 6
 
+/** @testing */
 export interface OverloadInput {
   readonly admission: Admission
   readonly decision: Decision
@@ -79,6 +80,7 @@ interface Move {
   readonly pressure: Pressure
 }
 
+/** @testing */
 export type Verdict = { readonly kind: 'admit' } | Move | { readonly kind: 'refuse'; readonly refusal: Refusal }
 
 const ADMIT: Verdict = { kind: 'admit' }

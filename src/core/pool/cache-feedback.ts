@@ -1,5 +1,5 @@
 /** Cached tokens of a request: as predicted at booking and as reported by the engine. */
-export interface CacheOutcome {
+interface CacheOutcome {
   readonly predictedTokens: number
   readonly actualTokens: number
   /** Part of the prediction that a live request had not yet prefilled. Its absence proves nothing. */
@@ -12,6 +12,7 @@ export interface CacheOutcome {
   readonly beforeAway: boolean
 }
 
+/** @testing */
 export type CacheFinding =
   /** Prediction confirmed, or too small to judge. */
   | { readonly kind: 'fine' }
@@ -29,7 +30,7 @@ const FINE: CacheFinding = { kind: 'fine' }
 
 const OUTLIVED: CacheFinding = { kind: 'outlived' }
 
-export interface CacheReport {
+interface CacheReport {
   /** Whether the engine has ever reported cached tokens. */
   readonly reports: boolean
   /** Decayed means over requests with a predicted or reported hit, in tokens. */

@@ -22,7 +22,7 @@ import { rolesOf, supportsRole } from './roles.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { tieOrder } from './tie-order.ts'
 
-export interface DecisionInput {
+interface DecisionInput {
   readonly pool: PoolConfig
   readonly engines: EngineTable
   readonly chains: PolicyChains

@@ -3,7 +3,7 @@ import type { PrefillCostModel } from '../latency/prefill-cost-model.ts'
 import { SILENT_MISS_CAUSES } from './cache-feedback.ts'
 import type { EngineEstimators } from './engine-estimators.ts'
 
-export interface EstimatorFacts {
+interface EstimatorFacts {
   readonly costModel: PrefillCostModel
   readonly activeBlocks: number
   readonly cachedBlocks: number

@@ -10,7 +10,7 @@ import { overlaps, supportsRole } from './roles.ts'
 const TRIAL_TOKENS = 2048
 
 /** Whether the request suits a trial: short, with a visible first token. */
-export function suitsTrial({ promptTokens, streams }: Admission): boolean {
+function suitsTrial({ promptTokens, streams }: Admission): boolean {
   return promptTokens <= TRIAL_TOKENS && streams !== false
 }
 

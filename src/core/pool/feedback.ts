@@ -10,7 +10,7 @@ import type { LedgerEntry, LegEntry } from './ledger-entry.ts'
 /** Output tokens up to which a non-streaming response time is mostly prefill. */
 const SHORT_ANSWER_TOKENS = 16
 
-export interface LearningContext {
+interface LearningContext {
   readonly now: number
   readonly index: PrefixIndex
   readonly blockTokens: number

@@ -4,7 +4,7 @@ import type { EngineEstimators } from './engine-estimators.ts'
 export const LEARNED_VERSION = 1
 
 /** Learned values of an engine that survive an eviction. Small and structured-cloneable. */
-export interface LearnedEngine {
+interface LearnedEngine {
   readonly costModel: PrefillCostModel | null
   readonly decodeLogPace: number
   /** null in older snapshots. */

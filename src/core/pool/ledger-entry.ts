@@ -30,7 +30,7 @@ export interface LegEntry {
   usage: Usage | null
 }
 
-export interface CacheEstimate {
+interface CacheEstimate {
   readonly cached: CachedTokens
   /** Leading blocks in the index, trusted or not. */
   readonly indexBlocks: number

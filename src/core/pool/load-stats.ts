@@ -15,7 +15,7 @@ const RECENT_WORK_HALF_LIFE_MS = 30_000
 const STALE_AFTER_INTERVALS = 3
 
 /** Source of the cached tokens of the prompt that is booked. */
-export interface CachedReader {
+interface CachedReader {
   cached(engine: EngineRef): { readonly total: number }
 }
 

@@ -11,7 +11,7 @@ const SERVING: readonly LegRole[] = ['whole']
 /** Roles without which requests are served unsplit, unless the pool is configured otherwise. */
 const PREPARING: readonly LegRole[] = ['prefill', 'encode']
 
-export interface Panic {
+interface Panic {
   /** Engines excluded although panic mode ignores circuits. */
   readonly excluded: readonly Exclusion[]
   /** Also ignores circuits of prefill and encode engines, for a request that needs them. */

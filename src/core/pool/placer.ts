@@ -14,7 +14,7 @@ import { isRetry, type RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import type { SignalReader } from './signal-reader.ts'
 import { type Demand, expectedWork } from './demand.ts'
 
-export interface PlacerParts {
+interface PlacerParts {
   readonly random: Random
   readonly fleet: Fleet
   readonly ledger: PoolLedger
@@ -24,7 +24,7 @@ export interface PlacerParts {
 }
 
 /** Configuration of the pool. */
-export interface ConfiguredPool {
+interface ConfiguredPool {
   readonly pool: PoolConfig
   readonly chains: PolicyChains
 }

@@ -6,7 +6,7 @@ import { session as sessionPolicy } from '../routing/policies/session.ts'
 import type { Policy } from '../routing/policy.ts'
 
 /** Configured policy and its fallbacks for missing signals: `session` if there is one, then `qps`. */
-export interface PolicyChain {
+interface PolicyChain {
   readonly chain: readonly Policy[]
   /** Requested policy that could not be created. */
   readonly unusable: { readonly from: string; readonly reason: string } | null

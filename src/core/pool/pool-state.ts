@@ -38,7 +38,7 @@ import type { SignalReader } from './signal-reader.ts'
 import { type BookingSnapshot, type PoolSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 import { behindOthers, leftQueue, WaitingRoom, type WaitTerms } from './waiting-room.ts'
 
-/** Returns the digest of an object without configuration. */
+/** Returns the digest of an object without configuration. @testing */
 export function emptyDigest(facts: Pick<PoolDigest, 'version' | 'epoch' | 'seq' | 'at'>): PoolDigest {
   return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
 }
@@ -68,7 +68,7 @@ interface BookingTerms {
   readonly elsewhere?: boolean
 }
 
-export interface PoolStateParts {
+interface PoolStateParts {
   readonly random: Random
   /** Id of this incarnation, part of every digest. */
   readonly epoch: string

@@ -4,7 +4,7 @@ export const SHARED_PROBE_MS = 1_000
 /** Minimum interval, milliseconds. */
 const MIN_SHARED_PROBE_MS = 100
 
-/** Probes of shared engines that a gateway makes in a second. They take about 1 % of a core (bench/probes.ts). */
+/** Probes of shared engines that a gateway makes in a second. They take about 1 % of a core (packages/bench/probes.ts). */
 export const SHARED_PROBES_PER_S = 80
 
 /**

@@ -1,6 +1,6 @@
 import type { RequestClass } from '../contract/admission.ts'
 
-/** Later requests that may pass one that waits, before it goes first in its class. */
+/** Later requests that may pass one that waits, before it goes first in its class. @testing */
 export const MAX_SKIPS = 8
 
 /** Keys whose counters are kept; further ones replace the least recently used. */

@@ -49,7 +49,7 @@ interface PlacedRequest {
   readonly work: number
 }
 
-export interface WaitingRoomParts {
+interface WaitingRoomParts {
   readonly demandOf: (admission: Admission, now: number) => Demand
   /** Places a request that has waited for `waitedMs`. */
   readonly place: (admission: Admission, now: number, waitedMs: number) => AdmissionResult

@@ -3,7 +3,7 @@ import { RecordSlab } from './record-slab.ts'
 /** Fields of a node. */
 export const OFFSET = 0
 export const LENGTH = 1
-export const PARENT = 2
+const PARENT = 2
 export const CHILDREN = 3
 /** First holding of this run; engine-runs.ts owns this field and the next two. */
 export const HOLDING = 4

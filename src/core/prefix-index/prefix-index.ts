@@ -18,7 +18,7 @@ import {
 import { samplePrefixes } from './prefix-sample.ts'
 import { RecentPrefixes } from './recent-prefixes.ts'
 /** Maximum bytes per (block, engine) entry over all tables. */
-export const BYTES_PER_ENTRY = 40
+const BYTES_PER_ENTRY = 40
 const HOLDING_BYTES = HOLDING_STRIDE * 4
 
 /** Record of a live request's blocks. Pass it to `release` once. */

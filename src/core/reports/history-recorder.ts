@@ -33,7 +33,7 @@ interface Slice {
   readonly errors: number[]
 }
 
-export interface FirstToken {
+interface FirstToken {
   readonly stages: StageTimes
   readonly promptTokens: number
   /** null: not predicted, or delayed by an earlier attempt. */

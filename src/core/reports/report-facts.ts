@@ -47,7 +47,7 @@ function unpack(slot: number): Slot {
 }
 
 /** A chunked prefill of a million tokens has fewer facts. */
-export const MAX_FACTS = 4096
+const MAX_FACTS = 4096
 
 /** Facts of one id in the order of arrival. The first fact of a slot counts. */
 export class ReportFacts {

@@ -11,7 +11,7 @@ export interface StoreLimits {
   readonly ttlMs: number
 }
 
-export interface StoredReport extends TtftReport {
+interface StoredReport extends TtftReport {
   /** The request's own id, as far as it is known. */
   readonly id: string
 }

@@ -2,7 +2,7 @@ import type { AttemptFailure, Result, Usage } from '../contract/outcome.ts'
 import type { StageTimes } from '../contract/stages.ts'
 
 /** Result of a request: that of its last attempt, or `refused` without one. */
-export type RequestResult = Result | 'refused'
+type RequestResult = Result | 'refused'
 
 /**
  * One request, as log, metrics, spans, history and reports read it. The gateway fills it in while the request runs

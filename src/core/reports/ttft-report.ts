@@ -2,7 +2,7 @@ import { type ReportRole, type ReportStage, STAGES } from './report-partial.ts'
 import { childrenSeen, type ReportFacts, type Values, valuesByRole } from './report-facts.ts'
 
 /** Stages over all roles. null: not known yet. Keys are those of the wire format. */
-export type CombinedStages = { readonly [Stage in ReportStage]: number | null } & {
+type CombinedStages = { readonly [Stage in ReportStage]: number | null } & {
   /** Nanoseconds since the epoch, to a quarter of a microsecond: the precision of a double beyond 2^53. */
   readonly t_request_ingress_ns: number | null
   readonly enc_ingress_wait_ms: number | null

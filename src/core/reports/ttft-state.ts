@@ -19,7 +19,7 @@ export interface SourceMark {
   readonly at: number
 }
 
-export interface TtftStateOptions {
+interface TtftStateOptions {
   /** null: reports are off, only the rollups are kept. */
   readonly store: StoreLimits | null
 }

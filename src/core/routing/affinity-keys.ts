@@ -3,7 +3,7 @@ import { hashText } from './placement-hash.ts'
 import { nextDepth } from '../prefix-index/prefix-filter.ts'
 
 /** Leading blocks that identify a prompt for affinity without an index. */
-export const PREFIX_KEY_BLOCKS = 4
+const PREFIX_KEY_BLOCKS = 4
 
 /** Key of the leading blocks. Hashes are chained, so one lane of the last block identifies all. */
 export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {

@@ -34,7 +34,7 @@ export interface ClusterEstimate {
   readonly confidence: number
 }
 
-export interface ClusterRank {
+interface ClusterRank {
   readonly id: string
   /** Unavailable: tried only after all others refused. */
   readonly unavailable: boolean

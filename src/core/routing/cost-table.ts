@@ -1,6 +1,6 @@
 import { sortPlaces } from './sort-places.ts'
 
-export interface TieRule {
+interface TieRule {
   /** Costs within this distance of the best are tied. */
   readonly tolerance: number
   /** Additional condition for a tie of two places. */

@@ -14,7 +14,7 @@ export interface OptionSpec<Value extends number | string | boolean = number | s
 }
 
 /** camelCase names; the config document spells them in snake_case. */
-export type OptionTable = Readonly<Record<string, OptionSpec>>
+type OptionTable = Readonly<Record<string, OptionSpec>>
 
 type WidenLiteral<Value> = Value extends number
   ? number

@@ -2,7 +2,7 @@ import { hashPair, hashText } from './placement-hash.ts'
 
 const TWO_TO_32 = 2 ** 32
 
-export interface Weighted {
+interface Weighted {
   readonly id: string
   readonly weight: number
 }

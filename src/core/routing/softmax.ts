@@ -2,7 +2,7 @@ import type { CostTable } from './cost-table.ts'
 import type { Random } from './policy.ts'
 
 /** Scale of the costs: the largest (dynamo#1731) or the range (Dynamo today). */
-export type SoftmaxScale = 'max' | 'range'
+type SoftmaxScale = 'max' | 'range'
 
 /**
  * Draws the winner with probability proportional to exp(-cost / (scale * temperature)); the others follow by cost.

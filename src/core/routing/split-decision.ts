@@ -1,6 +1,6 @@
 import type { SplitConfig } from '../contract/pool-config.ts'
 
-export interface SplitFacts {
+interface SplitFacts {
   /** Prompt length for the threshold. */
   readonly promptTokens: number
   /** Cached leading tokens on the best decode engine. */
@@ -39,6 +39,7 @@ export function decideSplit(facts: SplitFacts, config: SplitConfig): SplitDecisi
   }
 }
 
+/** @testing */
 export function shouldSplit(facts: SplitFacts, config: SplitConfig): boolean {
   return decideSplit(facts, config).split
 }

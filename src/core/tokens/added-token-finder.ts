@@ -1,7 +1,7 @@
 import type { AddedToken } from './vocabulary.ts'
 
 /** Added token found in a text. */
-export interface TokenMatch {
+interface TokenMatch {
   readonly id: number
   readonly from: number
   readonly to: number

@@ -10,7 +10,7 @@ export interface ChainState {
   hi: number
 }
 
-/** Scope of a cache. Equal prompts in different scopes have different hashes. */
+/** Scope of a cache. Equal prompts in different scopes have different hashes. @testing */
 export interface ChainScope {
   readonly model: string
   readonly adapter: string | null

@@ -91,7 +91,7 @@ function countsAreAllSplits(tokens: readonly Uint8Array[], counts: Uint32Array):
 }
 
 /** One UTF-16 unit per byte. */
-export const latin1 = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
+const latin1 = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
 
 /** Tokens that their own bytes do not give, so they must not be matched as a whole. */
 function indirectTokens(file: Uint8Array): number[] {

@@ -9,7 +9,7 @@ const ARENA_IDS = 128 * 1024
 /** Longest piece in the cache, bytes; longer ones repeat too rarely. */
 export const CACHED_BYTES = 64
 
-export interface Piece {
+interface Piece {
   readonly bytes: Uint8Array
   readonly from: number
   readonly to: number

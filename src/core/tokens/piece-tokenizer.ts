@@ -11,7 +11,7 @@ import { Utf8Buffer } from './utf8-buffer.ts'
 import type { EncodeUtf8 } from './utf8.ts'
 import { hashBytes, type Vocabulary, type VocabularyHeader } from './vocabulary.ts'
 
-export interface PieceTokenizerOptions {
+interface PieceTokenizerOptions {
   readonly vocabulary: Vocabulary
   readonly encodeUtf8: EncodeUtf8
   /** Limit of the cache of message ids, bytes. Default: 8 MB. */

@@ -21,6 +21,7 @@ export interface ExactTokenizer {
   encode(text: string, addSpecial: boolean, out: IdBuffer): void
 }
 
+/** @testing */
 export interface PromptAnalyzerOptions {
   /** Base model of the pool. */
   readonly model: string

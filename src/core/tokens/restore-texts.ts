@@ -2,7 +2,7 @@
 import type { Utf8Text } from './utf8-text.ts'
 
 /** Maps a placeholder to its text. null: the string is no placeholder. */
-export type TextOfPlaceholder = (value: string) => Utf8Text | null
+type TextOfPlaceholder = (value: string) => Utf8Text | null
 
 /** Members of a request with a prompt or its messages. */
 const PROMPTS: ReadonlySet<string> = new Set(['messages', 'prompt', 'input', 'instructions', 'system'])

@@ -17,7 +17,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   qwen3_moe: 'Qwen2Tokenizer',
 }
 
-export interface ReplacedSplitting {
+interface ReplacedSplitting {
   readonly tokenizerClass: string
   readonly splitting: PreTokenizer
 }

@@ -31,7 +31,7 @@ export interface RequestRelay extends SegmentRelay {
   finish(result: Result, usage: Usage | null, failed: readonly AttemptFailed[]): void
 }
 
-export interface ContinuedParts {
+interface ContinuedParts {
   readonly attempt: AttemptContext
   readonly request: Continuable
   readonly answer: OriginAnswer

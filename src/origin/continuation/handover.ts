@@ -18,7 +18,7 @@ import type { StreamState } from './segments.ts'
 /** Engines that may be tried for one handover. */
 const MAX_ENGINES = 3
 
-export interface HandoverInput {
+interface HandoverInput {
   /** The attempt whose engine failed. */
   readonly attempt: AttemptContext
   readonly state: StreamState
@@ -46,7 +46,7 @@ export interface Handover {
   readonly tokens: number
 }
 
-export interface ByIds {
+interface ByIds {
   readonly window: StopWindow
   /** Text that the client gets first. */
   readonly pending: string
@@ -302,7 +302,7 @@ const COMPLETIONS_DEFAULT = 16
 /** vLLM clamps biases to this. */
 const MOST_BIAS = 100
 
-/** Tokens that the output may still have; 0: the limit is reached. */
+/** Tokens that the output may still have; 0: the limit is reached. @testing */
 export function tokensLeft({ request, promptIds, outputIds, maxModelLen: context }: ContinuationInput): number {
   const { max_completion_tokens: newer, max_tokens: limit } = request.sampling
   const given = numberOf(newer) ?? numberOf(limit)
@@ -318,6 +318,7 @@ const needsModelLen = ({ api, sampling }: Continuable): boolean =>
 /**
  * Builds the body. Limits are reduced by the tokens so far. The seed is another one, because the same noise again would
  * correlate with the first part. Penalties count output tokens, which are prompt tokens here, so biases replace them.
+ * @testing
  */
 export function completionBody(input: ContinuationInput): Json {
   const { request, model, promptIds, outputIds } = input

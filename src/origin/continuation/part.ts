@@ -59,7 +59,7 @@ class SseEvents {
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
 const gaps = new WeakMap<EngineTarget, GapEstimator>()
 
-export function gapsOf(engine: EngineTarget): GapEstimator {
+function gapsOf(engine: EngineTarget): GapEstimator {
   const known = gaps.get(engine) ?? new GapEstimator()
   gaps.set(engine, known)
   return known
@@ -167,7 +167,10 @@ const QUANTILE = 0.99
 /** Step of the estimate, as a power of e: a gap above it raises it by 64 %, one below lowers it by 0.5 %. */
 const STEP = 0.5
 
-/** 99th percentile of the gaps of an engine's streams, estimated without keeping them (Robbins and Monro, 1951). */
+/**
+ * 99th percentile of the gaps of an engine's streams, estimated without keeping them (Robbins and Monro, 1951).
+ * @testing
+ */
 export class GapEstimator {
   #estimateMs = 1
   #reads = 0

@@ -15,7 +15,7 @@ const MOST_DROPPED = 3
 const REPLACEMENT = '\ufffd'
 const NO_IDS = new Uint32Array()
 
-export interface Pending {
+interface Pending {
   /** Follows the text that the client has. */
   readonly text: string
   /** Ids that were dropped because they end inside a character. */
@@ -64,7 +64,7 @@ const removedLength = (whole: string, sent: number): number => Math.max(0, whole
  * that decodes anew from its prompt sends other text: the prompt of another client, in the worst case. Rejects with
  * an OriginError.
  */
-export async function isTextOf(
+async function isTextOf(
   text: string,
   ids: readonly number[],
   { record, before: count, context }: { record: OutputRecord; before: number; context: CallContext },

@@ -95,7 +95,7 @@ export interface Segment {
   pass?(bytes: Uint8Array, from: number, to: number): number
 }
 
-export const DONE = '[DONE]'
+const DONE = '[DONE]'
 /** Finish reasons of an engine that gave up: vLLM's pause, shutdown and internal errors. */
 export const ABORTED: ReadonlySet<string> = new Set(['abort', 'error'])
 

@@ -13,7 +13,7 @@ import { chainText } from '../../core/tokens/block-hash.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-export interface EncodeItem {
+interface EncodeItem {
   /** A content part of a chat message. */
   readonly part: Json
   /** Hash of the content: equal items have equal keys. */
@@ -25,6 +25,7 @@ const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'inpu
 
 /**
  * Returns the items in the order of the request, without duplicates. Never throws: the engine reports malformed parts.
+ * @testing
  */
 export function itemsOf(json: Json): readonly EncodeItem[] {
   const found = new Map<string, EncodeItem>()
@@ -68,7 +69,7 @@ function keyOf(part: Json): string | null {
   return (state.hi >>> 0).toString(16).padStart(8, '0') + (state.lo >>> 0).toString(16).padStart(8, '0')
 }
 
-/** Items that each encoder probably holds. Bounded; the least recently used item is dropped first. */
+/** Items that each encoder probably holds. Bounded; the least recently used item is dropped first. @testing */
 export class EncodedItems {
   readonly #engineOf: BoundedMap<string, string>
 

@@ -93,7 +93,7 @@ export function wholeLeg({ exchange, placed }: AttemptContext, notes: readonly s
   return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, edit), notes, change: null }
 }
 
-export interface LegCall {
+interface LegCall {
   readonly target: EngineTarget
   readonly path: string
   readonly body: readonly Uint8Array[]

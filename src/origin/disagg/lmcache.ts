@@ -102,7 +102,7 @@ export function unsplittableByLmcache(path: string, json: Json, chat: boolean): 
   return limit !== null && limit < 2 ? 'it asks for one token' : null
 }
 
-/** Limit of the response in tokens. null: none. */
+/** Limit of the response in tokens. null: none. @testing */
 export function tokenLimit(path: string, json: Json): number | null {
   const { max_tokens: most, max_completion_tokens: mostCompletion } = json
   if (path.startsWith('/v1/completions'))
@@ -110,7 +110,7 @@ export function tokenLimit(path: string, json: Json): number | null {
   return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
 }
 
-/** Fields of the client's request that both legs get. */
+/** Fields of the client's request that both legs get. @testing */
 export function carriedFields(json: Json): Json {
   return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
 }

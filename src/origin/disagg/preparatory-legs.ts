@@ -32,6 +32,7 @@ const DROPPED = [
 /**
  * Edit of the prefill leg: one token, no stream, no delay. Everything that forms the prompt (messages, tools, template
  * arguments, salt) stays, so that the decode engine gets the same blocks.
+ * @testing
  */
 export function prefillEdit(path: string, json: Json, params: Readonly<Record<string, string>>): BodyEdit {
   const responses = path.startsWith('/v1/responses')
@@ -44,7 +45,7 @@ export function prefillEdit(path: string, json: Json, params: Readonly<Record<st
   return { set, remove: DROPPED }
 }
 
-export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
+async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
   const { exchange, ports, placed, stages } = attempt
   const { split, limits } = placed.route.pool
   const startedAt = ports.now()

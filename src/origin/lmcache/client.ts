@@ -63,7 +63,7 @@ export interface Call {
   readonly budgetMs: number
 }
 
-export interface Ask {
+interface Ask {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly body?: unknown

@@ -30,7 +30,7 @@ const SPAN_MS = 60_000
 const LEAST = 20
 const SHARE = 0.1
 
-/** Detects that too many lookups time out; reports at most once per interval. */
+/** Detects that too many lookups time out; reports at most once per interval. @testing */
 export class TimeoutRateMonitor {
   #since = -Infinity
   #asked = 0
@@ -53,7 +53,7 @@ export class TimeoutRateMonitor {
   }
 }
 
-export interface PoolLookupOptions {
+interface PoolLookupOptions {
   readonly ports: Pick<Ports, 'now' | 'log'>
   readonly source: CacheSource
   readonly facts: LmcacheMetadata

@@ -16,7 +16,7 @@ import { LmcacheMetadata } from './metadata.ts'
 import { type CacheSource, Skips, type SkipCounts, type SkipReason } from './client.ts'
 import { promptKeys } from '../../core/lmcache/chunk-keys.ts'
 
-export interface RegistryKeysOptions {
+interface RegistryKeysOptions {
   readonly facts: LmcacheMetadata
   readonly chunkTokens: number
   readonly shared: boolean
@@ -26,7 +26,7 @@ export interface RegistryKeysOptions {
  * Chunk keys for pools whose own object is the registry: no lookup is made; the prompt carries the names of its
  * chunks.
  */
-export class RegistryKeys {
+class RegistryKeys {
   readonly #options: RegistryKeysOptions
 
   constructor(options: RegistryKeysOptions) {
@@ -48,12 +48,12 @@ export class RegistryKeys {
   }
 }
 
-export interface OpenDeadline extends Deadline {
+interface OpenDeadline extends Deadline {
   /** Stops the timer. Call it when all results are there. */
   end(): void
 }
 
-/** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. */
+/** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. @testing */
 export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
   const endsAt = now() + budgetMs
   const controller = new AbortController()
@@ -73,7 +73,7 @@ export function openDeadline(budgetMs: number, now: () => number): OpenDeadline 
   }
 }
 
-/** Prompt of a request that is about to be placed. */
+/** Prompt of a request that is about to be placed. @testing */
 export interface LookupInput {
   /** As measured from the request body. */
   readonly measure: PromptProfile
@@ -87,7 +87,7 @@ export interface LookupInput {
   background(work: Promise<unknown>): void
 }
 
-export interface LookupResult {
+interface LookupResult {
   /** By token ids if an engine returned them. */
   readonly measure: PromptProfile
   /** Fields for the admission. */

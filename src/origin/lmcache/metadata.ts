@@ -5,7 +5,7 @@ import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Ports } from '../../ports.ts'
 import { requestJson, readAs, type Call, type CacheSource } from './client.ts'
 
-export interface FactsOptions {
+interface FactsOptions {
   readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>
   readonly targets: ReadonlyMap<string, EngineTarget>
   readonly map: InstanceMap

@@ -194,6 +194,6 @@ export class PullAnswer implements OriginAnswer {
   }
 }
 
-export function completeEnd(bytes: number): RelayResult {
+function completeEnd(bytes: number): RelayResult {
   return { end: 'complete', failure: null, events: 0, usage: null, bytes }
 }

@@ -5,7 +5,7 @@ import { IdleTimer } from '../idle-timer.ts'
 import { Patience } from '../patience.ts'
 import { HEARTBEAT, RelayController } from './controller.ts'
 
-export interface PipeParts {
+interface PipeParts {
   readonly reply: RelayOptions
   readonly sse: boolean
   /** Bytes that were read before the relay starts. */

@@ -34,7 +34,7 @@ interface Sums {
   events: number
 }
 
-/** Output tokens per SSE event, learned per engine and endpoint from the usage of completed streams. */
+/** Output tokens per SSE event, learned per engine and endpoint from the usage of completed streams. @testing */
 export class TokensPerEvent {
   readonly #engines = new WeakMap<EngineTarget, Map<string, Sums>>()
 
@@ -54,7 +54,7 @@ export class TokensPerEvent {
   }
 }
 
-export interface StreamShape {
+interface StreamShape {
   readonly promptTokens: number
   readonly blockTokens: number
   /** Parallel answers in the stream (`n`, several prompts). */
@@ -65,6 +65,7 @@ export interface StreamShape {
 /**
  * Blocks that output adds to those of the prompt: the blocks of prompt + output tokens (ai-dynamo/dynamo#1731), so
  * output fills the partial block of the prompt first. Each parallel answer has its own copy of that block.
+ * @testing
  */
 export class OutputBlocks {
   readonly #shape: StreamShape
@@ -109,7 +110,7 @@ const endpointOf = (path: string): string => path.split('?', 1)[0]!
 const ratioOf = (tokens: number, events: number): number =>
   events > 0 ? Math.min(MAX_RATIO, Math.max(MIN_RATIO, tokens / events)) : 1
 
-export interface RelayInput {
+interface RelayInput {
   readonly answer: OriginAnswer
   readonly dispatchedAt: number
   /** The engine that sent the answer. */

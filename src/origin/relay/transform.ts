@@ -51,7 +51,7 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
 }
 
 /** Splits a stream of server-sent events into records. A record ends in an empty line. */
-export class SseRecords {
+class SseRecords {
   readonly #decoder = new TextDecoder()
   #rest = ''
 

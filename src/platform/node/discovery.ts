@@ -30,7 +30,7 @@ interface Name {
   failing: boolean
 }
 
-export interface DiscoveryParts {
+interface DiscoveryParts {
   readonly lookup: Lookup
   readonly log: Log
   /** Addresses of this host. */

@@ -4,7 +4,7 @@ import { DeadlineError, withDeadline } from '../../timeout.ts'
 import type { Background } from './background.ts'
 import type { Http1Server } from './http1/server.ts'
 
-export interface DrainOptions {
+interface DrainOptions {
   /** Time for running requests. */
   readonly drainMs: number
   /** Time for releases after that. */
@@ -18,7 +18,7 @@ export interface DrainResult {
   readonly cut: boolean
 }
 
-export interface DrainParts {
+interface DrainParts {
   readonly server: Server
   /** Connections that http1 reads. */
   readonly http1: Http1Server

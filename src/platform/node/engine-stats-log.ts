@@ -32,7 +32,7 @@ interface RequestCount {
   readonly total: number
 }
 
-/** Stores the last counts, from which it computes rates. */
+/** Stores the last counts, from which it computes rates. @testing */
 export class EngineStatsLog {
   pools: readonly PoolRef[] = []
   readonly #ports: Pick<Ports, 'pool' | 'now'> & { readonly log: Log }

@@ -28,7 +28,7 @@ export interface ListenOptions {
   readonly log: Log
 }
 
-export interface Listener {
+interface Listener {
   /** Address for clients: never 0.0.0.0. */
   readonly url: string
   /** Shuts down; `now` ends the waiting. A second call returns the same promise. */

@@ -9,10 +9,10 @@ import { createHash } from 'node:crypto'
 /** SHA-256 as 64 lower-case hexadecimal digits, the format of `keys[].secret.sha256`. */
 export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-export const defaultFile = 'firstlight.yaml'
+const defaultFile = 'firstlight.yaml'
 export const configVariable = 'FIRSTLIGHT_CONFIG'
 
-export interface LoadedConfig {
+interface LoadedConfig {
   readonly config: Config
   readonly text: string
   /** File name or variable name, for messages. */

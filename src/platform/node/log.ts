@@ -8,7 +8,7 @@ import { type LogTarget, standardOutput } from './standard-output.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-export interface NodeLog extends Log {
+interface NodeLog extends Log {
   setLevel(level: LogConfig['level']): void
 }
 

@@ -7,7 +7,7 @@ import type { PoolPort } from '../../ports/pool.ts'
 /** Interval of the check for expired bookings; a lease is many times longer. */
 const SWEEP_MS = 1_000
 
-export interface MemoryPoolsOptions {
+interface MemoryPoolsOptions {
   /** Returns the current configuration of a pool; null: no such pool. */
   readonly source: (clusterId: string, pool: string) => PoolSource | null
   /** Milliseconds since the epoch. */

@@ -5,7 +5,7 @@ import { TtftState } from '../../core/reports/ttft-state.ts'
 import type { Ttft } from '../../ports/ttft.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
 
-export interface MemoryTtftOptions {
+interface MemoryTtftOptions {
   /** null: reports are off. Rollups for metrics are kept in any case. */
   readonly store: StoreLimits | null
   /** Milliseconds since the epoch. */
@@ -15,7 +15,7 @@ export interface MemoryTtftOptions {
 /** Thousands of requests may end per second, so records are stored in batches. A reader flushes them first. */
 const BATCH_MS = 100
 
-export interface MemoryTtft extends Ttft {
+interface MemoryTtft extends Ttft {
   /** Takes effect now; no effect while reports are off. */
   setLimits(limits: StoreLimits): void
 }

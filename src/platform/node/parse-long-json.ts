@@ -41,6 +41,7 @@ interface ShortenedDocument {
 /**
  * What JSON.parse makes of a document, but with `Utf8Text` for the long texts of its prompt. null: nothing is gained,
  * or something is wrong or odd: parse it whole.
+ * @testing
  */
 export function parseLong(bytes: Uint8Array): object | null {
   if (bytes.length < MIN_BYTES) return null

@@ -13,7 +13,7 @@ const FIXED_LIMITS = { responseIds: 'limits.response_ids' } as const satisfies P
   Record<keyof LimitsConfig, string>
 >
 
-export interface AdoptableConfig {
+interface AdoptableConfig {
   readonly config: Config
   /** Names of changed settings that need a restart. */
   readonly needsRestart: readonly string[]

@@ -9,7 +9,7 @@ import type { Gateway } from '../../gateway.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
 import type { ListenOptions } from './listen.ts'
 
-export interface ReportListener {
+interface ReportListener {
   /** `host:port`. */
   readonly address: string
   close(): Promise<void>
@@ -20,7 +20,7 @@ const HEAD_MS = 5_000
 const IDLE_MS = 75_000
 
 /** Serves `/ttft_report` only. Rejects with the system's error if the port cannot be opened. */
-export async function listenForReports(
+async function listenForReports(
   gateway: Pick<Gateway, 'fetch'>,
   { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>,
 ): Promise<ReportListener> {

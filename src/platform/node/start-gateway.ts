@@ -74,7 +74,7 @@ export async function startGateway(
   }
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** Other threads that listen on the same port. */
   readonly shared?: WorkerGroup
@@ -82,6 +82,7 @@ export interface OpenOptions {
   readonly threads?: number
 }
 
+/** @testing */
 export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway, 'answer'> {
   change(config: Config, vocabularies: OpenOptions['vocabularies']): void
 }

@@ -9,7 +9,7 @@ const CHECK_MS = 1_000
 const SLOWER = 0.01
 
 /** Both in milliseconds. */
-export interface Clocks {
+interface Clocks {
   /** Milliseconds since the epoch; may be set forward and back. */
   readonly wall: () => number
   /** Monotonic milliseconds. */
@@ -19,6 +19,7 @@ export interface Clocks {
 /**
  * Returns milliseconds since the epoch that never decrease. Otherwise circuits, probes and cached answers would freeze
  * for as long as the system clock was set back. A forward step is followed within a second.
+ * @testing
  */
 export function steadyClock({ wall, steady }: Clocks): () => number {
   let base = wall()

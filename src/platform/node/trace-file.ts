@@ -26,7 +26,7 @@ export interface TraceFile {
   close(): void
 }
 
-export interface TraceFileOptions {
+interface TraceFileOptions {
   readonly maxBytes: number
   readonly files: number
   readonly log: Pick<Log, 'warn'>

@@ -44,16 +44,7 @@ export function withRelay(
 }
 
 /** Converts a report to the format that `readPartial` reads. */
-export function toWire({
-  role,
-  id,
-  values,
-  chunk,
-  chunks,
-  last,
-  item,
-  serial,
-}: ReportPartial): Record<string, unknown> {
+function toWire({ role, id, values, chunk, chunks, last, item, serial }: ReportPartial): Record<string, unknown> {
   return {
     role,
     request_id: id,

@@ -9,7 +9,7 @@ import { fileFingerprint } from './file-fingerprint.ts'
  * Opens the vocabularies of a configuration's pools, by name. Rejects like `openVocabularies`.
  * @param sameFiles keep open vocabularies even if their files changed
  */
-export type VocabulariesOf<Value = OpenVocabulary> = (
+type VocabulariesOf<Value = OpenVocabulary> = (
   config: Config,
   sameFiles?: boolean,
 ) => Promise<ReadonlyMap<string, Value>>

@@ -2,7 +2,7 @@
 import { UsageError } from './usage-error.ts'
 
 /** Thrown if zeromq is not installed. It is an optional peer dependency, because gateways do not need it. */
-export class ZmqMissing extends UsageError {
+class ZmqMissing extends UsageError {
   constructor(cause: unknown) {
     super(
       'The package "zeromq" is not installed or has no build for this platform. It is needed to read KV events.',

@@ -22,6 +22,7 @@ const BUFFERED_BYTES = 64 * 1024 * 1024
 /** Age, ms, after which a document from KV is read again in the background. */
 const FRESH_MS = 30_000
 
+/** @testing */
 export type LoadedConfig =
   | { readonly config: Config; readonly text: string }
   /** `missing`: there is no document. Otherwise its error, for the log; it may quote values. */

@@ -22,7 +22,7 @@ export interface PoolPlace extends PoolSource {
   readonly jurisdiction?: string | null
 }
 
-export interface DurablePoolsOptions {
+interface DurablePoolsOptions {
   /** The pool as configured now. null: there is none. */
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
   /** State that the isolates share. Absent: each isolate is alone. */
@@ -105,7 +105,10 @@ function opener(
   }
 }
 
-/** Name of a pool's object. The name fixes the object's location for good; a new generation is a new object. */
+/**
+ * Name of a pool's object. The name fixes the object's location for good; a new generation is a new object.
+ * @testing
+ */
 export function objectName(clusterId: string, pool: string, generation: number): string {
   return `cluster:${clusterId}:${pool}:g${generation}`
 }

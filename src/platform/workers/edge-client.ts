@@ -52,7 +52,7 @@ interface SummaryQuery {
   readonly historySince: number
 }
 
-export interface EdgeClientParts {
+interface EdgeClientParts {
   readonly open: () => Stub
   readonly log: Log
   readonly newId: () => string

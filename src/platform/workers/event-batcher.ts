@@ -1,6 +1,6 @@
 import type { BookingEvent } from '../../core/contract/booking-event.ts'
 
-/** Events that one call sends. */
+/** Events that one call sends. @testing */
 export interface EventBatch {
   readonly bookingEvents: readonly BookingEvent[]
   /** Milliseconds since the epoch. */

@@ -34,7 +34,7 @@ interface BuiltGateway {
   readonly edge: EdgeClient | null
 }
 
-export interface IsolateOptions {
+interface IsolateOptions {
   /** It takes views for the shared object, and is no isolate with requests of its own. Absent: false. */
   readonly isReader?: boolean
   /** Interval, ms, at which the isolate shares its state. Absent: a second. */

@@ -6,7 +6,7 @@ import { FetchedAnswer } from './fetched-answer.ts'
 import { ReaderSource } from './reader-source.ts'
 import { UpstreamGuard } from './upstream-guard.ts'
 
-export interface WorkersOriginOptions {
+interface WorkersOriginOptions {
   /** Epoch milliseconds; on Workers it moves only with I/O. */
   readonly now?: () => number
   /** Bindings for fetching from engines, by name (VPC, mTLS, another Worker). */

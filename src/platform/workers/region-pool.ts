@@ -23,7 +23,7 @@ const SWEEP_MS = 1_000
 
 type Scope = Pick<RequestScope, 'background'>
 
-export interface RegionPoolParts {
+interface RegionPoolParts {
   readonly cluster: string
   readonly pool: string
   readonly ledger: RegionLedger

@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
-import { FakeController } from '../../../src/simulator/lmcache/controller.ts'
-import { FakeCoordinator } from '../../../src/simulator/lmcache/coordinator.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
+import { FakeController } from '../../../packages/simulator/src/lmcache/controller.ts'
+import { FakeCoordinator } from '../../../packages/simulator/src/lmcache/coordinator.ts'
 import { visit, visitPool } from './ask.ts'
 import { closeStubs, stub } from './stub.ts'
 

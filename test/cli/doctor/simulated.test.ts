@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { demoDocument, startDemoFleet } from '../../../src/cli/commands/demo-fleet.ts'
-import { startFleet, type HostOptions, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { demoDocument, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
+import { startFleet, type HostOptions, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { visit, visitPool } from './ask.ts'
 
 let fleet: RunningFleet | undefined

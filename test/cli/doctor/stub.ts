@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { readFileSync } from 'node:fs'
-import { bodyText, type Exchange, type VectorFile } from '../../../bench/conformance/vector.ts'
+import { bodyText, type Exchange, type VectorFile } from '../../../packages/bench/conformance/vector.ts'
 import { certificate } from './certificate.ts'
 
 export interface Said {

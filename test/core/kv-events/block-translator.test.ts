@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { PromptAnalyzer } from '../../../src/core/tokens/prompt-analyzer.ts'
-import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import type { WireEvent } from '../../../packages/simulator/src/kv-event-bytes.ts'
 import { cleared, framed, removed, span, stored, type Stored } from './events.ts'
 
 const name = (lo: number, hi: number) => `${lo}:${hi}`

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { publishedFrames, replayedFrames, replayRequest, seqFrame } from '../../../src/core/kv-events/event-frames.ts'
 import { MsgpackError } from '../../../src/core/kv-events/msgpack.ts'
-import { batchBytes } from '../../../src/simulator/kv-event-bytes.ts'
+import { batchBytes } from '../../../packages/simulator/src/kv-event-bytes.ts'
 import { cleared, engineHashes, removed, span, stored } from './events.ts'
 
 const recorded = JSON.parse(readFileSync(new URL('../../vectors/kv-events.json', import.meta.url), 'utf8')) as {

@@ -1,6 +1,11 @@
 /** Event batches of simulated engines, for tests. */
 import { createHash } from 'node:crypto'
-import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import {
+  batchBytes,
+  type BlockHash,
+  type Encoding,
+  type WireEvent,
+} from '../../../packages/simulator/src/kv-event-bytes.ts'
 
 export interface Stored {
   /** All tokens of the prompt up to the last stored block. */

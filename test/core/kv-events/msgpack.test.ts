@@ -2,8 +2,8 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Msgpack, MsgpackError, readMsgpack } from '../../../src/core/kv-events/msgpack.ts'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
-import { batchBytes } from '../../../src/simulator/kv-event-bytes.ts'
-import { pack, type Packable } from '../../../src/simulator/message-pack.ts'
+import { batchBytes } from '../../../packages/simulator/src/kv-event-bytes.ts'
+import { pack, type Packable } from '../../../packages/simulator/src/message-pack.ts'
 import { cleared, removed, span, stored } from './events.ts'
 
 const values: fc.Arbitrary<Packable> = fc.letrec<{ value: Packable }>((tie) => ({

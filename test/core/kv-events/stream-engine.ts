@@ -1,7 +1,7 @@
 /** A simulated KV event publisher and the actions of a host with its batches. */
 import { EventStream } from '../../../src/core/kv-events/event-stream.ts'
 import type { EventFrame } from '../../../src/core/kv-events/event-frames.ts'
-import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import type { WireEvent } from '../../../packages/simulator/src/kv-event-bytes.ts'
 import { cleared, framed, removed, span, stored } from './events.ts'
 
 export const open = (replays = true) =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { PrefillSteps, type BookedPrompt } from '../../../src/core/latency/prefill-steps.ts'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 
 /** Cost of a step of the engine. */
 const FIXED_MS = 40

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { disturb } from '../../../bench/routing/disturbed.ts'
+import { disturb } from '../../../packages/bench/routing/disturbed.ts'
 
 const SEEDS = [1, 2, 3, 4, 5, 6]
 

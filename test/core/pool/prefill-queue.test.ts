@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Prefill, PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { type Job, PrefillQueueModel, sum } from './prefill-queue-model.ts'
 import { StretchModel } from '../latency/busy-period-model.ts'
 

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 
 const TTFT_MS = 2_000
 /** Prefill speed of the engine at first, tokens/ms. */

@@ -3,18 +3,18 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { send } from '../../../bench/conformance/http.ts'
-import { differences } from '../../../bench/conformance/likeness.ts'
+import { send } from '../../../packages/bench/conformance/http.ts'
+import { differences } from '../../../packages/bench/conformance/likeness.ts'
 import {
   bodyText,
   encodeBody,
   type Exchange,
   type RecordedResponse,
   type VectorFile,
-} from '../../../bench/conformance/vector.ts'
+} from '../../../packages/bench/conformance/vector.ts'
 import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
-import { FakeCoordinator } from '../../../src/simulator/lmcache/coordinator.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
+import { FakeCoordinator } from '../../../packages/simulator/src/lmcache/coordinator.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 
 const { exchanges } = JSON.parse(

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { startFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { lmcacheRegistryContract } from '../../contracts/lmcache-registry.ts'
 import { overridesContract } from '../../contracts/overrides.ts'
 import { waitingRequestsContract } from '../../contracts/waiting-requests.ts'

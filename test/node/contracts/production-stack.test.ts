@@ -5,9 +5,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
-import type { EngineOptions } from '../../../src/simulator/engine-options.ts'
+import type { EngineOptions } from '../../../packages/simulator/src/engine-options.ts'
 import { until } from '../../wait.ts'
 
 const model = 'facebook/opt-125m'

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readTold } from '../../../src/origin/regions/client.ts'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 import { until } from '../../wait.ts'
 

@@ -1,7 +1,7 @@
 /** Status of clusters behind other gateways: the fleet view, the live view, the metrics. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Pool, View } from '../../../src/dashboard/wire.ts'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { parseExposition } from '../../telemetry/parse-exposition.ts'
 import { startBuiltWorker } from '../../origin/built-worker.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'

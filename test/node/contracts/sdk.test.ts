@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { demoConfig, startDemoFleet } from '../../../src/cli/commands/demo-fleet.ts'
+import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway } from '../../../src/platform/node/start-gateway.ts'
 import { clientsContract } from '../../contracts/clients.ts'

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
-import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { LimitHost } from '../../../src/platform/node/threads/limit-host.ts'
 import { memoryLimiter } from '../../../src/gateway.ts'
 

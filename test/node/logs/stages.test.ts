@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { demoConfig, startDemoFleet } from '../../../src/cli/commands/demo-fleet.ts'
+import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/commands/demo-fleet.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import type { RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import type { RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 
 describe('the recorded stages of a stream', () => {

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { turns, until } from '../../wait.ts'
 import { converged, Member } from './member.ts'
 

@@ -9,7 +9,7 @@ import { ReplicatedLimits } from '../../../src/platform/node/replicas/replicated
 import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway } from '../../../src/platform/node/start-gateway.ts'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
 import { limiterContract } from '../../contracts/limiter.ts'
 import { until } from '../../wait.ts'

@@ -1,6 +1,6 @@
 import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
-import { startFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 import { until } from '../../wait.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chance } from '../../../src/simulator/replay/chance.ts'
+import { chance } from '../../../packages/replay/src/replay/chance.ts'
 import { GapEstimator } from '../../../src/origin/continuation/part.ts'
 
 describe('GapEstimator', () => {

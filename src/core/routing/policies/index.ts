@@ -27,7 +27,7 @@ export function policyKind(name: string): PolicyKind | null {
   return byName.get(name) ?? null
 }
 
-export type PolicyOrProblem = { readonly policy: Policy } | { readonly problem: string }
+type PolicyOrProblem = { readonly policy: Policy } | { readonly problem: string }
 
 /** Creates the policy, or returns why it cannot be created: a newer edge may name an unknown one. */
 export function createPolicy(config: PolicyConfig): PolicyOrProblem {

@@ -1,7 +1,7 @@
 /** Keep-alive connections to one engine. */
 import { EngineConnection } from './engine-connection.ts'
 
-export interface ConnectionPoolOptions {
+interface ConnectionPoolOptions {
   /** Idle connections are closed after this time: before the engine closes them during the next request. */
   readonly idleMs: number
   readonly maxIdle: number

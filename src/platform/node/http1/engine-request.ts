@@ -70,6 +70,7 @@ const STALL_MS = 100
  */
 const OWN_LIMITS: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'])
 
+/** @testing */
 export interface EngineRequestParts {
   readonly request: OriginRequest
   /** The request's head, as sent. */

@@ -10,7 +10,7 @@ import {
 import { EngineRequest } from './engine-request.ts'
 import { ConnectionPool } from './connection-pool.ts'
 
-export interface NodeOriginOptions {
+interface NodeOriginOptions {
   /** Epoch milliseconds. */
   readonly now?: () => number
   /** Interval at which idle connections and unused engines are removed; absent: 1 s. */
@@ -23,6 +23,7 @@ export interface NodeOriginOptions {
   readonly ca?: string
 }
 
+/** @testing */
 export interface NodeOrigin extends Origin {
   /** Number of engines with connections or recent requests. */
   readonly size: number

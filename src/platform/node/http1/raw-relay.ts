@@ -15,7 +15,7 @@ import type { EngineRequest } from './engine-request.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import { TapResult } from './tap-result.ts'
 
-export interface RawRelayParts {
+interface RawRelayParts {
   readonly options: RelayOptions
   readonly sse: boolean
   readonly request: EngineRequest

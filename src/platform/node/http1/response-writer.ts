@@ -176,7 +176,7 @@ function dateNow(): string {
  * Writes to a client of node:http. `ServerResponse.write` corks the socket until the next tick, which is the largest
  * cost of a single token: only the head goes through it, and later bytes go to the socket.
  */
-export class ServerResponseWriter implements ResponseWriter {
+class ServerResponseWriter implements ResponseWriter {
   readonly #outgoing: ServerResponse
   /** Bytes written are chunk-framed already. */
   #framed = false

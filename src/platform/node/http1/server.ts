@@ -15,7 +15,7 @@ import { type HttpTimeouts, ServerConnection } from './server-connection.ts'
 import type { ServerRequest } from './server-request.ts'
 import { writeResponse } from './write-response.ts'
 
-export interface Http1ServerParts {
+interface Http1ServerParts {
   readonly gateway: Pick<Gateway, 'fetch'>
   readonly timeouts: HttpTimeouts
   /** false: the connection was refused and is not served. Absent: all are served. */

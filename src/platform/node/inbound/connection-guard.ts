@@ -15,7 +15,7 @@ export interface ConnectionLimits {
   readonly writeMs: number
 }
 
-export interface ConnectionGuardParts {
+interface ConnectionGuardParts {
   /** Called for each connection: a reload may change the limits. */
   readonly limits: () => ConnectionLimits
   readonly count: (reason: Extract<FailureReason, 'connections_full' | 'write_timeout'>) => void

@@ -10,7 +10,7 @@ export type HttpErrorReason = Extract<
   'bad_http' | 'request_timeout' | 'expectation_unmet' | 'head_too_large' | 'transfer_encoding'
 >
 
-export interface HttpErrorsParts {
+interface HttpErrorsParts {
   readonly count: (reason: HttpErrorReason) => void
   readonly log: Log
   readonly now: () => number

@@ -6,7 +6,7 @@ import type { KubernetesAccess } from './access.ts'
 import type { WatchTimes } from './list-watch.ts'
 import { PodSelection } from './pod-selection.ts'
 
-export interface PodDiscoveryParts {
+interface PodDiscoveryParts {
   /** Throws if there is no access to an API server. */
   access(): KubernetesAccess
   readonly log: Log

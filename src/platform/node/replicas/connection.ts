@@ -12,7 +12,7 @@ type ClientMethod = 'connect' | 'destroy' | 'on' | 'eval' | 'evalSha' | 'sSubscr
 /** The part of the client library that is used here; a client of one server and one of a cluster both have it. */
 export type Client = Pick<RedisClientType, ClientMethod> & Partial<Pick<RedisClusterType, 'masters'>>
 
-export interface LinkEvents {
+interface LinkEvents {
   readonly up: (client: Client) => void
   readonly down: (error: Error) => void
 }

@@ -26,6 +26,7 @@ const TURN_EVENTS = 32
 const MAX_MISSED_HEARTBEATS = 2
 const NO_BLOCKS = new Uint32Array(0)
 
+/** @testing */
 export interface PeerBookingsParts extends PoolParts, Pick<FeedParts, 'joined' | 'left' | 'failed'> {
   readonly open: OpenBookings
   readonly onNews: (event: NewsEvent) => void

@@ -8,7 +8,7 @@ import type { Link } from './connection.ts'
 import type { PoolEvent } from './messages.ts'
 
 /** Names of one pool on the server. All have the same hash tag, so they lie in one slot of a cluster. */
-export interface PoolKeys {
+interface PoolKeys {
   readonly present: string
   readonly channel: string
   readonly open: (replica: string) => string

@@ -23,7 +23,7 @@ import { ServerLog } from './server-log.ts'
 /** Progress is published as often; often enough for pools whose `lease_ms` is a second, the minimum. */
 const TICK_MS = 100
 
-export interface ReplicasParts {
+interface ReplicasParts {
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
@@ -32,7 +32,7 @@ export interface ReplicasParts {
 }
 
 /** What this gateway has alone. */
-export interface LocalState {
+interface LocalState {
   /** null: the pool is not configured. */
   readonly pool: (...name: PoolName) => PoolConfig | null
   readonly storedResponses: ResponseAffinity

@@ -127,7 +127,7 @@ const EXCEEDED: readonly (LimitName | null)[] = [
 /** Requests renewed by one command. */
 const RENEWED_IDS = 500
 
-export interface ReplicatedLimitsParts {
+interface ReplicatedLimitsParts {
   readonly link: Pick<Link, 'run'>
   readonly prefix: string
   /** Requests of a gateway that has ended lapse after this time, ms. */

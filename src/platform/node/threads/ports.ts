@@ -48,6 +48,7 @@ export function threadGroup(numbers: PoolNumbers, channel: MainChannel, startedA
   }
 }
 
+/** @testing */
 export function threadTtft(channel: Pick<MainChannel, 'call'>): Ttft {
   const ask = (question: TtftQuestion, ...given: readonly unknown[]): Promise<unknown> =>
     channel.call(['ttft', question, given])

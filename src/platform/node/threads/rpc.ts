@@ -1,11 +1,11 @@
 /** Calls with responses, and notifications, between two threads of this process. */
 
 /** One end of a MessagePort, a Worker, or a thread's own parent port. */
-export interface MessageTarget {
+interface MessageTarget {
   postMessage(batch: unknown): void
 }
 
-/** Handles a call or notification. The returned or resolved value is the response. */
+/** Handles a call or notification. The returned or resolved value is the response. @testing */
 export type RpcHandler<Message> = (message: Message) => unknown
 
 /** [number, message, …]: above 0 a call, 0 a notification, below 0 the response to a call. */

@@ -4,7 +4,7 @@ import { withTimeout } from '../../../timeout.ts'
 import type { ToMain, ToThread } from './messages.ts'
 
 /** An I/O thread as the main thread calls it. */
-export interface CallableThread {
+interface CallableThread {
   call(message: ToThread): Promise<unknown>
 }
 

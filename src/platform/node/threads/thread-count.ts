@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import type { Config } from '../../../config.ts'
 import { UsageError } from '../usage-error.ts'
 
-export interface Host {
+interface Host {
   /** As `process.platform`. */
   readonly platform: string
   /** Node's, as `process.versions.node`. */

@@ -19,7 +19,7 @@ export interface ThreadSupervisorParts {
   readonly log: Log
 }
 
-export interface ListenAddresses {
+interface ListenAddresses {
   readonly url: string
   readonly reports: string | null
 }

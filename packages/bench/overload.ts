@@ -1,0 +1,148 @@
+/**
+ * Admission control under overload, in virtual time: goodput of `predicted` with `slo` beside every shipped policy and
+ * the static rules with true engine state, at 0.7 to 4 times the sustained load.
+ * `npm run bench -- overload [MOONCAKE.jsonl AGENTIC.jsonl] [--seeds N] [--policies all] [--json FILE]`. Without traces
+ * it runs a generated workload. `npm run bench -- overload --http` measures refusals over HTTP only, in real time;
+ * `--peers [--router PROGRAM]` measures goodput over HTTP beside vllm-router.
+ */
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { profileNamed } from '../simulator/src/profiles.ts'
+import { fleetOf, type FleetPlan } from '../replay/src/replay/plan.ts'
+import { speedsOn } from '../replay/src/replay/sustained-speed.ts'
+import { shippedKinds, baselineKinds } from '../replay/src/replay/routers.ts'
+import type { Job } from '../replay/src/replay/job.ts'
+import { readTrace, spread, type Trace } from '../replay/src/replay/trace.ts'
+import { refusalsOverHttp } from './overload/http.ts'
+import { isolation } from './overload/isolation.ts'
+import { oracleKinds } from './overload/oracle.ts'
+import { type OverloadFigures, overloadKind, QUEUE, runOnce, SLO } from './overload/run.ts'
+import { pairedRow, pairsOf } from './overload/pairs.ts'
+import { overloadBesidePeers } from './overload/peers.ts'
+import { refusalUs } from './overload/refusal-cost.ts'
+import { retryRows } from './overload/retries.ts'
+import { workByWeight } from './overload/weights.ts'
+import { workloadNamed } from './policies/workloads.ts'
+import type { Bench, BenchRow } from './result.ts'
+
+const LOW_LOAD = 0.7
+const LOADS = [LOW_LOAD, 0.95, 1, 1.5, 2, 4]
+const RETRY_LOADS = [1.5, 2, 4]
+/** Requests of the two traces that the goals are stated for. */
+const REQUESTS = [3000, 2000]
+
+interface Workload {
+  readonly name: string
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+}
+
+const bench: Bench = async ({ flags, args, note }) => {
+  if (flags['http'] !== undefined) return refusalsOverHttp(note)
+  if (flags['peers'] !== undefined) return overloadBesidePeers(note, String(flags['router'] ?? 'vllm-router'))
+  const seeds = Number(flags['seeds'] ?? 3)
+  const others =
+    flags['policies'] === 'all'
+      ? [...shippedKinds, ...baselineKinds]
+      : [shippedKinds.find(({ name }) => name === 'predicted')!]
+  const rows: BenchRow[] = []
+  const workloads = workloadsOf(args)
+  for (const { name, trace, fleet } of workloads) {
+    const speedAt = speedsOn(fleet)
+    for (const load of LOADS) {
+      const own = [overloadKind('slo', SLO), overloadKind('slo_queue', SLO, { queue: QUEUE })]
+      const kinds = [...own, ...others, ...(load === 4 ? oracleKinds : [])]
+      const cells = Array.from({ length: seeds }, (_, at) => {
+        const seed = at + 1
+        return { trace: spread(trace, seed), fleet, load, seed, speedAt }
+      })
+      const jobs = new Map<string, readonly (readonly Job[])[]>()
+      for (const kind of kinds) {
+        note(`${name}, load ${load}, ${kind.name} …`)
+        const figures = cells.map((cell) => runOnce({ ...cell, kind }))
+        rows.push(rowOf(name, load, kind.name, figures))
+        jobs.set(
+          kind.name,
+          figures.map((one) => one.jobs),
+        )
+      }
+      if (RETRY_LOADS.includes(load)) rows.push(...retryRows(cells))
+      if (load === LOW_LOAD) rows.push(pairedRow(name, load, pairsOf(jobs.get('slo')!, jobs.get('predicted')!)))
+    }
+  }
+  note('isolation between two keys …')
+  const isolated = workloads.map(({ trace, fleet }) => isolation(trace, fleet))
+  note('two keys that wait …')
+  const weighted = workloads.map(({ trace, fleet }) => workByWeight(trace, fleet))
+  return {
+    rows: [...rows, ...isolated.flatMap((one) => one.rows), ...weighted],
+    headline: {
+      ...headlineOf(rows, workloads),
+      ...isolated[0]!.headline,
+      queue_weight_error_max: Math.max(...weighted.map((row) => Number(row['error']))),
+      refusal_us: refusalUs(),
+    },
+  }
+}
+
+export default bench
+
+function workloadsOf(files: readonly string[]): Workload[] {
+  const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
+  if (files.length === 0) return [{ name: 'prefixes', fleet, trace: workloadNamed('prefixes').trace }]
+  return files.map((file, at) => ({
+    name: basename(file),
+    fleet,
+    trace: readTrace(basename(file), readFileSync(file, 'utf8'), { limit: REQUESTS[at] ?? 2000 }),
+  }))
+}
+
+function rowOf(trace: string, load: number, policy: string, figures: readonly OverloadFigures[]): BenchRow {
+  const mean = (pick: (one: OverloadFigures) => number) =>
+    figures.reduce((sum, one) => sum + pick(one), 0) / figures.length
+  return {
+    trace,
+    load,
+    policy,
+    goodput: round(mean((one) => one.goodput)),
+    refused: round(mean((one) => one.refused)),
+    ttft_mean_ms: Math.round(mean((one) => one.ttftMeanMs)),
+    ttft_p99_ms: Math.round(mean((one) => one.ttftP99Ms)),
+    itl_ms: round(mean((one) => one.itlMeanMs)),
+    hit: round(mean((one) => one.hit)),
+    longest_decile_share: round(mean((one) => one.longestDecileShare)),
+    useless_refusals: round(mean((one) => one.uselessRefusals)),
+  }
+}
+
+const round = (value: number): number => Number(value.toFixed(3))
+
+function headlineOf(rows: readonly BenchRow[], workloads: readonly Workload[]): Record<string, number> {
+  const find = (trace: string, load: number, policy: string): BenchRow =>
+    rows.find((row) => row['trace'] === trace && row['load'] === load && row['policy'] === policy)!
+  const names = workloads.map(({ name }) => name)
+  const labels = ['mooncake', 'agentic']
+  const perTrace = names.map((name, at) => [
+    `goodput_at_1_5_${labels[at] ?? name}`,
+    Number(find(name, 1.5, 'slo')['goodput']),
+  ])
+  const oracle = names.map((name) => {
+    const best = Math.max(...oracleKinds.map((kind) => Number(find(name, 4, kind.name)['goodput'])))
+    return Number(find(name, 4, 'slo')['goodput']) / best
+  })
+  const low = names.flatMap((name) =>
+    ['ttft_mean_ms', 'ttft_p99_ms'].map(
+      (key) => Number(find(name, 0.7, 'slo')[key]) / Number(find(name, 0.7, 'predicted')[key]),
+    ),
+  )
+  const shares = names.flatMap((name) =>
+    LOADS.filter((load) => load <= 1.5).map((load) => Number(find(name, load, 'slo')['longest_decile_share'])),
+  )
+  return {
+    ...Object.fromEntries(perTrace),
+    goodput_vs_oracle_at_4: round(Math.min(...oracle)),
+    low_load_ttft_ratio_max: round(Math.max(...low)),
+    useless_refusals_at_0_95: Math.max(...names.map((name) => Number(find(name, 0.95, 'slo')['useless_refusals']))),
+    longest_decile_share_min: round(Math.min(...shares)),
+  }
+}
