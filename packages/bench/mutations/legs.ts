@@ -256,7 +256,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'equal questions to /tokenize are asked each',
     file: 'src/origin/engine-tokenizer.ts',
-    find: 'return await (isLost ? this.#ask(body, key, call) : asked.answer)',
+    find: 'return await (isLost ? this.#ask(body, key, call) : pending.answer)',
     replace: 'return await this.#ask(body, key, call)',
     impact: 'a burst of one prompt floods /tokenize',
     tests: { node: ['test/origin/engine-tokenizer.test.ts'] },

@@ -90,8 +90,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'cost model fitter takes a delay as a slower engine',
     file: 'src/core/latency/prefill-fitter.ts',
-    find: '<= DELAY_LOSS_RATIO * this.#lossOf(paced) + DELAY_LOSS ? delayed : paced',
-    replace: '< 0 ? delayed : paced',
+    find: '<= DELAY_LOSS_RATIO * this.#lossOf(rescaled) + DELAY_LOSS ? delayed : rescaled',
+    replace: '< 0 ? delayed : rescaled',
     impact: 'an engine that was late for a while gets no new prompts',
     tests: LATENCY,
   },
@@ -113,7 +113,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'shared engines of a small pool are probed once a second',
-    file: 'src/core/pool/foreign-load.ts',
+    file: 'src/core/pool/shared-probe-interval.ts',
     find: 'Math.max(MIN_SHARED_PROBE_MS, (1000 * engines) / SHARED_PROBES_PER_S)',
     replace: 'SHARED_PROBE_MS',
     impact: 'the queues of engines with random load from other sources are known too late',
@@ -251,7 +251,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'report ids keep the tail that vLLM adds',
-    file: 'src/core/reports/report-partial.ts',
+    file: 'src/core/reports/report-id.ts',
     find: "if (bare !== rest && bare !== '') candidates.push(bare)",
     replace: '',
     impact: 'reports of an engine and of the gateway never meet',
@@ -268,7 +268,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'sketch changes after it was handed out',
     file: 'src/core/reports/sketch.ts',
-    find: 'if (this.#given) this.#counts = [...this.#counts]',
+    find: 'if (this.#isShared) this.#counts = [...this.#counts]',
     replace: '',
     impact: 'a scrape shows a histogram whose buckets and sum do not agree',
     tests: REPORTS,
@@ -276,16 +276,16 @@ export const measures: readonly Mutation[] = [
   {
     name: 'event stream takes a gap for the next batch',
     file: 'src/core/kv-events/event-stream.ts',
-    find: 'if (framed.seq === this.#seq + 1 && !isLate',
-    replace: 'if (framed.seq > this.#seq && !isLate',
+    find: 'if (frame.seq === this.#seq + 1 && !isLate',
+    replace: 'if (frame.seq > this.#seq && !isLate',
     impact: 'missed evictions stay unknown',
     tests: KV_EVENTS,
   },
   {
     name: 'event stream: a restart of the engine is not detected',
     file: 'src/core/kv-events/event-stream.ts',
-    find: 'echo.seq !== this.#seq || timeOf(echo) !== this.#atS',
-    replace: 'echo.seq !== this.#seq',
+    find: 'repeated.seq !== this.#seq || timeOf(repeated) !== this.#atS',
+    replace: 'repeated.seq !== this.#seq',
     impact: 'blocks from before a restart count as cached',
     tests: KV_EVENTS,
   },
@@ -339,7 +339,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'LMCache hints exceed the prompt',
-    file: 'src/core/lmcache/prefix-match.ts',
+    file: 'src/core/lmcache/cache-hints.ts',
     find: 'const matchedTokens = Math.min(promptTokens, tokens)',
     replace: 'const matchedTokens = tokens',
     impact: 'a coordinator with another chunk size gives more tokens than there are',
@@ -347,7 +347,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'two LMCache instances on one host',
-    file: 'src/core/lmcache/cache-registry.ts',
+    file: 'src/core/lmcache/instance-map.ts',
     find: 'byHost.set(name, other === undefined || other === id ? id : null)',
     replace: 'byHost.set(name, id)',
     impact: 'an engine is given the cache of its neighbour',
@@ -355,7 +355,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunk size is the smallest possible',
-    file: 'src/core/lmcache/chunk-hashes.ts',
+    file: 'src/core/lmcache/chunk-size.ts',
     find: 'const low = Math.floor(tokens / (chunks + 1)) + 1',
     replace: 'const low = Math.floor(tokens / (chunks + 1))',
     impact: 'cached tokens of LMCache are counted too few',
@@ -372,7 +372,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'registry keeps the memory of a server that restarted',
     file: 'src/core/lmcache/cache-registry.ts',
-    find: 'if (batch.incarnation > cursor.incarnation) this.#directory.fence(batch.instance)\n      else if',
+    find: 'if (batch.incarnation > cursor.incarnation) this.#directory.dropMemory(batch.instance)\n      else if',
     replace: 'if (batch.incarnation > cursor.incarnation) void 0\n      else if',
     impact: 'prompts are sent to a server that has lost them',
     tests: { node: ['test/core/lmcache/'] },
@@ -380,7 +380,7 @@ export const measures: readonly Mutation[] = [
   {
     name: 'chunk hashes in the wrong byte order',
     file: 'src/core/lmcache/chunk-hashes.ts',
-    find: 'words[HASH_WORDS + i] = swapped(tokens[chunk * chunkTokens + i]!)',
+    find: 'words[HASH_WORDS + i] = swapBytes(tokens[chunk * chunkTokens + i]!)',
     replace: 'words[HASH_WORDS + i] = tokens[chunk * chunkTokens + i]!',
     impact: 'no chunk of a real LMCache server is ever found',
     tests: LMCACHE,

@@ -48,7 +48,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object: a failed probe ends the alarm',
     file: 'durable/cluster-object.ts',
-    find: "complain('probe_failed', error)",
+    find: "logError('probe_failed', error)",
     replace: 'throw error',
     impact: 'one unreachable engine stops expiry and probes',
     tests: CLUSTER,
@@ -56,7 +56,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object: one unreadable booking event loses the others',
     file: 'durable/cluster-object.ts',
-    find: "complain('notice_unreadable', error)",
+    find: "logError('notice_unreadable', error)",
     replace: 'throw error',
     impact: 'releases in the same message are lost',
     tests: CLUSTER,
@@ -64,8 +64,8 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object ignores the booking events of an admit call',
     file: 'durable/cluster-object.ts',
-    find: 'this.#receive(bookingEvents)\n    return this.#answered(',
-    replace: 'return this.#answered(',
+    find: 'this.#receive(bookingEvents)\n    return this.#wireAnswer(',
+    replace: 'return this.#wireAnswer(',
     impact: 'busy isolates never release',
     tests: CLUSTER,
   },
@@ -79,7 +79,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that was lost is never set again',
-    file: 'durable/report-journal.ts',
+    file: 'durable/alarm.ts',
     find: 'return this.#at !== null && this.#now() - this.#at > LOST_MS',
     replace: 'return false',
     impact: 'one lost alarm stops expiry for the life of the object',
@@ -87,7 +87,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm is moved to a later time',
-    file: 'durable/report-journal.ts',
+    file: 'durable/alarm.ts',
     find: 'this.#at === null || this.#at > at',
     replace: 'this.#at === null || this.#at !== at',
     impact: 'a busy object postpones its alarm without end',
@@ -95,15 +95,15 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'alarm that rang counts as set',
-    file: 'durable/report-journal.ts',
-    find: 'rang(): void {\n    this.#at = null',
-    replace: 'rang(): void {',
+    file: 'durable/alarm.ts',
+    find: 'fired(): void {\n    this.#at = null',
+    replace: 'fired(): void {',
     impact: 'after its first alarm an object has none',
     tests: CLUSTER,
   },
   {
     name: 'snapshot leaves old parts behind',
-    file: 'durable/report-journal.ts',
+    file: 'durable/snapshot-store.ts',
     find: 'if (surplus.length > 0) writes.push(',
     replace: 'if (surplus.length < 0) writes.push(',
     impact: 'storage never shrinks after a peak',
@@ -111,7 +111,7 @@ export const objects: readonly Mutation[] = [
   },
   {
     name: 'snapshot keeps its first part only',
-    file: 'durable/report-journal.ts',
+    file: 'durable/snapshot-store.ts',
     find: 'Array.from({ length: chunks }, (_, index)',
     replace: 'Array.from({ length: Math.min(1, chunks) }, (_, index)',
     impact: 'an eviction of a busy object loses most bookings',

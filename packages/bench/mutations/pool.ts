@@ -11,7 +11,7 @@ const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/extreme-values.
 export const pool: readonly Mutation[] = [
   {
     name: 'trapezoid off by one',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/latency/prefill-work.ts',
     find: '((cached + 1 + promptTokens)',
     replace: '((cached + promptTokens)',
     impact: 'prefill work differs from production-stack#670',
@@ -19,7 +19,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'cached tokens are not clamped to the prompt',
-    file: 'src/core/pool/prefill-queue.ts',
+    file: 'src/core/latency/prefill-work.ts',
     find: 'const cached = Math.min(Math.max(0, cachedTokens), promptTokens)\n  return ((cached',
     replace: 'const cached = Math.max(0, cachedTokens)\n  return ((cached',
     impact: 'a wrong lookup gives negative work, which wins every comparison',
@@ -35,8 +35,8 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'pending prefill is shown as zero',
-    file: 'src/core/pool/feedback.ts',
-    find: 'queuedPrefillTokens: book.queue.newTokens',
+    file: 'src/core/pool/estimator-digest.ts',
+    find: 'queuedPrefillTokens: estimators.queue.newTokens',
     replace: 'queuedPrefillTokens: 0',
     impact: 'dashboards and metrics show idle engines that are not',
     tests: POLICIES,
@@ -67,7 +67,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'late progress takes output back',
-    file: 'src/core/pool/bookings.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     find: 'if (outputBlocks <= booking.outputBlocks) return',
     replace: '',
     impact: 'a booking event that arrives late shrinks a resumed booking',
@@ -84,7 +84,7 @@ export const pool: readonly Mutation[] = [
   {
     name: 'a prefill engine is freed twice',
     file: 'src/core/pool/load-stats.ts',
-    find: 'if (prefilled && endsAtFirstToken(leg.part)) continue',
+    find: 'if (prefilled && endsAtFirstToken(leg.legRole)) continue',
     replace: '',
     impact: 'a prefill engine has a negative number of requests and attracts all others',
     tests: CLUSTERS,
@@ -139,7 +139,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'bounded set evicts the newest key',
-    file: 'src/core/pool/bookings.ts',
+    file: 'src/core/bounded-set.ts',
     find: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     replace: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     impact: 'a late resume of the last request books it again',
@@ -163,7 +163,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'sliding window keeps its oldest event',
-    file: 'src/core/pool/retry-budget.ts',
+    file: 'src/core/sliding-count.ts',
     find: 'this.#at(0) <= now - this.#windowMs',
     replace: 'this.#at(0) < now - this.#windowMs',
     impact: 'a window of ten seconds counts an event of exactly ten seconds ago',
@@ -195,7 +195,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'decode engines serve nothing whole',
-    file: 'src/core/pool/eligibility.ts',
+    file: 'src/core/pool/roles.ts',
     find: "decode: ['whole', 'decode'],",
     replace: "decode: ['decode'],",
     impact: 'short prompts of a split pool are refused',
@@ -203,7 +203,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'prefill engines serve whole requests',
-    file: 'src/core/pool/eligibility.ts',
+    file: 'src/core/pool/roles.ts',
     find: "prefill: ['prefill'],",
     replace: "prefill: ['whole', 'prefill'],",
     impact: 'a prefill engine answers clients',
@@ -251,7 +251,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'request override of the temperature is dropped',
-    file: 'src/core/pool/decide.ts',
+    file: 'src/core/pool/policy-chains.ts',
     find: "options['temperature'] = overrides.temperature",
     replace: "options['temperature'] ??= 0",
     impact: 'the per-request temperature is ignored',
@@ -259,7 +259,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'fallback of sessions goes by arrivals',
-    file: 'src/core/pool/decide.ts',
+    file: 'src/core/pool/policy-chains.ts',
     find: 'session: chainOf(pool.policy, [sessionPolicy, qps])',
     replace: 'session: chainOf(pool.policy, [qps])',
     impact: 'without a lookup a conversation loses its engine',
@@ -275,7 +275,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'TTFT of a retry counts from its first attempt',
-    file: 'src/core/pool/bookings.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     find: 'const own = isFirst ? stages : withoutTtft(stages)',
     replace: 'const own = stages',
     impact: 'time lost on one engine counts for another',
@@ -283,7 +283,7 @@ export const pool: readonly Mutation[] = [
   },
   {
     name: 'an engine that is judged at its first token is judged again at the end',
-    file: 'src/core/pool/bookings.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     find: 'if (isFirst && !isJudged) this.#judgeEnd(',
     replace: 'if (isFirst) this.#judgeEnd(',
     impact: 'a stream that ends an hour later closes the circuit of a dead prefill engine',

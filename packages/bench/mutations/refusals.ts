@@ -1,7 +1,7 @@
 import type { Mutation, Tests } from './mutation.ts'
 
 const EDGES: Tests = { node: ['core/overload/edge-refusals'] }
-const POOLS: Tests = { node: ['threads/pool-state'], workers: ['workers/clusters.test'] }
+const POOLS: Tests = { node: ['threads/pool-state'], workers: ['workers/durable-pools.test'] }
 const REPEATED: Tests = { node: ['contracts/repeated-requests'], workers: ['repeated-requests'] }
 
 /** Refusals that cost little: answered by edges and from memory. */
@@ -36,7 +36,7 @@ export const refusals: readonly Mutation[] = [
     find: 'if (refusal !== null) return { refusal }',
     replace: '',
     impact: 'each refusal is a call of the Durable Object',
-    tests: { workers: ['workers/clusters.test'] },
+    tests: { workers: ['workers/durable-pools.test'] },
   },
   {
     name: 'repetition is decided anew',
@@ -48,7 +48,7 @@ export const refusals: readonly Mutation[] = [
   },
   {
     name: 'refusal is repeated for the whole retry time',
-    file: 'src/api/repeated-requests.ts',
+    file: 'src/core/overload/refused-requests.ts',
     find: 'Math.min(known.retryAt, known.at + MAX_REPEAT_MS)',
     replace: 'known.retryAt',
     impact: 'free places stay unused for seconds',
