@@ -1,6 +1,6 @@
 /** The log line of a request. */
 import type { Failure } from '../failure.ts'
-import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
+import { REGION_DIGEST_PATH } from '../origin/regions/region-digest-client.ts'
 import type { Ports } from '../ports.ts'
 import type { Log } from '../ports/log.ts'
 import { isGatewayFault } from './error-response.ts'

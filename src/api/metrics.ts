@@ -1,6 +1,6 @@
 /** `/metrics`: metrics of the cluster objects and the reports in Prometheus format, on both runtimes. */
 import { type CountedGroup, countedUpTo, groupName, Rollups } from '../core/reports/rollups.ts'
-import { sumCounts } from '../origin/lmcache/client.ts'
+import { sumCounts } from './sum-counts.ts'
 import type { Ports } from '../ports.ts'
 import type { Ttft } from '../ports/ttft.ts'
 import type { OwnCounts } from '../telemetry/metric.ts'

@@ -5,7 +5,7 @@
 import type { UsageByKey } from '../core/limits/key-usage.ts'
 import type { EndedByStep } from '../core/reports/ended-history.ts'
 import type { FleetProbe } from '../origin/fleet-probe.ts'
-import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
+import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { StoredResponses } from '../ports/stored-responses.ts'
 import type { RecentRequest } from './request-history.ts'

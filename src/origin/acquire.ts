@@ -11,7 +11,7 @@ import type { Timers } from '../ports/timers.ts'
 import { DeadlineError, withDeadline } from '../timeout.ts'
 import type { AcquiredPlacement } from './acquired-placement.ts'
 import type { Digests } from './digests.ts'
-import { itemsToEncode } from './disagg/encode.ts'
+import { itemsToEncode } from './disagg/encode-stage.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import { type BookingParts, LeaseKeeper } from './lease-keeper.ts'
 import type { StageTimer } from './stage-timer.ts'
@@ -197,7 +197,7 @@ async function waitOn(
   { pool: settings }: PoolRoute,
   parts: AdmitContext,
 ): Promise<AdmittedPlacement | { readonly refusal: Refusal }> {
-  const { pool, admission, timers: timers } = parts
+  const { pool, admission, timers } = parts
   const { maxWaitMs } = settings.queue!
   const now = (): number => ports.now()
   return toPlacement(

@@ -10,9 +10,11 @@ import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './digests.ts'
 import { headerOf } from './headers.ts'
-import { fetchRegionDigests, RegionUnavailable, type RegionDigestReply, regionStatusOf } from './regions/client.ts'
+import { fetchRegionDigests, RegionUnavailable } from './regions/region-digest-client.ts'
+import type { RegionDigestReply } from './regions/region-digest-reply.ts'
+import { regionStatusOf } from './regions/region-status.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
-import { RegionEstimator, type InFlightPrompt } from './regions/estimator.ts'
+import { RegionEstimator, type InFlightPrompt } from './regions/region-estimator.ts'
 import { hasPassed } from './via.ts'
 
 interface DigestCacheOptions {

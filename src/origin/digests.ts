@@ -3,7 +3,7 @@ import type { Placement } from '../core/contract/placement.ts'
 import type { PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
-import type { InFlightPrompt } from './regions/estimator.ts'
+import type { InFlightPrompt } from './regions/region-estimator.ts'
 
 /** Digests of clusters, read without a call. */
 export interface Digests {

@@ -4,7 +4,7 @@ import type { Timers } from '../ports/timers.ts'
 import { defaultTimers } from '../timers.ts'
 import type { AttemptContext, AttemptFailed } from './attempt-context.ts'
 import { classifyStatus, isClientAnswer } from './classify.ts'
-import type { FinalLeg } from './disagg/legs.ts'
+import type { FinalLeg } from './disagg/final-leg.ts'
 
 /** Handles an answer at its first byte, or (`early`) when heartbeats must start before it. */
 type OnFirstByte = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed

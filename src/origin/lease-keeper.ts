@@ -10,7 +10,7 @@ import type { PoolPort } from '../ports/pool.ts'
 import type { Lease } from '../ports/lease.ts'
 import type { Log } from '../ports/log.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import type { InFlightPrompt } from './regions/estimator.ts'
+import type { InFlightPrompt } from './regions/region-estimator.ts'
 import { defaultTimers } from '../timers.ts'
 
 export interface BookingParts {

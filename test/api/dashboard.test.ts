@@ -1,7 +1,7 @@
 import { RequestHistory } from '../../src/api/request-history.ts'
 import { FleetHistory } from '../../src/core/reports/fleet-history.ts'
 import { KeyUsage } from '../../src/core/limits/key-usage.ts'
-import { CacheLookups } from '../../src/origin/lmcache/lookups.ts'
+import { CacheLookups } from '../../src/origin/lmcache/cache-lookups.ts'
 import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'

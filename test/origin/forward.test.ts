@@ -590,14 +590,14 @@ describe('clusters', () => {
     }
     const ports = {
       ...world.ports,
-      alarms: timers,
-      cluster: (...names: Parameters<typeof world.ports.pool>) => {
-        const cluster = world.ports.pool(...names)
-        const admit: typeof cluster.admit = async (...asked) => {
+      timers,
+      pool: (...names: Parameters<typeof world.ports.pool>) => {
+        const pool = world.ports.pool(...names)
+        const admit: typeof pool.admit = async (...asked) => {
           await late.promise
-          return cluster.admit(...asked)
+          return pool.admit(...asked)
         }
-        return { ...cluster, admit, admitLimitMs: () => 70 }
+        return { ...pool, admit, admitLimitMs: () => 70 }
       },
     }
     const answer = forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), ports, world.digests)
@@ -628,14 +628,14 @@ describe('clusters', () => {
     const late = Promise.withResolvers<void>()
     const ports = {
       ...world.ports,
-      alarms: timers,
-      cluster: (...names: Parameters<typeof world.ports.pool>) => {
-        const cluster = world.ports.pool(...names)
-        const admit: typeof cluster.admit = async (...asked) => {
+      timers,
+      pool: (...names: Parameters<typeof world.ports.pool>) => {
+        const pool = world.ports.pool(...names)
+        const admit: typeof pool.admit = async (...asked) => {
           await late.promise
-          return cluster.admit(...asked)
+          return pool.admit(...asked)
         }
-        return { ...cluster, admit }
+        return { ...pool, admit }
       },
     }
     const answer = forward(world.exchange([world.route('c', ['c-a'])]), ports, world.digests)

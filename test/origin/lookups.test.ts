@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { lmcacheDocument } from '../contracts/lmcache.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import { CacheLookups, type LookupInput } from '../../src/origin/lmcache/lookups.ts'
+import { CacheLookups, type LookupInput } from '../../src/origin/lmcache/cache-lookups.ts'
 import { measureByEngine } from '../../src/origin/engine-tokenizer.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import type { Origin } from '../../src/ports/origin.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { RelayController, type RelayTraits } from '../../src/origin/relay/controller.ts'
+import { RelayController, type RelayTraits } from '../../src/origin/relay/relay-controller.ts'
 import { OriginError } from '../../src/ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../src/ports/relay.ts'
 

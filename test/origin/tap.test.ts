@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SseScanner, LeadingComments } from '../../src/origin/relay/sse.ts'
+import { SseScanner } from '../../src/origin/relay/sse-scanner.ts'
+import { LeadingComments } from '../../src/origin/relay/leading-comments.ts'
 import { openTap } from '../../src/origin/relay/tap.ts'
 
 const encode = (text: string) => new TextEncoder().encode(text)

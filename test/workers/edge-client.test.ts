@@ -4,7 +4,7 @@ import type { RegionShare, SyncAnswer, SyncBatch } from '../../src/core/edge/syn
 import type { Log } from '../../src/ports/log.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
 import { EdgeClient } from '../../src/platform/workers/edge-client.ts'
-import { RegionCluster } from '../../src/platform/workers/region-pool.ts'
+import { RegionPool } from '../../src/platform/workers/region-pool.ts'
 import { admission, engines, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { turns } from '../wait.ts'
 
@@ -30,7 +30,7 @@ async function open(sync: Sync, syncMs = 1_000) {
     syncMs,
   })
   const ledger = new RegionLedger({ cluster: 'a', pool: 'm', engine: 'a', random: Math.random, epoch: 'e' })
-  const cluster = new RegionCluster({ cluster: 'a', pool: 'm', ledger, edge })
+  const cluster = new RegionPool({ cluster: 'a', pool: 'm', ledger, edge })
   await cluster.configure(1, pool({ engines: engines('a') }))
   return { edge, cluster, calls: () => calls }
 }

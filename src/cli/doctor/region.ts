@@ -11,7 +11,8 @@ import type { ClusterConfig } from '../../config.ts'
 import { didYouMean } from '../../config/suggest.ts'
 import { failures } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
-import { othersIn, readTold, REGION_DIGEST_PATH, type RegionDigestReply } from '../../origin/regions/client.ts'
+import { othersIn, readRegionDigestReply, type RegionDigestReply } from '../../origin/regions/region-digest-reply.ts'
+import { REGION_DIGEST_PATH } from '../../origin/regions/region-digest-client.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
 import { openVocabularies } from '../../vocabulary.ts'
 import { ask, type Endpoint, isAnswer, jsonOf, summaryOf } from './ask.ts'
@@ -156,7 +157,7 @@ async function checkDigest(check: RegionCheck, route: PoolRoute, isOneOfSeveral:
     })
   // A model that is not served already has a finding.
   if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
-  const all = answer.status === 200 ? readTold(jsonOf(answer)) : null
+  const all = answer.status === 200 ? readRegionDigestReply(jsonOf(answer)) : null
   if (all === null)
     return found.problem(
       'digest',

@@ -1,4 +1,5 @@
 /** Which requests can be continued at another engine by token ids, and what of a request a continuation repeats. */
+import type { JsonObject } from '../json.ts'
 
 /** Configured in `retry.mid_stream`. */
 export type MidStream = 'off' | 'ids' | 'replay'
@@ -44,8 +45,6 @@ export type NotContinued =
   /** The engine that should have continued it failed. */
   | 'engine_failed'
 
-type Json = Readonly<Record<string, unknown>>
-
 const CHAT = /^\/v1\/chat\/completions(?:\?|$)/
 const COMPLETIONS = /^\/v1\/completions(?:\?|$)/
 
@@ -80,7 +79,7 @@ const REPEATED = [
 export interface Continuable {
   readonly api: 'chat' | 'completions'
   /** Parameters of the request that its continuation repeats or adapts. */
-  readonly sampling: Json
+  readonly sampling: JsonObject
   readonly stops: readonly string[]
   /** The client asked for token ids, so they are not hidden. */
   readonly showsIds: boolean
@@ -101,7 +100,7 @@ export const isRepeatable = (reason: NotContinued): boolean => REPEATABLE.has(re
  * Returns what a continuation of this request needs, or why it cannot be continued.
  * @param mode `replay`: the request may be repeated if its output is deterministic
  */
-export function continuable(path: string, body: Json, mode: MidStream = 'ids'): Continuable | NotContinued {
+export function continuable(path: string, body: JsonObject, mode: MidStream = 'ids'): Continuable | NotContinued {
   const isChat = CHAT.test(path)
   if (!isChat && !COMPLETIONS.test(path)) return 'endpoint'
   const reason = excluded(body, isChat)
@@ -113,19 +112,19 @@ export function continuable(path: string, body: Json, mode: MidStream = 'ids'): 
     sampling: Object.fromEntries(REPEATED.flatMap((name) => (isGiven(body[name]) ? [[name, body[name]]] : []))),
     stops: stopsOf(body['stop']),
     showsIds: body['return_token_ids'] === true,
-    showsUsage: (options as Json | null | undefined)?.['include_usage'] === true,
+    showsUsage: (options as JsonObject | null | undefined)?.['include_usage'] === true,
     repeats,
     barrier: reason,
   }
 }
 
 /** Greedy, or sampled with a seed. */
-const isDeterministic = ({ temperature, seed }: Json): boolean => temperature === 0 || Number.isSafeInteger(seed)
+const isDeterministic = ({ temperature, seed }: JsonObject): boolean => temperature === 0 || Number.isSafeInteger(seed)
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null
 const isOn = (value: unknown): boolean => isGiven(value) && value !== false
 
-function excluded(body: Json, isChat: boolean): NotContinued | null {
+function excluded(body: JsonObject, isChat: boolean): NotContinued | null {
   if ((isGiven(body['n']) && body['n'] !== 1) || (isGiven(body['best_of']) && body['best_of'] !== 1))
     return 'several_choices'
   if (isOn(body['use_beam_search'])) return 'several_choices'
@@ -140,7 +139,7 @@ function excluded(body: Json, isChat: boolean): NotContinued | null {
 }
 
 /** The model may call a tool at any time, and a continuation by ids would send the call as text. */
-function mayCall({ tools, tool_choice: choice }: Json): boolean {
+function mayCall({ tools, tool_choice: choice }: JsonObject): boolean {
   if (choice === 'none') return false
   return (Array.isArray(tools) && tools.length > 0) || (isGiven(choice) && choice !== 'auto')
 }

@@ -8,23 +8,19 @@ import type { Digests } from '../digests.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../exchange.ts'
 import { headersInit } from '../headers.ts'
-import { HEARTBEAT } from '../relay/controller.ts'
+import { HEARTBEAT } from '../relay/heartbeat.ts'
 import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
-import { errorEvent } from '../relay/sse.ts'
+import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
 import { cutEnd, goneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
-import { CheckedSegment } from './pending-text.ts'
+import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
-import {
-  closingRecords,
-  ContinuedSegment,
-  finishRecords,
-  FirstSegment,
-  newState,
-  type Segment,
-  type StreamState,
-} from './segments.ts'
+import { closingRecords, finishRecords } from './closing-records.ts'
+import { ContinuedSegment } from './continued-segment.ts'
+import { FirstSegment } from './first-segment.ts'
+import { newState, type StreamState } from './stream-state.ts'
+import type { Segment } from './segment.ts'
 
 /** The relay of the request, whose record ends with the stream. */
 export interface RequestRelay extends SegmentRelay {

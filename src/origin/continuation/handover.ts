@@ -1,19 +1,20 @@
 /** Moves a stream to another engine: books it there, and asks for the rest of the output by token ids. */
-import type { NotContinued, Continuable } from '../../core/continuation/continuable.ts'
+import { completionBody, needsModelLen, tokensLeft } from '../../core/continuation/completion-body.ts'
+import type { NotContinued } from '../../core/continuation/continuable.ts'
 import { StopWindow } from '../../core/continuation/stop-window.ts'
-import { endedAs, type AttemptFailure } from '../../core/contract/outcome.ts'
+import { type AttemptFailure, endedAs } from '../../core/contract/outcome.ts'
 import { chainBlocks } from '../../core/tokens/block-hash.ts'
-import { OriginError, type OriginAnswer } from '../../ports/origin.ts'
+import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
 import { acquirePlacement } from '../acquire.ts'
 import type { AcquiredPlacement } from '../acquired-placement.ts'
-import type { Digests } from '../digests.ts'
-import { classifyStatus } from '../classify.ts'
 import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import { classifyStatus } from '../classify.ts'
+import type { Digests } from '../digests.ts'
 import type { Exchange } from '../exchange.ts'
 import { StageTimer } from '../stage-timer.ts'
 import { type CallContext, maxModelLen } from './engine-calls.ts'
 import { pendingText } from './pending-text.ts'
-import type { StreamState } from './segments.ts'
+import type { StreamState } from './stream-state.ts'
 
 /** Engines that may be tried for one handover. */
 const MAX_ENGINES = 3
@@ -280,86 +281,4 @@ function release({ exchange, placed, stages }: AttemptContext, failed: AttemptFa
     stages: stages.snapshot(),
   })
   if (released !== null) exchange.scope.background(released)
-}
-
-/* The request to `/v1/completions` that continues a stream by its token ids. */
-
-type Json = Readonly<Record<string, unknown>>
-
-interface ContinuationInput {
-  readonly request: Continuable
-  /** Name under which the engine serves the model. */
-  readonly model: string
-  readonly promptIds: Uint32Array
-  /** Ids of the output so far. */
-  readonly outputIds: Uint32Array
-  /** Context of the engine, tokens; read only for chats without a limit of their own. */
-  readonly maxModelLen: number
-}
-
-/** Default `max_tokens` of `/v1/completions`, in vLLM as in OpenAI's API. */
-const COMPLETIONS_DEFAULT = 16
-/** vLLM clamps biases to this. */
-const MOST_BIAS = 100
-
-/** Tokens that the output may still have; 0: the limit is reached. @testing */
-export function tokensLeft({ request, promptIds, outputIds, maxModelLen: context }: ContinuationInput): number {
-  const { max_completion_tokens: newer, max_tokens: limit } = request.sampling
-  const given = numberOf(newer) ?? numberOf(limit)
-  if (given !== null) return given - outputIds.length
-  if (request.api === 'completions') return COMPLETIONS_DEFAULT - outputIds.length
-  return context - promptIds.length - outputIds.length
-}
-
-/** True if the request has no limit of its own, so that the engine's context is the limit. */
-const needsModelLen = ({ api, sampling }: Continuable): boolean =>
-  api === 'chat' && numberOf(sampling['max_completion_tokens']) === null && numberOf(sampling['max_tokens']) === null
-
-/**
- * Builds the body. Limits are reduced by the tokens so far. The seed is another one, because the same noise again would
- * correlate with the first part. Penalties count output tokens, which are prompt tokens here, so biases replace them.
- * @testing
- */
-export function completionBody(input: ContinuationInput): Json {
-  const { request, model, promptIds, outputIds } = input
-  const { max_completion_tokens: _limit, min_tokens: least, seed, ...same } = request.sampling
-  const minTokens = Math.max(0, (numberOf(least) ?? 0) - outputIds.length)
-  const bias = biases(request.sampling, outputIds)
-  return {
-    ...same,
-    model,
-    prompt: [...promptIds, ...outputIds],
-    max_tokens: tokensLeft(input),
-    ...(minTokens > 0 ? { min_tokens: minTokens } : {}),
-    ...(typeof seed === 'number' ? { seed: otherSeed(seed, outputIds.length) } : {}),
-    ...(bias === null ? {} : { logit_bias: bias }),
-    return_token_ids: true,
-    stream: true,
-    stream_options: { include_usage: true },
-  }
-}
-
-const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null)
-
-/** A seed that depends on both arguments, below 2^31. */
-const otherSeed = (seed: number, tokens: number): number =>
-  (Math.imul((seed | 0) ^ Math.imul(tokens + 1, 0x9e3779b1), 0x85ebca6b) >>> 1) & 0x7fffffff
-
-/**
- * Client's biases less the penalties of the output so far: `frequency_penalty` for each occurrence of a token,
- * `presence_penalty` once. A token that occurs again is charged the presence penalty twice. null: no bias.
- */
-function biases(sampling: Json, outputIds: Uint32Array): Record<string, number> | null {
-  const frequency = numberOf(sampling['frequency_penalty']) ?? 0
-  const presence = numberOf(sampling['presence_penalty']) ?? 0
-  if (frequency === 0 && presence === 0) return null
-  const counts = new Map<number, number>()
-  for (const id of outputIds) counts.set(id, (counts.get(id) ?? 0) + 1)
-  const own = (sampling['logit_bias'] ?? {}) as Readonly<Record<string, number>>
-  const out: Record<string, number> = { ...own }
-  for (const [id, count] of counts) {
-    const bias = (own[id] ?? 0) - frequency * count - presence
-    out[id] = Math.max(-MOST_BIAS, Math.min(MOST_BIAS, bias))
-  }
-  return out
 }

@@ -1,15 +1,14 @@
 /** One engine's part of a stream. */
+import { concatBytes } from '../../bytes.ts'
+import { IdleLimit } from '../../core/continuation/idle-limit.ts'
 import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
-import type { BodyReader, OriginAnswer } from '../../ports/origin.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { BodyReader, OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import type { AttemptContext } from '../attempt-context.ts'
-import { HEARTBEAT } from '../relay/controller.ts'
-import { SseScanner } from '../relay/sse.ts'
-import { concatBytes } from '../../bytes.ts'
-import type { Segment } from './segments.ts'
-
-const NOTHING = new Uint8Array(0)
+import { HEARTBEAT } from '../relay/heartbeat.ts'
+import { EventSplitter } from './event-splitter.ts'
+import type { Segment } from './segment.ts'
 
 /** The relay of one engine's answer, with its booking. */
 export interface SegmentRelay {
@@ -22,7 +21,7 @@ export interface SegmentRelay {
 export interface Part {
   readonly attempt: AttemptContext
   readonly reader: BodyReader
-  readonly events: SseEvents
+  readonly events: EventSplitter
   readonly segment: Segment
   readonly relay: SegmentRelay
   /** null: it runs. */
@@ -33,34 +32,11 @@ export interface Part {
   silentMs: number
 }
 
-/** Splits a stream of bytes into events. */
-class SseEvents {
-  readonly #scanner = new SseScanner()
-  /** Beginning of an event that is not complete. */
-  #rest = NOTHING
-
-  /** Returns whole events in one piece of memory, and the end of each; what is left waits for more bytes. */
-  take(chunk: Uint8Array): { readonly bytes: Uint8Array; readonly ends: readonly number[] } {
-    const before = this.#rest.length
-    const ends: number[] = []
-    for (let at = 0; at < chunk.length;) {
-      at = this.#scanner.next(chunk, at)
-      if (at < 0) break
-      ends.push(before + at)
-    }
-    const bytes = before === 0 ? chunk : concatBytes([this.#rest, chunk], before + chunk.length)
-    const whole = ends.at(-1) ?? 0
-    // A copy, which `slice` of a Node buffer is not: the reader of the events may change them.
-    this.#rest = whole === bytes.length ? NOTHING : new Uint8Array(bytes.subarray(whole))
-    return { bytes, ends }
-  }
-}
-
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
-const gaps = new WeakMap<EngineTarget, GapEstimator>()
+const gaps = new WeakMap<EngineTarget, IdleLimit>()
 
-function gapsOf(engine: EngineTarget): GapEstimator {
-  const known = gaps.get(engine) ?? new GapEstimator()
+function gapsOf(engine: EngineTarget): IdleLimit {
+  const known = gaps.get(engine) ?? new IdleLimit()
   gaps.set(engine, known)
   return known
 }
@@ -79,7 +55,7 @@ export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): P
     endsWithDone: false,
     settled: (end) => void (opened.end = end),
   })
-  return Object.assign(opened, { reader, events: new SseEvents() })
+  return Object.assign(opened, { reader, events: new EventSplitter() })
 }
 
 /** Next bytes of a part; null: the end, clean or not. */
@@ -101,6 +77,7 @@ export async function readPart(part: Part): Promise<Uint8Array | null> {
 }
 
 const encoder = new TextEncoder()
+
 const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
 
 /** Returns what the client gets for these bytes of the engine; null: nothing. No promise if nothing has to be asked. */
@@ -154,40 +131,3 @@ export const cutEnd = (end: RelayResult | null, failure: AttemptFailure): RelayR
   end: 'engine_cut',
   failure,
 })
-
-/* Time without a byte after which a stream that can be continued counts as failed. */
-
-/** Streams are not continued earlier than this, ms: a long prompt or a preemption stops an engine for seconds. */
-const LEAST_MS = 5_000
-/** The limit is this many times the 99th percentile of the time between two reads. */
-const FACTOR = 20
-/** Reads before a limit is derived. */
-const LEAST_READS = 200
-const QUANTILE = 0.99
-/** Step of the estimate, as a power of e: a gap above it raises it by 64 %, one below lowers it by 0.5 %. */
-const STEP = 0.5
-
-/**
- * 99th percentile of the gaps of an engine's streams, estimated without keeping them (Robbins and Monro, 1951).
- * @testing
- */
-export class GapEstimator {
-  #estimateMs = 1
-  #reads = 0
-
-  /** Adds the time that one read waited for the engine, ms. */
-  add(gapMs: number): void {
-    this.#reads++
-    const direction = gapMs > this.#estimateMs ? QUANTILE : QUANTILE - 1
-    this.#estimateMs = Math.max(1, this.#estimateMs * Math.exp(STEP * direction))
-  }
-
-  /**
-   * Limit for a new stream, ms.
-   * @param configuredMs `limits.idle_ms`, the highest limit; 0: none, and none is derived
-   */
-  limitMs(configuredMs: number): number {
-    if (configuredMs === 0 || this.#reads < LEAST_READS) return configuredMs
-    return Math.min(configuredMs, Math.max(LEAST_MS, FACTOR * this.#estimateMs))
-  }
-}

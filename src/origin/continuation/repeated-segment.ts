@@ -1,10 +1,14 @@
 /** Events of an engine that repeats the request of a stream: what the client has is compared and not sent again. */
 import { RepeatedDeltas, SentDeltas } from '../../core/continuation/sent-deltas.ts'
 import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import { dataRecord } from '../relay/transform.ts'
+import { dataRecord } from '../relay/sse-records.ts'
 import { usageOf } from '../relay/usage.ts'
-import { headOf, withoutIds, type Chunk } from './chunks.ts'
-import { ABORTED, LaterSegment, note, withholds, type StreamState, addDeltas, FIELDS, textOf } from './segments.ts'
+import { headOf } from './output-chunk.ts'
+import { withoutIds, type Chunk } from './chunk.ts'
+import { ABORTED } from './chunk.ts'
+import { LaterSegment } from './later-segment.ts'
+import { note, withholds, type StreamState } from './stream-state.ts'
+import { addDeltas, FIELDS, textOf } from './choice-deltas.ts'
 
 export class RepeatedSegment extends LaterSegment {
   readonly #repeated: RepeatedDeltas

@@ -2,9 +2,8 @@
  * Puts a first token from the prefill engine in front of a completion, and converts the completion to a chat response
  * if the client asked for a chat.
  */
-import type { AnswerTransform } from '../relay/transform.ts'
-
-type Json = Readonly<Record<string, unknown>>
+import type { JsonObject } from '../../core/json.ts'
+import type { AnswerTransform } from '../relay/answer-transform.ts'
 
 /** Creates the transform of one response: the token is sent once. */
 export function changeOf(path: string, firstText: string): AnswerTransform {
@@ -29,22 +28,22 @@ export function changeOf(path: string, firstText: string): AnswerTransform {
 }
 
 /** null: not a record of a completion. */
-function recordOf(payload: string): Json | null {
+function recordOf(payload: string): JsonObject | null {
   if (!payload.startsWith('{')) return null
   try {
-    const record = JSON.parse(payload) as Json
+    const record = JSON.parse(payload) as JsonObject
     return Array.isArray(record['choices']) ? record : null
   } catch {
     return null
   }
 }
 
-const choicesOf = ({ choices }: Json): readonly Json[] => choices as Json[]
+const choicesOf = ({ choices }: JsonObject): readonly JsonObject[] => choices as JsonObject[]
 
 /** The prompt of the decode leg contained the first token, which is output. */
-function usageOf({ usage }: Json): Json {
+function usageOf({ usage }: JsonObject): JsonObject {
   if (typeof usage !== 'object' || usage === null) return usage === undefined ? {} : { usage }
-  const counts = usage as Json
+  const counts = usage as JsonObject
   return {
     usage: {
       ...counts,
@@ -56,11 +55,11 @@ function usageOf({ usage }: Json): Json {
 
 const chatId = (id: unknown): string => `chat${String(id)}`
 
-function completionChunk(record: Json): Json {
+function completionChunk(record: JsonObject): JsonObject {
   return { ...record, ...usageOf(record) }
 }
 
-function completionOpening(record: Json, text: string): Json[] {
+function completionOpening(record: JsonObject, text: string): JsonObject[] {
   const { id, object, created, model } = record
   return [
     {
@@ -83,7 +82,7 @@ function completionOpening(record: Json, text: string): Json[] {
   ]
 }
 
-function chatChunk(record: Json): Json {
+function chatChunk(record: JsonObject): JsonObject {
   const choices = choicesOf(record).map(({ index, text, finish_reason: finish, stop_reason: stop }) => ({
     index,
     delta: { content: text },
@@ -96,7 +95,7 @@ function chatChunk(record: Json): Json {
 }
 
 /** Starts a chat as vLLM does: the role without text, then the first token. */
-function chatOpening({ id, created, model }: Json, text: string): Json[] {
+function chatOpening({ id, created, model }: JsonObject, text: string): JsonObject[] {
   const base = { id: chatId(id), object: 'chat.completion.chunk', created, model }
   return [
     {
@@ -112,13 +111,13 @@ function chatOpening({ id, created, model }: Json, text: string): Json[] {
   ]
 }
 
-function completionAnswer(answer: Json, first: string): Json {
+function completionAnswer(answer: JsonObject, first: string): JsonObject {
   const choices = choicesOf(answer).map((choice) => ({ ...choice, text: first + String(choice['text'] ?? '') }))
   return { ...answer, choices, ...usageOf(answer) }
 }
 
 /** Builds vLLM's chat response, with the same fields in the same order. */
-function chatAnswer(answer: Json, first: string): Json {
+function chatAnswer(answer: JsonObject, first: string): JsonObject {
   const {
     id,
     created,

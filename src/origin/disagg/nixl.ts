@@ -1,4 +1,5 @@
 /** vLLM's NixlConnector in pull mode: the prefill response names its blocks, and the decode engine fetches them. */
+import type { JsonObject } from '../../core/json.ts'
 import { hostOf } from '../../url.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 
@@ -15,8 +16,6 @@ export const REMOTE_DECODE_PARAMS = JSON.stringify({
   remote_port: null,
 })
 
-type Json = Readonly<Record<string, unknown>>
-
 /** Without these fields the process of a NIXL engine ends when it fetches (vLLM 0.32, `pull_scheduler.py`). */
 const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
 
@@ -25,10 +24,10 @@ const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] 
  * null: the prefill engine holds no blocks (an older version, another connector), so the decode engine computes the
  * prompt.
  */
-export function decodeParams(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {
+export function decodeParams(answer: JsonObject, prefill: EngineTarget, decode: EngineTarget): string | null {
   const params = answer['kv_transfer_params']
   if (typeof params !== 'object' || params === null || Array.isArray(params)) return null
-  const fields = params as Json
+  const fields = params as JsonObject
   if (Object.keys(fields).length === 0) return null
   if (
     fields['do_remote_prefill'] === true &&

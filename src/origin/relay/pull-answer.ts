@@ -2,7 +2,7 @@
 import { type BodyReader, OriginError, type OriginAnswer } from '../../ports/origin.ts'
 import type { RelayResult, RelayOptions } from '../../ports/relay.ts'
 import { concatBytes } from '../../bytes.ts'
-import { LeadingComments } from './sse.ts'
+import { LeadingComments } from './leading-comments.ts'
 import { headerOf, headersInit } from '../headers.ts'
 import { PullRelay } from './pull-relay.ts'
 

@@ -3,7 +3,8 @@ import { type BodyReader, OriginError } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
 import { IdleTimer } from '../idle-timer.ts'
 import { Patience } from '../patience.ts'
-import { HEARTBEAT, RelayController } from './controller.ts'
+import { HEARTBEAT } from './heartbeat.ts'
+import { RelayController } from './relay-controller.ts'
 
 interface PipeParts {
   readonly reply: RelayOptions

@@ -1,7 +1,8 @@
 /** Reads a response's bytes as they pass: data events, event boundaries, usage. Can remove the usage record. */
 import type { Usage } from '../../core/contract/outcome.ts'
 import { concatBytes } from '../../bytes.ts'
-import { SseScanner, DoneDetector, isOneLine } from './sse.ts'
+import { SseScanner } from './sse-scanner.ts'
+import { DoneDetector, isOneLine } from './done-detector.ts'
 import { usageOf, UsageScanner } from './usage.ts'
 
 /** Limit, bytes, of an incomplete event that is held back. A longer one is no usage record and passes at once. */

@@ -6,7 +6,7 @@ import { poolOfCell, ShardedPool } from '../../origin/sharded-pool.ts'
 import type { PoolPort } from '../../ports/pool.ts'
 import type { EdgeClient } from './edge-client.ts'
 import { PoolObjectTransport, type Stub } from './pool-object-transport.ts'
-import { RegionCluster } from './region-pool.ts'
+import { RegionPool } from './region-pool.ts'
 
 /** Location of a pool's object, and the pool's configuration. */
 export interface PoolPlace extends PoolSource {
@@ -34,7 +34,7 @@ interface DurablePoolsOptions {
 /** The only engine of a region's pool has the name of its cluster. */
 function regionPool(cluster: string, pool: string, edge: EdgeClient | null): PoolPort {
   const ledger = new RegionLedger({ cluster, pool, engine: cluster, random: Math.random, epoch: crypto.randomUUID() })
-  return new RegionCluster({ cluster, pool, ledger, edge })
+  return new RegionPool({ cluster, pool, ledger, edge })
 }
 
 /** Returns the clusters of an isolate. Each pool of a cluster is one Durable Object, called by RPC. */

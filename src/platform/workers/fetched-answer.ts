@@ -1,7 +1,7 @@
 /** A response on Workers: read in JavaScript as far as needed, then copied by workerd. */
 import { headersInit } from '../../origin/headers.ts'
 import { type AnswerHead, type AnswerLimits, PullAnswer } from '../../origin/relay/pull-answer.ts'
-import { ResponseIdFinder } from '../../origin/relay/sse.ts'
+import { ResponseIdFinder } from '../../origin/relay/response-id-finder.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
 import { NativeRelay } from './native-relay.ts'
 import type { ReaderSource } from './reader-source.ts'

@@ -1,4 +1,4 @@
-import { RelayController } from '../../origin/relay/controller.ts'
+import { RelayController } from '../../origin/relay/relay-controller.ts'
 import { ABORT_DELAY_MS, cutError } from '../../origin/relay/pull-relay.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'

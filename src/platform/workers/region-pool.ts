@@ -44,7 +44,7 @@ function sweepingClock({ state }: RegionLedger): () => number {
   }
 }
 
-export class RegionCluster implements PoolPort {
+export class RegionPool implements PoolPort {
   readonly #local: LocalPool
   readonly #parts: RegionPoolParts
   readonly #clock: () => number

@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { readTold } from '../../../src/origin/regions/client.ts'
+import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 import { until } from '../../wait.ts'
@@ -36,7 +36,8 @@ const ask = (name: Name, path: string, body?: object, key = KEY) =>
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-const told = async (name: Name) => readTold(await (await ask(name, '/v1/firstlight/digest?model=sim')).json())!
+const told = async (name: Name) =>
+  readRegionDigestReply(await (await ask(name, '/v1/firstlight/digest?model=sim')).json())!
 const chat = (content: string) => ({
   model: 'sim',
   max_tokens: 200,

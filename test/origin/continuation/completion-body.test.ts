@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { completionBody, tokensLeft } from '../../../src/origin/continuation/handover.ts'
+import { completionBody, tokensLeft } from '../../../src/core/continuation/completion-body.ts'
 import { continuable, type Continuable } from '../../../src/core/continuation/continuable.ts'
 
 const CHAT = '/v1/chat/completions'

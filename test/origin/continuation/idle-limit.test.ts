@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { chance } from '../../../packages/replay/src/replay/chance.ts'
-import { GapEstimator } from '../../../src/origin/continuation/part.ts'
+import { IdleLimit } from '../../../src/core/continuation/idle-limit.ts'
 
 describe('GapEstimator', () => {
   it('has the configured limit before it has seen 200 reads, and never a longer one', () => {
-    const gaps = new GapEstimator()
+    const gaps = new IdleLimit()
     for (let at = 0; at < 199; at++) gaps.add(20)
     expect(gaps.limitMs(60_000)).toBe(60_000)
     gaps.add(20)
@@ -13,13 +13,13 @@ describe('GapEstimator', () => {
   })
 
   it('derives no limit where none is configured', () => {
-    const gaps = new GapEstimator()
+    const gaps = new IdleLimit()
     for (let at = 0; at < 500; at++) gaps.add(20)
     expect(gaps.limitMs(0)).toBe(0)
   })
 
   it('is about twenty times the 99th percentile, and follows an engine that becomes slower', () => {
-    const gaps = new GapEstimator()
+    const gaps = new IdleLimit()
     const random = chance(7)
     // Exponential gaps with a mean of 100 ms: p99 is 460 ms.
     const draw = (mean: number): number => -mean * Math.log(1 - random())

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
-import { attributeFailure } from '../../../src/origin/disagg/legs.ts'
+import { attributeFailure } from '../../../src/origin/disagg/attribute-failure.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import { OriginError } from '../../../src/ports/origin.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { relayTransformed, type AnswerTransform } from '../../../src/origin/relay/transform.ts'
+import { relayTransformed, type AnswerTransform } from '../../../src/origin/relay/answer-transform.ts'
 import { changeOf } from '../../../src/origin/disagg/first-token.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
 import type { RelayOptions } from '../../../src/ports/relay.ts'

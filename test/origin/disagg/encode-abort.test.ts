@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
-import { encodeStage } from '../../../src/origin/disagg/encode.ts'
+import { encodeStage } from '../../../src/origin/disagg/encode-stage.ts'
 import { StageTimer } from '../../../src/origin/stage-timer.ts'
 import type { AbortSignalLike } from '../../../src/ports/abort-signal.ts'
 import { OriginError, type OriginRequest } from '../../../src/ports/origin.ts'

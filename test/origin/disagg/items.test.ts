@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EncodedItems, itemsOf } from '../../../src/origin/disagg/encode.ts'
+import { EncodedItems } from '../../../src/origin/disagg/encoded-items.ts'
+import { itemsOf } from '../../../src/origin/disagg/encode-items.ts'
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { carriedFields, tokenLimit, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache.ts'
+import { carriedFields, tokenLimit, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache-fields.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'

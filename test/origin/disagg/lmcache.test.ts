@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { AttemptContext } from '../../../src/origin/attempt-context.ts'
-import { lmcacheLeg } from '../../../src/origin/disagg/lmcache.ts'
+import { lmcacheLeg } from '../../../src/origin/disagg/lmcache-leg.ts'
 
 it('a body with names that V8 misreads is served whole: a leg built from it would lack its model or salt', async () => {
   const bytes = new TextEncoder().encode('{"model":"qwen","prompt":"x","\\\\u0063ache_salt":"of-a"}')

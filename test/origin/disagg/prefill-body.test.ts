@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { rewriteBody } from '../../../src/api/body-rewrite.ts'
-import { prefillEdit } from '../../../src/origin/disagg/preparatory-legs.ts'
+import { prefillEdit } from '../../../src/origin/disagg/prefill-leg.ts'
 
 function prefilled(path: string, json: Record<string, unknown>): unknown {
   const leg = prefillEdit(path, json, { kv_transfer_params: '{}' })

@@ -4,7 +4,7 @@ import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import { readTold } from '../../../src/origin/regions/client.ts'
+import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
 import type { RequestScope } from '../../../src/ports/request-scope.ts'
@@ -178,8 +178,10 @@ describe('the list of regions', () => {
       { via: Array(100).fill('x') },
       { via: ['x'.repeat(100)] },
     ]
-    expect(bad.filter((one) => readTold({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null)).toEqual([])
-    expect(readTold({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
+    expect(
+      bad.filter((one) => readRegionDigestReply({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null),
+    ).toEqual([])
+    expect(readRegionDigestReply({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
       regionDigests: [{ via: [OTHER] }],
     })
   })

@@ -7,7 +7,7 @@ import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import { readTold } from '../../../src/origin/regions/client.ts'
+import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import type { OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
@@ -317,7 +317,7 @@ describe('the exported digest', () => {
       cut: CUT,
       regionDigests: [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })],
     }
-    expect(readTold(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
+    expect(readRegionDigestReply(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
   })
 
   it('is checked like anything from outside', () => {
@@ -359,7 +359,7 @@ describe('the exported digest', () => {
         })),
       ),
     ]
-    expect(bad.filter((one) => readTold(one) !== null)).toEqual([])
-    fc.assert(fc.property(fc.anything(), (given) => void readTold(given)))
+    expect(bad.filter((one) => readRegionDigestReply(one) !== null)).toEqual([])
+    fc.assert(fc.property(fc.anything(), (given) => void readRegionDigestReply(given)))
   })
 })

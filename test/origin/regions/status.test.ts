@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RegionDigest } from '../../../src/core/contract/region-digest.ts'
 import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
-import { regionStatusOf } from '../../../src/origin/regions/client.ts'
+import { regionStatusOf } from '../../../src/origin/regions/region-status.ts'
 
 const way = { reachable: true, ageMs: 700, rttMs: 30, blockingMatch: true }
 const costModel = (perTokenS: number) => ({ fixedS: 0, perTokenS, perPairS: 0 })

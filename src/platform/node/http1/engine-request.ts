@@ -4,7 +4,7 @@
  */
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { type ByteSource, PullAnswer } from '../../../origin/relay/pull-answer.ts'
-import { LeadingComments } from '../../../origin/relay/sse.ts'
+import { LeadingComments } from '../../../origin/relay/leading-comments.ts'
 import type { AbortSignalLike } from '../../../ports/abort-signal.ts'
 import { OriginError, type OriginRequest, type ResponseHandler } from '../../../ports/origin.ts'
 import type { RelayOptions } from '../../../ports/relay.ts'

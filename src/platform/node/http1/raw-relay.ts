@@ -3,7 +3,8 @@
  * their read, with the engine's chunk framing. Framing is rebuilt only if the tap removed an event inside a chunk, or
  * held bytes back, until engine and client are at the same chunk boundary again.
  */
-import { HEARTBEAT, RelayController } from '../../../origin/relay/controller.ts'
+import { HEARTBEAT } from '../../../origin/relay/heartbeat.ts'
+import { RelayController } from '../../../origin/relay/relay-controller.ts'
 import type { Tap } from '../../../origin/relay/tap.ts'
 import { OriginError } from '../../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../../ports/relay.ts'

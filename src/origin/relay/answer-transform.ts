@@ -1,7 +1,7 @@
-/** Converts responses that differ from what the client asked for. */
 import type { Usage } from '../../core/contract/outcome.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
+import { dataRecord, payloadOf, SseRecords } from './sse-records.ts'
 
 /** Conversion of one engine response to the client's response. */
 export interface AnswerTransform {
@@ -49,33 +49,6 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
     cancel: (reason) => reader.cancel(reason),
   })
 }
-
-/** Splits a stream of server-sent events into records. A record ends in an empty line. */
-class SseRecords {
-  readonly #decoder = new TextDecoder()
-  #rest = ''
-
-  /** The incomplete record at the end. */
-  get rest(): string {
-    return this.#rest
-  }
-
-  /** Returns the records that this chunk completes. */
-  take(chunk: Uint8Array): readonly string[] {
-    const records = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split(/(?<=\r?\n\r?\n)/)
-    const last = records.at(-1)!
-    this.#rest = /\r?\n\r?\n$/.test(last) ? '' : records.pop()!
-    return records
-  }
-}
-
-/** Payload of a record of one `data` line; null: a comment, or another event. */
-export function payloadOf(record: string): string | null {
-  const match = /^data: ?(.*)\r?\n\r?\n$/s.exec(record)
-  return match === null || match[1]!.includes('\n') ? null : match[1]!
-}
-
-export const dataRecord = (payload: string): string => `data: ${payload}\n\n`
 
 /** Comments and named events pass unchanged. */
 function changedRecord(record: string, change: AnswerTransform): string {

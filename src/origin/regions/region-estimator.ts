@@ -1,16 +1,17 @@
-import { type TtftEstimate, estimateTtft } from '../../core/contract/ttft-estimate.ts'
-import type { RegionDigest } from '../../core/contract/region-digest.ts'
 import type { Admission } from '../../core/contract/admission.ts'
+import type { RegionDigest } from '../../core/contract/region-digest.ts'
+import { estimateTtft, type TtftEstimate } from '../../core/contract/ttft-estimate.ts'
 import { tokensPerBlock } from '../../core/pool/block-tokens.ts'
-import type { ClusterEstimate } from '../../core/routing/cluster-order.ts'
 import { openFilter, type PrefixFilter } from '../../core/prefix-index/prefix-filter.ts'
-import type { RegionDigestReply } from './client.ts'
+import type { ClusterEstimate } from '../../core/routing/cluster-order.ts'
+import type { RegionDigestReply } from './region-digest-reply.ts'
 
 /** Round-trip times kept; their minimum excludes connection setup and garbage collection. */
 const WAYS_KEPT = 8
 
 /** Limit of the queue pressure. A longer queue is a burst, which ends. */
 const MOST_PRESSURE = 8
+
 /**
  * Share of the queue that counts. Digests are seconds old, and all edges have the same one: with the full queue all
  * would move from region to region together.

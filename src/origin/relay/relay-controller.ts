@@ -1,14 +1,9 @@
-/**
- * Decisions about one response on its way to the client. The movers (socket, pull, native) call it and only move bytes.
- */
 import type { AttemptFailure } from '../../core/contract/outcome.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../ports/relay.ts'
-import { LeadingComments, ResponseIdFinder } from './sse.ts'
+import { LeadingComments } from './leading-comments.ts'
+import { ResponseIdFinder } from './response-id-finder.ts'
 import { openTap, type Tap } from './tap.ts'
-
-/** An SSE comment as a heartbeat: clients ignore it, proxies and sockets see that the connection is in use. */
-export const HEARTBEAT = new Uint8Array([58, 32, 112, 105, 110, 103, 10, 10])
 
 /** @testing */
 export interface RelayTraits {

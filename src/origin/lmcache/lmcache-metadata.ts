@@ -1,9 +1,10 @@
 /** Facts about a pool's LMCache service that lookups need: read once, and again after changes. */
 import * as z from 'zod/mini'
-import { InstanceMap } from '../../core/lmcache/instance-map.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { Ports } from '../../ports.ts'
-import { requestJson, readAs, type Call, type CacheSource } from './client.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { CacheSource, Call } from './cache-source.ts'
+import { readAs, requestJson } from './request-json.ts'
 
 interface FactsOptions {
   readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>
@@ -20,10 +21,13 @@ interface FactsOptions {
 
 /** Time limit of a call, ms. No request waits for it. */
 const CALL_MS = 2_000
+
 /** Age, ms, after which the facts are read again, because engines move and coordinators restart. */
 const FRESH_MS = 60_000
+
 /** Delay, ms, of the next reading after a failure or an unknown instance. */
 const SOON_MS = 5_000
+
 /** Time, ms, after which a reading counts as lost. On Workers it may end with the request that started it. */
 const LOST_AFTER_MS = 10_000
 

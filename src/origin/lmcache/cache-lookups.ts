@@ -1,77 +1,18 @@
 /** LMCache lookups before admission, for policies that read their results. */
-import type { LmcacheConfig, PoolSettings } from '../../config.ts'
-import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
+import type { PoolSettings } from '../../config.ts'
 import type { Admission } from '../../core/contract/admission.ts'
 import type { StageTimes } from '../../core/contract/stages.ts'
 import { createPolicy } from '../../core/routing/policies/index.ts'
 import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
+import type { Ports } from '../../ports.ts'
 import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import type { Ports } from '../../ports.ts'
-import type { Deadline } from '../../ports/deadline.ts'
-import type { PoolRoute } from '../exchange.ts'
 import { EngineTokenizer, type TokenizeCall } from '../engine-tokenizer.ts'
-import { Coordinator, Controller, PoolLookup, type LookupCounts } from './lookup-services.ts'
-import { LmcacheMetadata } from './metadata.ts'
-import { type CacheSource, Skips, type SkipCounts, type SkipReason } from './client.ts'
-import { promptKeys } from '../../core/lmcache/chunk-keys.ts'
-
-interface RegistryKeysOptions {
-  readonly facts: LmcacheMetadata
-  readonly chunkTokens: number
-  readonly shared: boolean
-}
-
-/**
- * Chunk keys for pools whose own object is the registry: no lookup is made; the prompt carries the names of its
- * chunks.
- */
-class RegistryKeys {
-  readonly #options: RegistryKeysOptions
-
-  constructor(options: RegistryKeysOptions) {
-    this.#options = options
-  }
-
-  /** Returns the chunk keys. null: the model's name in the keys is not known yet. Never rejects. */
-  async chunks({
-    tokens,
-    salt,
-    deadline,
-    background,
-  }: CacheLookupQuery): Promise<NonNullable<Admission['chunks']> | null> {
-    const { facts, chunkTokens, shared } = this.#options
-    await deadline.within(facts.ready(background))
-    const { model } = facts
-    if (model === null) return null
-    return { keys: promptKeys(tokens, chunkTokens, { model, salt: salt ?? '' }), tokens: chunkTokens, shared }
-  }
-}
-
-interface OpenDeadline extends Deadline {
-  /** Stops the timer. Call it when all results are there. */
-  end(): void
-}
-
-/** Starts a deadline. The signal aborts work that takes longer; no caller waits for it. @testing */
-export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
-  const endsAt = now() + budgetMs
-  const controller = new AbortController()
-  const over = new Promise<null>((resolve) => controller.signal.addEventListener('abort', () => resolve(null)))
-  const timer = setTimeout(() => controller.abort(new Error(`the budget of ${budgetMs} ms is spent`)), budgetMs)
-  return {
-    budgetMs,
-    signal: controller.signal,
-    get isOver() {
-      return controller.signal.aborted
-    },
-    get leftMs() {
-      return Math.max(0, endsAt - now())
-    },
-    within: (work) => Promise.race([work.then((value) => ({ value })), over]),
-    end: () => clearTimeout(timer),
-  }
-}
+import type { PoolRoute } from '../exchange.ts'
+import { type LookupStrategy, wayOf } from './lookup-strategy.ts'
+import { openDeadline } from './open-deadline.ts'
+import type { LookupCounts } from './pool-lookup.ts'
+import type { SkipCounts, SkipReason } from './skips.ts'
 
 /** Prompt of a request that is about to be placed. @testing */
 export interface LookupInput {
@@ -227,12 +168,6 @@ interface Tokenized {
 
 const NOTHING = { hints: null }
 
-/** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
-type LookupStrategy = { readonly facts: LmcacheMetadata; readonly skips: Skips } & (
-  | { readonly lookup: PoolLookup }
-  | { readonly lookup: null; readonly keys: RegistryKeys }
-)
-
 function needsLookup(pool: PoolSettings, policy: string | null): boolean {
   const acting = policy === null || policy === pool.policy.name ? pool.policy : { name: policy, options: {} }
   return [acting, pool.shadow].some((config) => {
@@ -242,48 +177,4 @@ function needsLookup(pool: PoolSettings, policy: string | null): boolean {
       'policy' in made && made.policy.needs.some((signal) => signal === 'lookupTokens' || signal === 'cachedTokens')
     )
   })
-}
-
-function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
-  const { cluster, pool, targets } = route
-  const { lmcache } = pool
-  if (lmcache === null) return null
-  const source = sourceOf(lmcache, ports)
-  const map = new InstanceMap(
-    pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })),
-  )
-  const facts = new LmcacheMetadata({
-    ports,
-    targets,
-    map,
-    source,
-    model: lmcache.model,
-    worldSize: lmcache.worldSize,
-    servedModel: pool.model,
-  })
-  const { shared, chunkTokens } = lmcache
-  const skips = new Skips()
-  if (source === null) return { facts, skips, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
-  const names = { cluster: cluster.id, pool: pool.model }
-  return {
-    facts,
-    skips,
-    lookup: new PoolLookup({
-      ports,
-      source,
-      facts,
-      engines: pool.engines.map(({ id }) => id),
-      shared,
-      skipped: skips.count,
-      names,
-    }),
-  }
-}
-
-/** null: the gateway itself is the registry. */
-function sourceOf({ coordinator, controller, headers, binding }: LmcacheConfig, { origin }: Ports): CacheSource | null {
-  const flat = Object.entries(headers).flatMap(([name, value]) => [name.toLowerCase(), value])
-  const at = (url: string): EngineTarget => ({ id: 'lmcache', url, headers: flat, binding })
-  if (coordinator !== null) return new Coordinator(origin, at(coordinator))
-  return controller === null ? null : new Controller(origin, at(controller))
 }

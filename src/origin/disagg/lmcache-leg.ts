@@ -3,139 +3,24 @@
  * cache to the decode engine that the request names, and returns the first token. Both legs are completions of token
  * ids.
  */
-import type { LmcacheReceiver } from '../../config.ts'
-import { OriginError } from '../../ports/origin.ts'
-import type { EngineTarget } from '../../ports/engine-target.ts'
-import type { AttemptContext } from '../attempt-context.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { concatBytes } from '../../bytes.ts'
+import type { LmcacheReceiver } from '../../config.ts'
 import { hasBackslashKey } from '../../core/backslash-keys.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import { OriginError } from '../../ports/origin.ts'
+import type { AttemptContext } from '../attempt-context.ts'
+import { callLeg, type LegOutcome } from './call-leg.ts'
+import { type LegResult, wholeLeg } from './final-leg.ts'
 import { changeOf } from './first-token.ts'
-import { callLeg, type LegOutcome, wholeLeg, type LegResult } from './legs.ts'
-
-/**
- * Fields with the same meaning on `/v1/completions`, and without effect on where a response ends: copied to both legs.
- */
-const CARRIED: ReadonlySet<string> = new Set([
-  'model',
-  'temperature',
-  'top_p',
-  'top_k',
-  'min_p',
-  'repetition_penalty',
-  'length_penalty',
-  'seed',
-  'user',
-  'stop_token_ids',
-  'ignore_eos',
-  'skip_special_tokens',
-  'spaces_between_special_tokens',
-  'include_stop_str_in_output',
-  'allowed_token_ids',
-  'logit_bias',
-  'priority',
-  'cache_salt',
-])
-
-/** Fields that the connector reads itself, or that have no effect on the legs. */
-const UNDERSTOOD: ReadonlySet<string> = new Set([
-  'prompt',
-  'messages',
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'max_completion_tokens',
-  'min_tokens',
-  'add_special_tokens',
-  'add_generation_prompt',
-  'continue_final_message',
-  'chat_template',
-  'chat_template_kwargs',
-  'firstlight',
-  'store',
-  'metadata',
-  'service_tier',
-  'parallel_tool_calls',
-  'kv_transfer_params',
-  'ec_transfer_params',
-])
-
-/** Fields that are harmless with these values. With other values the request is not split. */
-const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
-  n: (value) => value === 1,
-  best_of: (value) => value === 1,
-  echo: (value) => value === false,
-  use_beam_search: (value) => value === false,
-  logprobs: (value) => value === false,
-  top_logprobs: (value) => value === 0,
-  // Counts output only, and the decode leg would miss the first token.
-  presence_penalty: (value) => value === 0,
-  frequency_penalty: (value) => value === 0,
-  // May start in the first token and end in the next.
-  stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),
-  tools: (value) => Array.isArray(value) && value.length === 0,
-  tool_choice: (value) => value === 'none',
-  response_format: (value) => typeof value === 'object' && value !== null && (value as Json)['type'] === 'text',
-}
-
-/** vLLM's and OpenAI's default on `/v1/completions`. */
-const COMPLETION_TOKENS = 16
-
-/**
- * Returns why a request cannot be split. null: it can. Unknown fields count as a reason.
- * @param chat chats can be split
- */
-export function unsplittableByLmcache(path: string, json: Json, chat: boolean): string | null {
-  const chats = path.startsWith('/v1/chat/completions')
-  if (!chats && !path.startsWith('/v1/completions')) return 'lmcache splits chats and completions only'
-  if (chats && !chat) return 'split.lmcache.chat is off'
-  for (const [name, value] of Object.entries(json)) {
-    if (value === null || CARRIED.has(name) || UNDERSTOOD.has(name)) continue
-    if (Object.hasOwn(NEUTRAL, name) && NEUTRAL[name]!(value)) continue
-    return `${name.slice(0, 40)} does not survive two legs`
-  }
-  if (thinks(json['chat_template_kwargs'])) return 'reasoning'
-  const options = json['stream_options'] as Json | null | undefined
-  if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
-  if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
-    return chats ? 'multimodal items' : 'no prompt'
-  const limit = tokenLimit(path, json)
-  return limit !== null && limit < 2 ? 'it asks for one token' : null
-}
-
-/** Limit of the response in tokens. null: none. @testing */
-export function tokenLimit(path: string, json: Json): number | null {
-  const { max_tokens: most, max_completion_tokens: mostCompletion } = json
-  if (path.startsWith('/v1/completions'))
-    return typeof most === 'number' ? most : most === null ? null : COMPLETION_TOKENS
-  return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
-}
-
-/** Fields of the client's request that both legs get. @testing */
-export function carriedFields(json: Json): Json {
-  return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
-}
-
-/** A reasoning parser separates reasoning from content, and only chats have one. */
-function thinks(kwargs: unknown): boolean {
-  return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
-}
-
-function hasItems(messages: unknown): boolean {
-  if (!Array.isArray(messages)) return true
-  return (messages as (Json | null)[]).some((message) => {
-    const content = message?.['content']
-    return Array.isArray(content) && (content as (Json | null)[]).some((part) => part?.['type'] !== 'text')
-  })
-}
-
-type Json = Readonly<Record<string, unknown>>
+import { carriedFields, tokenLimit } from './lmcache-fields.ts'
 
 interface Split {
   readonly attempt: AttemptContext
   readonly prefill: EngineTarget
   readonly receiver: LmcacheReceiver
   /** The client's body with the gateway's edits: the engine's model name and the tenant's cache salt. */
-  readonly json: Json
+  readonly json: JsonObject
   /** Unique id of this transfer and attempt. */
   readonly transferId: string
 }
@@ -146,6 +31,7 @@ interface FirstToken {
 }
 
 const COMPLETIONS = '/v1/completions'
+
 const encoder = new TextEncoder()
 
 export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
@@ -179,14 +65,14 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   }
 }
 
-function edited({ exchange, placed }: AttemptContext): Json {
+function edited({ exchange, placed }: AttemptContext): JsonObject {
   const pieces = exchange.body(placed.route)!
   let size = 0
   for (const piece of pieces) size += piece.length
-  return JSON.parse(new TextDecoder().decode(concatBytes(pieces, size))) as Json
+  return JSON.parse(new TextDecoder().decode(concatBytes(pieces, size))) as JsonObject
 }
 
-const bodyOf = (json: Json): readonly Uint8Array[] => [encoder.encode(JSON.stringify(json))]
+const bodyOf = (json: JsonObject): readonly Uint8Array[] => [encoder.encode(JSON.stringify(json))]
 
 /** Token ids of the prompt, from the client or from the prefill engine's template. */
 async function promptIds({
@@ -222,7 +108,7 @@ async function promptIds({
   return { failed: { engine: prefill, failure: 'malformed', status: 200 } }
 }
 
-function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readonly number[]): Json {
+function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readonly number[]): JsonObject {
   // The first token counts towards `min_tokens`, so it must not be an end of sequence either.
   const least = typeof json['min_tokens'] === 'number' && json['min_tokens'] > 0 ? { min_tokens: 1 } : {}
   const spec = {
@@ -250,7 +136,7 @@ function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readon
  * Body of the decode leg: one token less than requested, because the first one exists. A chat without a limit gets
  * `null`, which means up to the context's end.
  */
-function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
+function decodeBody({ attempt, json }: Split, prompt: readonly number[]): JsonObject {
   const limit = tokenLimit(attempt.exchange.path, json)
   const least = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}
   const stream = attempt.exchange.stream
@@ -260,10 +146,10 @@ function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
 }
 
 /** First token of the prefill response, or why the decode leg cannot start from it. */
-function firstTokenOf(answer: Json): FirstToken | 'none' | 'final' | 'partial' {
-  const params = answer['kv_transfer_params'] as Json | null | undefined
+function firstTokenOf(answer: JsonObject): FirstToken | 'none' | 'final' | 'partial' {
+  const params = answer['kv_transfer_params'] as JsonObject | null | undefined
   const id = params?.['first_tok']
-  const choice = Array.isArray(answer['choices']) ? (answer['choices'][0] as Json | undefined) : undefined
+  const choice = Array.isArray(answer['choices']) ? (answer['choices'][0] as JsonObject | undefined) : undefined
   const text = choice?.['text']
   if (!Number.isInteger(id) || typeof text !== 'string') return 'none'
   if (choice?.['finish_reason'] !== 'length') return 'final'

@@ -1,92 +1,29 @@
-/** Chunks of chat and completion streams, as far as a continuation reads and writes them. */
 import type { OutputRecord } from '../../core/continuation/output-record.ts'
-import { isJsonObject, type JsonObject } from '../../core/json.ts'
-import { payloadOf } from '../relay/transform.ts'
-
-/** One event of a stream. */
-export interface Chunk {
-  readonly json: JsonObject
-  /** Ids of the tokens in this chunk; null: none were sent. */
-  readonly ids: readonly number[] | null
-  readonly promptIds: readonly number[] | null
-  readonly text: string
-  readonly finish: string | null
-  /** The choice has fields besides text: reasoning, tool calls. */
-  readonly opens: 'reasoning' | 'tools' | null
-  /** A chat chunk whose delta has no field: it exists only because ids were requested. */
-  readonly isEmpty: boolean
-  /** No choice: the usage record. */
-  readonly isUsage: boolean
-  readonly isError: boolean
-}
-
-/** Reads the payload of an event. null: no JSON object. */
-export function readChunk(payload: string): Chunk | null {
-  const json = parse(payload)
-  if (json === null) return null
-  const { choices } = json
-  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-  if (!isJsonObject(choice))
-    return { ...NOTHING, json, isUsage: isJsonObject(json['usage']), isError: isJsonObject(json['error']) }
-  const delta = isJsonObject(choice['delta']) ? choice['delta'] : null
-  const { finish_reason: finish } = choice
-  return {
-    json,
-    ids: idsIn(choice['token_ids']),
-    promptIds: idsIn(choice['prompt_token_ids']) ?? idsIn(json['prompt_token_ids']),
-    text: textIn(delta === null ? choice['text'] : delta['content']),
-    finish: typeof finish === 'string' ? finish : null,
-    opens: delta === null ? null : openedBy(delta),
-    isEmpty: delta !== null && Object.keys(delta).length === 0,
-    isUsage: false,
-    isError: false,
-  }
-}
-
-const NOTHING = {
-  ids: null,
-  promptIds: null,
-  text: '',
-  finish: null,
-  opens: null,
-  isEmpty: false,
-} as const
-
-function parse(payload: string): JsonObject | null {
-  try {
-    const json: unknown = JSON.parse(payload)
-    return isJsonObject(json) ? json : null
-  } catch {
-    return null
-  }
-}
-
-const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
-const idsIn = (value: unknown): readonly number[] | null => (Array.isArray(value) ? (value as number[]) : null)
-
-function openedBy(delta: JsonObject): Chunk['opens'] {
-  if (Array.isArray(delta['tool_calls']) && delta['tool_calls'].length > 0) return 'tools'
-  return textIn(delta['reasoning'] ?? delta['reasoning_content']) === '' ? null : 'reasoning'
-}
-
-/** Matches no text of a string in the JSON: a quote inside a string has a backslash before it. */
-const IDS = /"(prompt_token_ids|token_ids)":\s*\[[\d,\s]*\]/g
-
-/** Replaces token ids by null, as an engine sends them when they are not requested. */
-export const withoutIds = (payload: string): string => payload.replace(IDS, '"$1":null')
+import { payloadOf } from '../relay/sse-records.ts'
+import { parse, readChunk } from './chunk.ts'
 
 const QUOTE = 34
+
 const COMMA = 44
+
 const ZERO = 48
+
 const OPEN = 91
+
 const BACKSLASH = 92
+
 const CLOSE = 93
+
 /** Ids above are none: vocabularies are far smaller. */
 const MOST_ID = 1e9
+
 const NULL = Uint8Array.of(110, 117, 108, 108)
+
 /** An event: up to its text, the text, up to its token ids, the ids, the end. */
 const PARTS = /^(data: ?\{.*?"(?:content|text)": ?")(?:[^"\\]|\\.)*(".*"token_ids": ?)\[\d[\d,]*\](.*\n\n)$/ds
+
 const latin1 = new TextDecoder('latin1')
+
 const utf8 = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
 
 /**
@@ -183,55 +120,3 @@ function addText(bytes: Uint8Array, from: number, to: number, record: OutputReco
   record.addText(json['text'] as string)
   return true
 }
-
-/** Fields that all chunks of a response have in common. */
-export interface ResponseHead {
-  readonly id: unknown
-  readonly object: unknown
-  readonly created: unknown
-  readonly model: unknown
-}
-
-export const headOf = ({ id, object, created, model }: JsonObject): ResponseHead => ({
-  id: id ?? null,
-  object: object ?? null,
-  created: created ?? null,
-  model: model ?? null,
-})
-
-export interface OutputChunk {
-  readonly text: string
-  readonly finish: string | null
-  readonly stopReason: unknown
-  /** null: the client did not ask for ids. */
-  readonly ids: readonly number[] | null
-}
-
-/** Writes a chunk in the client's format. */
-export function outputChunk(head: ResponseHead, api: 'chat' | 'completions', chunk: OutputChunk): string {
-  const { text, finish, stopReason, ids } = chunk
-  const choice =
-    api === 'chat'
-      ? {
-          index: 0,
-          delta: text === '' && finish !== null ? {} : { content: text },
-          logprobs: null,
-          finish_reason: finish,
-          ...(finish === null ? {} : { stop_reason: stopReason ?? null }),
-          token_ids: ids,
-        }
-      : {
-          index: 0,
-          text,
-          logprobs: null,
-          finish_reason: finish,
-          stop_reason: stopReason ?? null,
-          prompt_token_ids: null,
-          token_ids: ids,
-        }
-  return JSON.stringify({ ...head, choices: [choice] })
-}
-
-/** Writes the usage record. */
-export const usageChunk = (head: ResponseHead, usage: JsonObject, rest: JsonObject): string =>
-  JSON.stringify({ ...head, choices: [], usage, ...rest })

@@ -2,109 +2,14 @@
  * Encode stage, before the prefill: sends each image, audio and video to an encode engine, so that its embedding is
  * ready when the prefill engine needs it.
  */
-import { BoundedMap } from '../../core/bounded-map.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
-import { callLeg, type LegOutcome } from './legs.ts'
-import { chainText } from '../../core/tokens/block-hash.ts'
-
-/* Images, audio and videos of a request as separate items. */
-
-type Json = Readonly<Record<string, unknown>>
-
-interface EncodeItem {
-  /** A content part of a chat message. */
-  readonly part: Json
-  /** Hash of the content: equal items have equal keys. */
-  readonly key: string
-}
-
-/** Content parts that an encoder reads, by the field with their content. */
-const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
-
-/**
- * Returns the items in the order of the request, without duplicates. Never throws: the engine reports malformed parts.
- * @testing
- */
-export function itemsOf(json: Json): readonly EncodeItem[] {
-  const found = new Map<string, EncodeItem>()
-  for (const list of [json['messages'], json['input']]) {
-    if (!Array.isArray(list)) continue
-    for (const message of list as (Json | null)[]) {
-      const content = message?.['content']
-      if (!Array.isArray(content)) continue
-      for (const given of content as unknown[]) {
-        const part = chatPart(given)
-        if (part === null) continue
-        const key = keyOf(part)
-        if (key !== null && !found.has(key)) found.set(key, { part, key })
-      }
-    }
-  }
-  return [...found.values()]
-}
-
-/** null: text, or a part that no encoder reads. */
-function chatPart(given: unknown): Json | null {
-  if (typeof given !== 'object' || given === null) return null
-  const part = given as Json
-  const { type } = part
-  if (typeof type !== 'string') return null
-  if (CHAT_PARTS.has(type)) return part[type] === undefined ? null : part
-  // The Responses API has the URL itself in this field.
-  if (type === 'input_image' && typeof part['image_url'] === 'string')
-    return { type: 'image_url', image_url: { url: part['image_url'] } }
-  return null
-}
-
-/** null: nested too deeply for JSON text, so it cannot be sent to an encoder either. */
-function keyOf(part: Json): string | null {
-  const state = { lo: 0x2c1b3c6d, hi: 0x297a2d39 }
-  try {
-    chainText(state, JSON.stringify(part))
-  } catch {
-    return null
-  }
-  return (state.hi >>> 0).toString(16).padStart(8, '0') + (state.lo >>> 0).toString(16).padStart(8, '0')
-}
-
-/** Items that each encoder probably holds. Bounded; the least recently used item is dropped first. @testing */
-export class EncodedItems {
-  readonly #engineOf: BoundedMap<string, string>
-
-  constructor(limit: number) {
-    this.#engineOf = new BoundedMap(limit)
-  }
-
-  has(key: string): boolean {
-    const engine = this.#engineOf.get(key)
-    if (engine === undefined) return false
-    this.#engineOf.set(key, engine)
-    return true
-  }
-
-  add(key: string, engine: string): void {
-    this.#engineOf.set(key, engine)
-  }
-
-  /** Drops the items of an engine that failed. */
-  forget(engine: string): void {
-    for (const [key, holder] of this.#engineOf) if (holder === engine) this.#engineOf.delete(key)
-  }
-}
+import { callLeg, type LegOutcome } from './call-leg.ts'
+import { type EncodeItem, itemsOf } from './encode-items.ts'
+import { encodedOf } from './encoded-items.ts'
 
 const encoder = new TextEncoder()
-const encodedBy = new WeakMap<PoolRoute, EncodedItems>()
-
-function encodedOf(route: PoolRoute): EncodedItems {
-  let encoded = encodedBy.get(route)
-  if (encoded === undefined) {
-    encoded = new EncodedItems(route.pool.split.encode.cachedItems)
-    encodedBy.set(route, encoded)
-  }
-  return encoded
-}
 
 /** Items that no encoder holds. */
 function missing({ json }: Exchange, route: PoolRoute): readonly EncodeItem[] {

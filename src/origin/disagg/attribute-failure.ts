@@ -1,0 +1,58 @@
+/** Finds the engine at fault when a decode engine fails: the prefill engine with its KV data may be down. */
+import type { AttemptFailure } from '../../core/contract/outcome.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import { OriginError } from '../../ports/origin.ts'
+import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+
+/**
+ * Time limit, ms, of the health check; the client waits for it. A healthy engine answers in milliseconds under full
+ * load.
+ */
+const ANSWER_MS = 1_000
+
+/**
+ * Returns the failure of a final leg, or that of the prefill engine if that one is down: a decode engine that cannot
+ * fetch KV data answers 500 (vLLM with NIXL) and is healthy. Otherwise the failure of one prefill engine would open
+ * the circuits of all decode engines. Never rejects.
+ */
+export async function attributeFailure(
+  attempt: AttemptContext,
+  failed: AttemptFailed,
+  holder: EngineTarget | undefined,
+): Promise<AttemptFailed> {
+  if (holder === undefined || !(failed.failure === 'status_5xx' || failed.failure === 'first_byte_timeout'))
+    return failed
+  const { exchange, ports } = attempt
+  try {
+    const answer = await ports.origin.send({
+      target: holder,
+      method: 'GET',
+      path: '/health',
+      headers: ['accept-encoding', 'identity'],
+      body: null,
+      connectMs: ANSWER_MS,
+      firstByteMs: ANSWER_MS,
+      signal: exchange.signal,
+    })
+    answer.discard()
+    return answer.status < 500
+      ? failed
+      : gone(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
+  } catch (error) {
+    // A late engine may only be busy, and the client may have disconnected.
+    const isGone = error instanceof OriginError && !inconclusive.has(error.failure)
+    return isGone ? gone(attempt, { engine: holder, failure: error.failure, status: null }) : failed
+  }
+}
+
+const inconclusive: ReadonlySet<AttemptFailure> = new Set(['first_byte_timeout', 'gateway_limit'])
+
+function gone({ exchange, ports, placed }: AttemptContext, failed: AttemptFailed): AttemptFailed {
+  ports.log.warn('kv_source_unreachable', {
+    id: exchange.id,
+    cluster: placed.route.cluster.id,
+    engine: failed.engine.id,
+    failure: failed.failure,
+  })
+  return failed
+}

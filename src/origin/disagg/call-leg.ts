@@ -1,0 +1,102 @@
+/** One preparatory leg of a split request: a call whose whole response the gateway reads. */
+import type { AttemptFailure, Usage } from '../../core/contract/outcome.ts'
+import { isJsonObject } from '../../core/json.ts'
+import type { AbortSignalLike } from '../../ports/abort-signal.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import { type OriginAnswer, OriginError } from '../../ports/origin.ts'
+import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
+import { classifyStatus } from '../classify.ts'
+import { UsageScanner } from '../relay/usage.ts'
+
+interface LegCall {
+  readonly target: EngineTarget
+  readonly path: string
+  readonly body: readonly Uint8Array[]
+  /** Time limit, ms, from dispatch to the last byte of the response. */
+  readonly limitMs: number
+  /** Absent: the exchange's. */
+  readonly headers?: readonly string[]
+  /** Absent: the exchange's. */
+  readonly signal?: AbortSignalLike
+}
+
+export interface LegAnswer {
+  /** The parsed response. */
+  readonly json: Readonly<Record<string, unknown>>
+  /** Token counts of the engine. null: not reported. */
+  readonly usage: Usage | null
+}
+
+/**
+ * Result of a leg: its response; the engine's error for the client (4xx: the request is at fault, any other engine
+ * would answer the same); or the reason why another engine may try.
+ */
+export type LegOutcome =
+  | { readonly answer: LegAnswer }
+  | { readonly refusal: OriginAnswer; readonly engine: EngineTarget }
+  | { readonly failed: AttemptFailed }
+
+/** Limit of a leg's response, bytes: block ids of a very long prompt, or the whole state from some backends. */
+const ANSWER_BYTES = 32 * 1024 * 1024
+
+/** Calls a leg, without a stream. Rejects only if the client disconnects or `signal` is aborted. */
+export async function callLeg(attempt: AttemptContext, call: LegCall): Promise<LegOutcome> {
+  const { exchange, ports, placed } = attempt
+  let answer: OriginAnswer | null = null
+  try {
+    answer = await ports.origin.send({
+      target: call.target,
+      method: 'POST',
+      path: call.path,
+      headers: call.headers ?? exchange.headers,
+      body: call.body,
+      connectMs: placed.route.pool.limits.connectMs,
+      firstByteMs: call.limitMs,
+      signal: call.signal ?? exchange.signal,
+    })
+    const failed = await classifyStatus(answer, call.target)
+    if (failed !== null) return { failed }
+    if (answer.status >= 300) {
+      await answer.firstByte()
+      return { refusal: answer, engine: call.target }
+    }
+    const bytes = await answer.read(ANSWER_BYTES)
+    const json = objectOf(bytes)
+    return json === null
+      ? { failed: failedBy(call.target, 'malformed', answer.status) }
+      : { answer: { json, usage: usageOf(bytes) } }
+  } catch (error) {
+    answer?.discard()
+    if (!(error instanceof OriginError) || exchange.signal.aborted) throw error
+    ports.log.warn('leg_failed', {
+      id: exchange.id,
+      cluster: placed.route.cluster.id,
+      engine: call.target.id,
+      failure: error.failure,
+      error,
+    })
+    return { failed: failedBy(call.target, error.failure, null) }
+  }
+}
+
+const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number | null): AttemptFailed => ({
+  engine,
+  failure,
+  status,
+})
+
+function usageOf(bytes: Uint8Array): Usage | null {
+  const scanner = new UsageScanner()
+  scanner.scan(bytes, 0, bytes.length)
+  return scanner.usage()
+}
+
+/** null: not a JSON object. */
+function objectOf(bytes: Uint8Array): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
+    return isJsonObject(value) ? value : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,118 @@
+/** Request fields that LMCache's two completion legs can carry. */
+import type { JsonObject } from '../../core/json.ts'
+
+/**
+ * Fields with the same meaning on `/v1/completions`, and without effect on where a response ends: copied to both legs.
+ */
+const CARRIED: ReadonlySet<string> = new Set([
+  'model',
+  'temperature',
+  'top_p',
+  'top_k',
+  'min_p',
+  'repetition_penalty',
+  'length_penalty',
+  'seed',
+  'user',
+  'stop_token_ids',
+  'ignore_eos',
+  'skip_special_tokens',
+  'spaces_between_special_tokens',
+  'include_stop_str_in_output',
+  'allowed_token_ids',
+  'logit_bias',
+  'priority',
+  'cache_salt',
+])
+
+/** Fields that the connector reads itself, or that have no effect on the legs. */
+const UNDERSTOOD: ReadonlySet<string> = new Set([
+  'prompt',
+  'messages',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'min_tokens',
+  'add_special_tokens',
+  'add_generation_prompt',
+  'continue_final_message',
+  'chat_template',
+  'chat_template_kwargs',
+  'firstlight',
+  'store',
+  'metadata',
+  'service_tier',
+  'parallel_tool_calls',
+  'kv_transfer_params',
+  'ec_transfer_params',
+])
+
+/** Fields that are harmless with these values. With other values the request is not split. */
+const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  n: (value) => value === 1,
+  best_of: (value) => value === 1,
+  echo: (value) => value === false,
+  use_beam_search: (value) => value === false,
+  logprobs: (value) => value === false,
+  top_logprobs: (value) => value === 0,
+  // Counts output only, and the decode leg would miss the first token.
+  presence_penalty: (value) => value === 0,
+  frequency_penalty: (value) => value === 0,
+  // May start in the first token and end in the next.
+  stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),
+  tools: (value) => Array.isArray(value) && value.length === 0,
+  tool_choice: (value) => value === 'none',
+  response_format: (value) => typeof value === 'object' && value !== null && (value as JsonObject)['type'] === 'text',
+}
+
+/** vLLM's and OpenAI's default on `/v1/completions`. */
+const COMPLETION_TOKENS = 16
+
+/**
+ * Returns why a request cannot be split. null: it can. Unknown fields count as a reason.
+ * @param chat chats can be split
+ */
+export function unsplittableByLmcache(path: string, json: JsonObject, chat: boolean): string | null {
+  const chats = path.startsWith('/v1/chat/completions')
+  if (!chats && !path.startsWith('/v1/completions')) return 'lmcache splits chats and completions only'
+  if (chats && !chat) return 'split.lmcache.chat is off'
+  for (const [name, value] of Object.entries(json)) {
+    if (value === null || CARRIED.has(name) || UNDERSTOOD.has(name)) continue
+    if (Object.hasOwn(NEUTRAL, name) && NEUTRAL[name]!(value)) continue
+    return `${name.slice(0, 40)} does not survive two legs`
+  }
+  if (thinks(json['chat_template_kwargs'])) return 'reasoning'
+  const options = json['stream_options'] as JsonObject | null | undefined
+  if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
+  if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
+    return chats ? 'multimodal items' : 'no prompt'
+  const limit = tokenLimit(path, json)
+  return limit !== null && limit < 2 ? 'it asks for one token' : null
+}
+
+/** Limit of the response in tokens. null: none. @testing */
+export function tokenLimit(path: string, json: JsonObject): number | null {
+  const { max_tokens: most, max_completion_tokens: mostCompletion } = json
+  if (path.startsWith('/v1/completions'))
+    return typeof most === 'number' ? most : most === null ? null : COMPLETION_TOKENS
+  return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
+}
+
+/** Fields of the client's request that both legs get. @testing */
+export function carriedFields(json: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
+}
+
+/** A reasoning parser separates reasoning from content, and only chats have one. */
+function thinks(kwargs: unknown): boolean {
+  return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
+}
+
+function hasItems(messages: unknown): boolean {
+  if (!Array.isArray(messages)) return true
+  return (messages as (JsonObject | null)[]).some((message) => {
+    const content = message?.['content']
+    return Array.isArray(content) && (content as (JsonObject | null)[]).some((part) => part?.['type'] !== 'text')
+  })
+}

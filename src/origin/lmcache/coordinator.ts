@@ -1,0 +1,99 @@
+/** LMCache's directory service of multi-process mode, `lmcache coordinator`, as of 0.5.6. */
+import * as z from 'zod/mini'
+import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
+import { type CachePlacement, type ChunkRow, holdersOf } from '../../core/lmcache/prefix-match.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { Origin } from '../../ports/origin.ts'
+import type { CachedPrompt, CacheSource, Call } from './cache-source.ts'
+import { readAs, requestJson } from './request-json.ts'
+
+/** The coordinator's own limit of tokens per lookup. */
+const MOST_TOKENS = 1_000_000
+
+const placement = z.object({
+  instance_id: z.string(),
+  tier: z.string(),
+  shared: z.optional(z.boolean()),
+})
+
+const lookupAnswer = z.object({
+  chunks: z.int().check(z.gte(0)),
+  results: z.array(
+    z.object({
+      key: z.object({ chunk_hash_hex: z.string() }),
+      placements: z.array(placement),
+    }),
+  ),
+})
+
+const instancesAnswer = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string() })) })
+
+const keysAnswer = z.object({
+  keys: z.array(z.object({ key: z.object({ model_name: z.string(), kv_rank: z.int() }) })),
+})
+
+export class Coordinator implements CacheSource {
+  readonly needs = { model: true }
+  readonly #origin: Origin
+  readonly #target: EngineTarget
+  readonly #chunk = new ChunkSize()
+
+  constructor(origin: Origin, target: EngineTarget) {
+    this.#origin = origin
+    this.#target = target
+  }
+
+  get leastTokens(): number {
+    return this.#chunk.known ? this.#chunk.tokens : 0
+  }
+
+  async holders({ tokens, salt, model, worldSize }: CachedPrompt, call: Call) {
+    const sent = tokens.length > MOST_TOKENS ? tokens.subarray(0, MOST_TOKENS) : tokens
+    const body = { token_ids: Array.from(sent), model_name: model, world_size: worldSize, cache_salt: salt }
+    const answer = readAs(
+      lookupAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...call }),
+    )
+    if (answer.chunks > sent.length) throw new Error(`${answer.chunks} chunks in a prompt of ${sent.length} tokens`)
+    const chunks = rowsByChunk(answer.results)
+    if (chunks.length !== answer.chunks) throw new Error(`${answer.chunks} chunks announced, ${chunks.length} came`)
+    this.#chunk.learn(sent.length, answer.chunks)
+    return holdersOf(chunks, this.#chunk.tokens)
+  }
+
+  async instances(_hosts: readonly string[], call: Call) {
+    const { instances } = readAs(
+      instancesAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...call }),
+    )
+    return instances.map(({ instance_id: id, ip }) => ({ id, host: ip }))
+  }
+
+  async worldSize(model: string, call: Call) {
+    const { keys } = readAs(
+      keysAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...call }),
+    )
+    const known = keys.find(({ key }) => key.model_name === model)
+    // Packed as world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank.
+    const size = known === undefined ? 0 : (known.key.kv_rank >>> 24) & 0xff
+    return size === 0 ? null : size
+  }
+}
+
+/** Groups rows by chunk; rows arrive in the order of chunks. */
+function rowsByChunk(results: z.infer<typeof lookupAnswer>['results']): ChunkRow[][] {
+  const chunks: ChunkRow[][] = []
+  let last: string | null = null
+  for (const { key, placements } of results) {
+    if (key.chunk_hash_hex !== last) chunks.push([])
+    last = key.chunk_hash_hex
+    chunks.at(-1)!.push(placements.flatMap(readPlacement))
+  }
+  return chunks
+}
+
+/** Tiers of later versions are ignored. */
+function readPlacement({ instance_id: instance, tier, shared = false }: z.infer<typeof placement>): CachePlacement[] {
+  return tier === 'l1' || tier === 'l2' ? [{ instance, level: tier, shared }] : []
+}

@@ -1,0 +1,62 @@
+import type { LmcacheConfig } from '../../config.ts'
+import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
+import type { Ports } from '../../ports.ts'
+import type { EngineTarget } from '../../ports/engine-target.ts'
+import type { PoolRoute } from '../exchange.ts'
+import type { CacheSource } from './cache-source.ts'
+import { Controller } from './controller.ts'
+import { Coordinator } from './coordinator.ts'
+import { LmcacheMetadata } from './lmcache-metadata.ts'
+import { PoolLookup } from './pool-lookup.ts'
+import { RegistryKeys } from './registry-keys.ts'
+import { Skips } from './skips.ts'
+
+/** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
+export type LookupStrategy = { readonly facts: LmcacheMetadata; readonly skips: Skips } & (
+  | { readonly lookup: PoolLookup }
+  | { readonly lookup: null; readonly keys: RegistryKeys }
+)
+
+export function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
+  const { cluster, pool, targets } = route
+  const { lmcache } = pool
+  if (lmcache === null) return null
+  const source = sourceOf(lmcache, ports)
+  const map = new InstanceMap(
+    pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })),
+  )
+  const facts = new LmcacheMetadata({
+    ports,
+    targets,
+    map,
+    source,
+    model: lmcache.model,
+    worldSize: lmcache.worldSize,
+    servedModel: pool.model,
+  })
+  const { shared, chunkTokens } = lmcache
+  const skips = new Skips()
+  if (source === null) return { facts, skips, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
+  const names = { cluster: cluster.id, pool: pool.model }
+  return {
+    facts,
+    skips,
+    lookup: new PoolLookup({
+      ports,
+      source,
+      facts,
+      engines: pool.engines.map(({ id }) => id),
+      shared,
+      skipped: skips.count,
+      names,
+    }),
+  }
+}
+
+/** null: the gateway itself is the registry. */
+function sourceOf({ coordinator, controller, headers, binding }: LmcacheConfig, { origin }: Ports): CacheSource | null {
+  const flat = Object.entries(headers).flatMap(([name, value]) => [name.toLowerCase(), value])
+  const at = (url: string): EngineTarget => ({ id: 'lmcache', url, headers: flat, binding })
+  if (coordinator !== null) return new Coordinator(origin, at(coordinator))
+  return controller === null ? null : new Controller(origin, at(controller))
+}

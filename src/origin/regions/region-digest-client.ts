@@ -1,0 +1,77 @@
+/** Fetches the digest of another Firstlight gateway: `GET /v1/firstlight/digest`. */
+import type { Ports } from '../../ports.ts'
+import type { OriginAnswer } from '../../ports/origin.ts'
+import type { PoolRoute } from '../exchange.ts'
+import { othersIn, readRegionDigestReply, type RegionDigestReply } from './region-digest-reply.ts'
+
+/** Reason why no digest came, with advice for the operator. */
+export class RegionUnavailable extends Error {
+  readonly next: string | null
+  /** The gateway would serve requests nevertheless. */
+  readonly isThere: boolean
+
+  constructor(message: string, next: string | null, isThere: boolean) {
+    super(message)
+    this.name = 'NotTold'
+    this.next = next
+    this.isThere = isThere
+  }
+}
+
+const CONNECT_MS = 2_000
+
+const ANSWER_MS = 5_000
+
+/** Limit of a reply, bytes. A filter is about 20 KB, and a region has few clusters. */
+const ANSWER_BYTES = 1024 * 1024
+
+export const REGION_DIGEST_PATH = '/v1/firstlight/digest'
+
+/** Fetches the digests. Rejects with RegionUnavailable, or as the origin does. */
+export async function fetchRegionDigests(
+  origin: Ports['origin'],
+  { pool, targets }: PoolRoute,
+  own: string,
+): Promise<RegionDigestReply> {
+  const [target] = targets.values()
+  const answer = await origin.send({
+    target: target!,
+    method: 'GET',
+    path: `${REGION_DIGEST_PATH}?model=${encodeURIComponent(pool.model)}`,
+    headers: ['accept-encoding', 'identity', 'via', own],
+    body: null,
+    connectMs: CONNECT_MS,
+    firstByteMs: ANSWER_MS,
+    signal: new AbortController().signal,
+  })
+  const told = readRegionDigestReply(await jsonOf(answer))
+  if (told === null)
+    throw new RegionUnavailable(
+      'the response is not a region digest',
+      'Both gateways must be of versions that know each other.',
+      true,
+    )
+  const others = othersIn(told, own)
+  if (others === null) throw new RegionUnavailable('all that it knows of leads back here', NEXT[508]!, false)
+  return others
+}
+
+async function jsonOf(answer: OriginAnswer): Promise<unknown> {
+  const { status } = answer
+  const body = await answer.read(ANSWER_BYTES)
+  if (status !== 200) throw new RegionUnavailable(`it answered ${status}`, NEXT[status] ?? null, status === 403)
+  try {
+    return JSON.parse(new TextDecoder().decode(body))
+  } catch {
+    return null
+  }
+}
+
+const KEY = 'Give the gateway its `key`; over there the key must say `edge: true`.'
+
+const NEXT: Readonly<Record<number, string>> = {
+  401: KEY,
+  403: KEY,
+  404: 'It does not serve this model, or is no Firstlight that tells what it expects.',
+  508: 'Its address leads back to this gateway.',
+}

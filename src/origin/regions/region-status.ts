@@ -1,0 +1,21 @@
+/** Summary of a region's digests for operators. */
+import { type RegionDigest, TYPICAL_TOKENS } from '../../core/contract/region-digest.ts'
+import type { RegionStatus } from '../../core/contract/region-status.ts'
+import { estimateTtft } from '../../core/contract/ttft-estimate.ts'
+
+type Way = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
+
+export function regionStatusOf(regionDigests: readonly RegionDigest[], way: Way): RegionStatus {
+  const sum = (of: (digest: RegionDigest) => number) => regionDigests.reduce((all, one) => all + of(one), 0)
+  const waits = regionDigests.flatMap((one) => {
+    const estimate = estimateTtft(one, TYPICAL_TOKENS, 0)
+    return estimate === null ? [] : (estimate.waitS + estimate.prefillS) * 1000 + way.rttMs
+  })
+  return {
+    ...way,
+    engines: sum(({ engines }) => engines),
+    requests: sum(({ requests }) => requests),
+    queued: Math.round(sum(({ engines, queued }) => engines * queued)),
+    expectedTtftMs: waits.length === 0 ? null : Math.min(...waits),
+  }
+}
