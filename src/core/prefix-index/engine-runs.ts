@@ -290,8 +290,6 @@ export class EngineRuns {
   }
 }
 
-/* Age of an engine's use of a holding. Stamps wrap around: compare by difference. */
-
 /** Stamp of the deepest run that the engine holds on the tree's path; null: live, or none. */
 export function lastUsed(holdings: EngineRuns, engine: number): number | null {
   const { path, depth } = holdings.tree
