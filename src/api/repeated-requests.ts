@@ -1,12 +1,17 @@
+import type { KeyUsage } from '../core/limits/key-usage.ts'
 import { RefusedRequests, requestName } from '../core/overload/refused-requests.ts'
 import { Failure } from '../failure.ts'
-import type { GatewayContext } from './context.ts'
+import type { Ports } from '../ports.ts'
 import type { InferenceRequest } from './inference-request.ts'
 
 /** Longer bodies are decided anew: the comparison would delay other requests. */
 const MAX_BODY_BYTES = 1024 * 1024
 
-type RepeatCheckContext = Pick<GatewayContext, 'ports' | 'usage'>
+/** What the check reads from the gateway. */
+interface RepeatCheckContext {
+  readonly ports: Pick<Ports, 'now'>
+  readonly usage: Pick<KeyUsage, 'add'>
+}
 
 /** Clients that repeat a request at once, although its refusal had a Retry-After. */
 export class RepeatedRequests {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from './environment.ts'
-import type { EngineSpec } from './fleets.ts'
+import type { EngineSpec } from './engine-spec.ts'
 import { freePorts, send } from './http.ts'
 import type { Command, Processes, Running } from './processes.ts'
 

@@ -1,44 +1,9 @@
 /** Servers that rows request, the servers of each gateway, and which servers can run at the same time. */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { EngineName, EngineSpec } from './engine-spec.ts'
 import { freePorts } from './http.ts'
 import type { LmcacheServers } from './lmcache-servers.ts'
-
-/**
- * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has a cache of 200 blocks; `slow-a` and `slow-b` run
- * a model with slow prefills; `file-prefill` and `file-decode` exchange their blocks as files; `left` and `right` keep
- * their blocks in an LMCache server each; `ear` serves speech; `encode` and `eye` serve images and exchange encoded ones as
- * files; `wide-a` and `wide-b` run many requests at once.
- */
-export type EngineName =
-  | 'a'
-  | 'b'
-  | 'nixl'
-  | 'file-prefill'
-  | 'file-decode'
-  | 'prefill'
-  | 'decode'
-  | 'little'
-  | 'slow-a'
-  | 'slow-b'
-  | 'left'
-  | 'right'
-  | 'ear'
-  | 'encode'
-  | 'eye'
-  | 'wide-a'
-  | 'wide-b'
-
-export interface EngineSpec {
-  readonly model?: 'tiny' | 'small' | 'whisper' | 'llava'
-  /** Appended to the common flags: the last one counts. */
-  readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  /** Processor core of all its processes, so that engines do not slow each other. Absent: any. */
-  readonly core?: number
-  /** Its own address, for lookups by host. */
-  readonly host?: string
-}
 
 /** Created for each start, except for a restart. */
 export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheServers>): Promise<EngineSpec> {
@@ -151,10 +116,13 @@ export interface Fleet {
 
 /** Time limit of a whole response in the fleet `bounded`. */
 export const boundedAnswerMs = 5_000
+
 /** Prompts with at least this many tokens are split in the fleet `threshold`. */
 export const thresholdTokens = 200
+
 /** Origin of a page in a browser. */
 export const page = 'https://chat.example.com'
+
 /** Token for the gateway as LMCache's registry. */
 export const registryToken = 'registry-secret'
 

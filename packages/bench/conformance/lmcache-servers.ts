@@ -1,6 +1,6 @@
 /** LMCache as deployed: a coordinator, and a server for each of two engines. */
 import type { Environment } from './environment.ts'
-import type { EngineName, EngineSpec } from './fleets.ts'
+import type { EngineName, EngineSpec } from './engine-spec.ts'
 import { freePorts, send } from './http.ts'
 import type { Processes, Running } from './processes.ts'
 import { openRelay } from './relay.ts'

@@ -1,7 +1,8 @@
 /** One statement about real engines that can be false. */
 import type { Environment } from './environment.ts'
 import type { RealEngine } from './engine.ts'
-import type { EngineName, FleetName } from './fleets.ts'
+import type { EngineName } from './engine-spec.ts'
+import type { FleetName } from './fleets.ts'
 import type { GatewayKind, RunningGateway } from './gateway.ts'
 import type { LmcacheServers } from './lmcache-servers.ts'
 import type { Processes } from './processes.ts'

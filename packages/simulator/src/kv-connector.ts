@@ -54,6 +54,26 @@ export interface FinishedPrefill {
   readonly body: Fields
 }
 
+/** Prefill whose blocks another engine may read. */
+export interface Handoff {
+  readonly sequence: Sequence
+  read: boolean
+}
+
+/** Engine whose blocks others pull. */
+export interface PullSource {
+  readonly engineId: string
+  /** Reads of blocks that were gone. */
+  lateReads: number
+  handoffOf(remoteId: string): Handoff | undefined
+  finishRead(handoff: Handoff): void
+}
+
+/** Engine to which others push prompts with their first token, by ids. */
+export interface PushTarget {
+  receive(prompt: string): void
+}
+
 /** One engine's side of a KV transfer protocol. */
 export interface KvConnector {
   readonly violations: KvViolations

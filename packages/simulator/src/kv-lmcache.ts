@@ -6,6 +6,7 @@ import {
   type KvLeg,
   NO_TRANSFER,
   noViolations,
+  type PushTarget,
 } from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
 
@@ -22,7 +23,7 @@ const MAX_PUSHED = 1000
  * One engine's side of LMCache's prefill/decode protocol: the prefill engine pushes its KV cache to the decode engine
  * that the request names.
  */
-export class LmcachePeer implements KvConnector {
+export class LmcachePeer implements KvConnector, PushTarget {
   readonly violations = noViolations()
   readonly lateReads = 0
   prefillLegs = 0
@@ -54,18 +55,18 @@ export class LmcachePeer implements KvConnector {
     const spec = (body['kv_transfer_params'] as Fields)['disagg_spec'] as Fields
     const peer = this.#network.receivers.get(keyOf(spec['receiver_host'], spec['receiver_init_port']))
     if (peer === undefined) this.violations.unknownEngine += 1
-    else peer.#receive(`${prompt.join()},${firstToken}`)
+    else peer.receive(`${prompt.join()},${firstToken}`)
     return { first_tok: firstToken }
+  }
+
+  receive(prompt: string): void {
+    this.#pushed.add(prompt)
+    if (this.#pushed.size > MAX_PUSHED) this.#pushed.delete(this.#pushed.values().next().value!)
   }
 
   leave(): void {
     this.#pushed.clear()
     if (this.#receiver !== null) this.#network.receivers.delete(keyOf(this.#receiver.host, this.#receiver.initPorts))
-  }
-
-  #receive(prompt: string): void {
-    this.#pushed.add(prompt)
-    if (this.#pushed.size > MAX_PUSHED) this.#pushed.delete(this.#pushed.values().next().value!)
   }
 
   #checkPrefill(body: Fields, params: Fields): void {

@@ -4,18 +4,14 @@ import { badRequest } from './http-api/wire-error.ts'
 import {
   type Fields,
   type FinishedPrefill,
+  type Handoff,
   type KvConnector,
   type KvLeg,
   NO_TRANSFER,
   noViolations,
+  type PullSource,
 } from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
-import type { Sequence } from './sequence.ts'
-
-interface Handoff {
-  readonly sequence: Sequence
-  read: boolean
-}
 
 /** Number of remembered prefills. Their blocks are released long before they are forgotten. */
 const MAX_HANDOFFS = 10_000
@@ -23,7 +19,7 @@ const MAX_HANDOFFS = 10_000
 const REMOTE_KEYS = ['remote_engine_id', 'remote_block_ids', 'remote_host', 'remote_port'] as const
 
 /** One engine's side of vLLM's NixlConnector in pull mode. */
-export class KvPeer implements KvConnector {
+export class KvPeer implements KvConnector, PullSource {
   readonly engineId: string
   readonly violations = noViolations()
   /** Reads of blocks that were gone: `vllm:nixl_num_notifications_after_expiry_total`. */
@@ -93,6 +89,15 @@ export class KvPeer implements KvConnector {
     }
   }
 
+  handoffOf(remoteId: string): Handoff | undefined {
+    return this.#handoffs.get(remoteId)
+  }
+
+  finishRead(handoff: Handoff): void {
+    if (this.#driver.model.readByRemote(handoff.sequence, this.#clock.now())) this.#driver.arm()
+    else this.lateReads += 1
+  }
+
   /** The process ended. Its held blocks can no longer be read. */
   leave(): void {
     this.#network.leave(this)
@@ -124,7 +129,7 @@ export class KvPeer implements KvConnector {
       this.violations.unknownEngine += 1
       return { kind: 'unreachable' }
     }
-    const handoff = peer.#handoffs.get(String(fields['remote_request_id']))
+    const handoff = peer.handoffOf(String(fields['remote_request_id']))
     if (handoff === undefined) this.violations.unknownPrefill += 1
     else if (handoff.sequence.spec.promptTokens !== promptTokens) this.violations.mismatch += 1
     else if (handoff.read) {
@@ -137,14 +142,9 @@ export class KvPeer implements KvConnector {
       peer.lateReads += 1
     } else {
       handoff.read = true
-      return { kind: 'decode', done: () => peer.#finishRead(handoff) }
+      return { kind: 'decode', done: () => peer.finishRead(handoff) }
     }
     // Nothing to read: compute the prompt here.
     return NO_TRANSFER
-  }
-
-  #finishRead(handoff: Handoff): void {
-    if (this.#driver.model.readByRemote(handoff.sequence, this.#clock.now())) this.#driver.arm()
-    else this.lateReads += 1
   }
 }

@@ -8,10 +8,6 @@ import {
 } from './kv-connector.ts'
 import type { KvNetwork } from './kv-network.ts'
 
-export interface ResponsePrefill {
-  readonly promptTokens: number
-}
-
 const FIELD = 'disagg_prefill_resp'
 
 const MAX_PREFILLS = 10_000

@@ -1,5 +1,10 @@
 import { DecodeFitter } from '../latency/decode-fitter.ts'
-import type { EngineEstimators } from './engine-estimators.ts'
+import type { PrefillFitter } from '../latency/prefill-fitter.ts'
+
+/** Engine whose prefill costs are learned. */
+interface ProfiledEngine {
+  readonly learner: PrefillFitter
+}
 
 /**
  * Estimators shared by engines of one hardware profile: the start for new engines, and the fallback for uncertain
@@ -7,19 +12,19 @@ import type { EngineEstimators } from './engine-estimators.ts'
  */
 export class HardwareClass {
   /** Engine with the highest confidence. */
-  surest: EngineEstimators | null = null
+  surest: ProfiledEngine | null = null
   /** Fits decode times of all its engines. */
   readonly decode = new DecodeFitter()
   /** The same without the delays by prefills. */
   readonly step = new DecodeFitter()
 
   /** Records that an engine's fit changed: it may now have the highest confidence. */
-  learned(estimators: EngineEstimators): void {
-    if (estimators.learner.samples === 0) return
-    if (this.surest === null || estimators.learner.confidence > this.surest.learner.confidence) this.surest = estimators
+  learned(engine: ProfiledEngine): void {
+    if (engine.learner.samples === 0) return
+    if (this.surest === null || engine.learner.confidence > this.surest.learner.confidence) this.surest = engine
   }
 
-  forgotten(estimators: EngineEstimators): void {
-    if (this.surest === estimators) this.surest = null
+  forgotten(engine: ProfiledEngine): void {
+    if (this.surest === engine) this.surest = null
   }
 }

@@ -1,10 +1,10 @@
 /** Converts Messages requests to the chat request that an engine makes of them. */
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { toolCall, Transcript } from './chat-transcript.ts'
-import { type ChatPrompt, chatPrompt, type Fields, functionTools, readContent } from './chat.ts'
+import { type ChatPrompt, chatPrompt, functionTools, readContent } from './chat.ts'
 
 /** Anthropic's Messages: `system`, then turns with blocks of text, images, tool calls and their results. */
-export function chatOfMessages(body: Fields): ChatPrompt | null {
+export function chatOfMessages(body: JsonObject): ChatPrompt | null {
   if (!Array.isArray(body['messages']) || body['messages'].length === 0) return null
   const transcript = new Transcript()
   if (body['system'] !== undefined) transcript.add('system', [readContent(body['system']).parts.join('')])

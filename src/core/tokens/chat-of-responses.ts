@@ -1,14 +1,14 @@
 /** Converts Responses requests to the chat request that an engine makes of them. */
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { toolCall, Transcript } from './chat-transcript.ts'
-import { type ChatPrompt, chatPrompt, type Fields, functionTools, readContent } from './chat.ts'
+import { type ChatPrompt, chatPrompt, functionTools, readContent } from './chat.ts'
 import { isText } from './utf8-text.ts'
 
 /**
  * OpenAI's Responses: `instructions`, then `input` as text or items. The content of `previous_response_id` is unknown
  * here.
  */
-export function chatOfResponses(body: Fields): ChatPrompt | null {
+export function chatOfResponses(body: JsonObject): ChatPrompt | null {
   const transcript = new Transcript()
   if (isText(body['instructions'])) transcript.add('system', body['instructions'])
   const input = body['input']

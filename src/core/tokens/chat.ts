@@ -2,7 +2,7 @@
  * Reads chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
  * (vllm/entrypoints/chat_utils.py): which fields are kept, how parts are joined.
  */
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { itemMarker } from './item-marker.ts'
 import { isText, type Text } from './utf8-text.ts'
 
@@ -31,10 +31,8 @@ export interface ChatPrompt {
   readonly items: number
 }
 
-export type Fields = Readonly<Record<string, unknown>>
-
 /** Reads a chat. null: `messages` is no list of messages. */
-export function readChat(body: Fields): ChatPrompt | null {
+export function readChat(body: JsonObject): ChatPrompt | null {
   const list = body['messages']
   if (!Array.isArray(list) || list.length === 0) return null
   const messages: ChatMessage[] = []
@@ -52,7 +50,7 @@ export function readChat(body: Fields): ChatPrompt | null {
 export function chatPrompt(
   messages: readonly ChatMessage[],
   items: number,
-  body: Fields,
+  body: JsonObject,
   tools: readonly unknown[] | null,
 ): ChatPrompt {
   const continued = body['continue_final_message'] === true
@@ -100,7 +98,7 @@ function textOf(part: unknown): Text | null {
   return isText(text) ? text : null
 }
 
-function extraOf(message: Fields, role: string): Fields {
+function extraOf(message: JsonObject, role: string): JsonObject {
   const extra: Record<string, unknown> = {}
   if (typeof message['name'] === 'string') extra['name'] = message['name']
   if (role === 'tool' && typeof message['tool_call_id'] === 'string') extra['tool_call_id'] = message['tool_call_id']

@@ -1,10 +1,9 @@
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { chainText } from './block-hash.ts'
-import type { Fields } from './chat.ts'
 import { isText } from './utf8-text.ts'
 
 /** Marker of a non-text part: equal for equal bytes or URL. */
-export function itemMarker(part: Fields): string {
+export function itemMarker(part: JsonObject): string {
   const state = { lo: 1, hi: 2 }
   const type = typeof part['type'] === 'string' ? part['type'] : 'item'
   hashValue(state, part, 0)

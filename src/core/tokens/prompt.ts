@@ -1,6 +1,7 @@
 /**
  * Reads the prompt of a request body in one form for all endpoints. Never throws; the result says if it is unreadable.
  */
+import type { JsonObject } from '../json.ts'
 import { chatOfMessages } from './chat-of-messages.ts'
 import { chatOfResponses } from './chat-of-responses.ts'
 import { type ChatPrompt, readChat } from './chat.ts'
@@ -19,14 +20,12 @@ export type Prompt =
   | ChatPrompt
   | { readonly form: 'unreadable' }
 
-type Fields = Readonly<Record<string, unknown>>
-
 const unreadable: Prompt = { form: 'unreadable' }
 
 /** Reads the prompt of a parsed body. */
 export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
   if (typeof body !== 'object' || body === null) return unreadable
-  const fields = body as Fields
+  const fields = body as JsonObject
   switch (endpoint) {
     case 'completions':
       return plain(fields['prompt'], fields['add_special_tokens'] !== false)
@@ -70,7 +69,7 @@ const scoreFields = [
   ['data_1', 'data_2'],
 ] as const
 
-function scored(fields: Fields): Prompt {
+function scored(fields: JsonObject): Prompt {
   for (const [left, right] of scoreFields) {
     if (fields[left] !== undefined) return queryAndDocuments(fields[left], fields[right])
   }
@@ -88,7 +87,7 @@ function asTexts(value: unknown): string[] {
   if (!Array.isArray(value)) return []
   return value.flatMap((entry: unknown) => {
     if (typeof entry === 'string') return [entry]
-    const text = typeof entry === 'object' && entry !== null ? (entry as Fields)['text'] : undefined
+    const text = typeof entry === 'object' && entry !== null ? (entry as JsonObject)['text'] : undefined
     return typeof text === 'string' ? [text] : []
   })
 }

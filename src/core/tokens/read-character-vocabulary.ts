@@ -1,5 +1,5 @@
 /** Reads tokenizer.json of vocabularies whose tokens are made of characters: BPE with byte fallback, and Unigram. */
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { MARK, type CharacterRules, type WordRule } from './characters.ts'
 import { normalizerOf, type NormalStep } from './normalize.ts'
 import {
@@ -10,20 +10,19 @@ import {
   readVocab,
   refuse,
   show,
-  type Fields,
   type TokenizerParts,
 } from './tokenizer-json-parts.ts'
 import { utf8Of } from './utf8.ts'
 
 /** Whether `model` of tokenizer.json is of this kind. */
-export const isCharacterModel = (model: Fields): boolean =>
+export const isCharacterModel = (model: JsonObject): boolean =>
   model['type'] === 'Unigram' || (model['byte_fallback'] === true && (model['type'] ?? 'BPE') === 'BPE')
 
 const WHOLE: WordRule = { kind: 'whole' }
 /** Longest token, bytes. */
 const MAX_TOKEN_BYTES = 254
 
-export function readCharacterVocabulary(json: Fields, model: Fields): TokenizerParts {
+export function readCharacterVocabulary(json: JsonObject, model: JsonObject): TokenizerParts {
   const isUnigram = model['type'] === 'Unigram'
   const steps = readSteps(json['normalizer'])
   try {
@@ -72,7 +71,7 @@ function tokensOf(ids: ReadonlyMap<string, number>, size: number, without: Reado
   return tokens
 }
 
-function readCharacterBpe(model: Fields): CharacterVocabulary {
+function readCharacterBpe(model: JsonObject): CharacterVocabulary {
   for (const key of ['continuing_subword_prefix', 'end_of_word_suffix', 'dropout', 'ignore_merges'] as const) {
     const value = model[key]
     if (value !== undefined && value !== null && value !== '' && value !== false && value !== 0)
@@ -105,7 +104,7 @@ function readCharacterMerges(
   })
 }
 
-function readPieces(model: Fields): CharacterVocabulary {
+function readPieces(model: JsonObject): CharacterVocabulary {
   const { vocab, unk_id: unknown } = model
   if (!Array.isArray(vocab)) return refuse('`model.vocab` is no list')
   if (!isId(unknown) || unknown >= vocab.length) return refuse(`\`model.unk_id\` is ${show(unknown)}`)
@@ -138,7 +137,7 @@ function readSteps(value: unknown): NormalStep[] {
   return step === null ? refuse(`the normalizer is ${show(value)}`) : [step]
 }
 
-function readStep(value: Fields): NormalStep | null {
+function readStep(value: JsonObject): NormalStep | null {
   const { prepend, precompiled_charsmap: map } = value
   switch (value['type']) {
     case 'NFC':
@@ -158,7 +157,7 @@ function readStep(value: Fields): NormalStep | null {
   }
 }
 
-function readReplace({ pattern, content }: Fields): NormalStep | null {
+function readReplace({ pattern, content }: JsonObject): NormalStep | null {
   if (!isJsonObject(pattern) || typeof content !== 'string') return null
   const { String: text, Regex: regex } = pattern
   if (typeof text === 'string' && text !== '') return { kind: 'replace', from: text, to: content }
@@ -188,7 +187,7 @@ function findsNothing(pattern: unknown, steps: readonly NormalStep[]): boolean {
   return isJsonObject(pattern) && pattern['String'] === ' ' && last?.kind === 'replace' && last.from === ' '
 }
 
-function readMetaspace(value: Fields): WordRule | null {
+function readMetaspace(value: JsonObject): WordRule | null {
   if (value['replacement'] !== MARK) return null
   const named = value['prepend_scheme'] ?? (value['add_prefix_space'] === false ? 'never' : 'always')
   const prefix = (['always', 'first', 'never'] as const).find((scheme) => scheme === named)

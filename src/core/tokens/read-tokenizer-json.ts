@@ -1,10 +1,9 @@
 /** Reads Hugging Face's tokenizer.json strictly: each setting that changes ids is either supported or rejected. */
-import { isJsonObject } from '../json.ts'
+import { isJsonObject, type JsonObject } from '../json.ts'
 import { isCharacterModel, readCharacterVocabulary } from './read-character-vocabulary.ts'
 import { patterns, type PreTokenizer } from './pre-tokenize.ts'
 import {
   countIds,
-  type Fields,
   readAdded,
   readPostProcessor,
   readVocab,
@@ -35,7 +34,7 @@ export function readTokenizerJson(json: unknown): TokenizerParts {
   }
 }
 
-function checkModel(model: Fields): void {
+function checkModel(model: JsonObject): void {
   if (model['type'] !== 'BPE' && model['type'] !== undefined) refuse(`the model is ${show(model['type'])}, not BPE`)
   for (const key of ['continuing_subword_prefix', 'end_of_word_suffix', 'dropout', 'byte_fallback'] as const) {
     const value = model[key]

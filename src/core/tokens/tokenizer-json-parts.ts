@@ -32,8 +32,6 @@ export function refuse(what: string): never {
   )
 }
 
-export type Fields = Readonly<Record<string, unknown>>
-
 export function readAdded(value: unknown): AddedToken[] {
   if (!Array.isArray(value)) return []
   return value.map((token: unknown) => {

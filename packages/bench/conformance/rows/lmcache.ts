@@ -1,7 +1,8 @@
 /** LMCache as deployed, with the gateway: lookups at its coordinator, or the gateway in the coordinator's place. */
 import { servedModel } from '../engine.ts'
 import { registryToken } from '../fleets.ts'
-import type { EngineName, FleetName } from '../fleets.ts'
+import type { EngineName } from '../engine-spec.ts'
+import type { FleetName } from '../fleets.ts'
 import { generator } from '../fuzz.ts'
 import type { GatewayKind, RunningGateway } from '../gateway.ts'
 import { send, sendJson } from '../http.ts'

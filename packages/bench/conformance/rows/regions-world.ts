@@ -1,7 +1,7 @@
 /** Two regions, each a gateway with one engine, and the edge in front of both. */
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
-import type { EngineName } from '../fleets.ts'
+import type { EngineName } from '../engine-spec.ts'
 import { alias, gatewayKey, startGateway, vocabularyOf } from '../gateway.ts'
 import type { GatewayKind, GatewayOptions, RunningGateway } from '../gateway.ts'
 import type { Lab } from '../row.ts'

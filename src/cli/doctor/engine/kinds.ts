@@ -1,9 +1,13 @@
 /** Servers other than vLLM: how they are recognised, their flags, and what differs at the gateway (docs/engines.md). */
 import { ENGINE_METRICS, type EngineKind } from '../../../origin/engine-metrics.ts'
 import type { Findings } from '../finding.ts'
-import type { EngineFacts } from './facts.ts'
 
 export type ServerKind = EngineKind | 'ollama'
+
+/** Server of a detected kind; null: unknown. */
+interface DetectedServer {
+  readonly kind: ServerKind | null
+}
 
 /** `owned_by` of model lists. */
 const OWNERS: Readonly<Record<string, ServerKind>> = {
@@ -117,10 +121,10 @@ const SERVERS: Readonly<Record<Exclude<ServerKind, 'vllm'>, Server>> = {
   },
 }
 
-const serverOf = ({ kind }: EngineFacts): Server | null => (kind === null || kind === 'vllm' ? null : SERVERS[kind])
+const serverOf = ({ kind }: DetectedServer): Server | null => (kind === null || kind === 'vllm' ? null : SERVERS[kind])
 
 /** Setting of the server that exports its load. */
-export function metricsNext(facts: EngineFacts): string {
+export function metricsNext(facts: DetectedServer): string {
   const server = serverOf(facts)
   if (server === null) return 'vLLM exports them unless started with --disable-log-stats; a proxy may hide the route.'
   if (server.metrics === null) return `${titleOf(facts.kind!)} has no setting for them.`
@@ -128,7 +132,7 @@ export function metricsNext(facts: EngineFacts): string {
 }
 
 /** Setting of the server that reports cached tokens. */
-export function cachedTokensNext(facts: EngineFacts): string {
+export function cachedTokensNext(facts: DetectedServer): string {
   const server = serverOf(facts)
   if (server === null) return 'vllm serve … --enable-prompt-tokens-details'
   return server.cachedTokens === null
@@ -136,6 +140,6 @@ export function cachedTokensNext(facts: EngineFacts): string {
     : `Start it with ${server.cachedTokens}.`
 }
 
-export function checkQuirks(facts: EngineFacts, found: Findings): void {
+export function checkQuirks(facts: DetectedServer, found: Findings): void {
   for (const { message, costs, next } of serverOf(facts)?.quirks ?? []) found.note('quirk', message, { costs, next })
 }

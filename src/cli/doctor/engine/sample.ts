@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { isAnswer, ask, summaryOf, jsonOf, type AskResult, type Endpoint } from '../ask.ts'
-import type { ModelCard } from './facts.ts'
 
 export type Generated =
   | {
@@ -25,6 +24,12 @@ const answer = z.object({
   metrics: z.nullish(z.looseObject({})),
 })
 
+/** Model that the sample request names. */
+interface SampledModel {
+  readonly id: string
+  readonly maxModelLen: number | null
+}
+
 /** Longer than one block, so that a second request has a cache hit; shorter than half of the model's maximum. */
 function promptFor(maxModelLen: number | null): string {
   const words = Math.max(1, Math.min(100, Math.floor((maxModelLen ?? 4096) / 20)))
@@ -32,7 +37,11 @@ function promptFor(maxModelLen: number | null): string {
 }
 
 /** Some versions omit the details if nothing was cached, so an equal second prompt decides. */
-export async function generate(place: Endpoint, { id, maxModelLen }: ModelCard, limitMs: number): Promise<Generated> {
+export async function generate(
+  place: Endpoint,
+  { id, maxModelLen }: SampledModel,
+  limitMs: number,
+): Promise<Generated> {
   const request = { model: id, prompt: promptFor(maxModelLen) }
   const first = await once(place, request, limitMs)
   return first.kind === 'answered' && first.cachedTokens === null ? once(place, request, limitMs) : first

@@ -20,6 +20,23 @@ export interface BodyRead {
   readonly whole: boolean
 }
 
+/** Request to an engine whose body a sink relays. */
+export interface RelayedRequest {
+  /** null: the response has not begun. */
+  readonly framing: BodyFraming | null
+  /** Milliseconds left for the first byte. */
+  readonly firstByteInMs: number
+  /** Returns all bytes that wait. Later bytes go to the sink. */
+  handOver(sink: BodySink): PendingBody
+  /** Calls the sink's `due` after `ms`. Replaces an earlier timeout. */
+  wakeIn(ms: number): void
+  pause(): void
+  resume(): void
+  stop(reason: unknown): void
+  /** Releases timeout and signal: the body has ended or is not wanted. */
+  release(): void
+}
+
 /** Bytes that a sink takes over. */
 export interface PendingBody {
   /** Payload queued so far. */

@@ -11,7 +11,7 @@ import type { RelayOptions } from '../../../ports/relay.ts'
 import { Deadline, stalledMs } from '../deadline.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
-import type { BodyRead, BodySink, PendingBody } from './body-sink.ts'
+import type { BodyRead, BodySink, PendingBody, RelayedRequest } from './body-sink.ts'
 import type { ConnectionPool } from './connection-pool.ts'
 import { type ConnectionUser, type EngineConnection, MalformedResponse } from './engine-connection.ts'
 import { RawRelay } from './raw-relay.ts'
@@ -79,7 +79,7 @@ export interface EngineRequestParts {
   readonly host: string
 }
 
-export class EngineRequest implements ByteSource, ConnectionUser {
+export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest {
   /** Request to send, prompt included; null: a response has begun, so nothing is sent again and the memory is free. */
   #parts: EngineRequestParts | null
   readonly #host: string
@@ -126,7 +126,6 @@ export class EngineRequest implements ByteSource, ConnectionUser {
     return this.#sink !== null && this.#sink.holds
   }
 
-  /** Milliseconds left for the first byte. */
   get firstByteInMs(): number {
     return this.#firstByteBy - performance.now()
   }
@@ -210,13 +209,11 @@ export class EngineRequest implements ByteSource, ConnectionUser {
     if (this.#sink === null) this.#deadline.cancel()
   }
 
-  /** Calls the sink's `due` after `ms`. Replaces an earlier timeout. */
   wakeIn(ms: number): void {
     this.#stalledBefore = stalledMs()
     this.#deadline.set(ms)
   }
 
-  /** Returns all bytes that wait. Later bytes go to the sink. */
   handOver(sink: BodySink): PendingBody {
     this.#sink = sink
     this.#handler = null

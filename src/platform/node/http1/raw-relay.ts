@@ -9,17 +9,16 @@ import type { Tap } from '../../../origin/relay/tap.ts'
 import { OriginError } from '../../../ports/origin.ts'
 import type { RelayOptions, RelayResult } from '../../../ports/relay.ts'
 import type { BodyFraming } from './body-framing.ts'
-import type { BodySink } from './body-sink.ts'
+import type { BodySink, RelayedRequest } from './body-sink.ts'
 import { CRLF } from './chunked.ts'
 import { ClientWriter } from './client-writer.ts'
-import type { EngineRequest } from './engine-request.ts'
 import type { ResponseWriter } from './response-writer.ts'
 import { TapResult } from './tap-result.ts'
 
 interface RawRelayParts {
   readonly options: RelayOptions
   readonly sse: boolean
-  readonly request: EngineRequest
+  readonly request: RelayedRequest
   readonly writer: ResponseWriter
 }
 
