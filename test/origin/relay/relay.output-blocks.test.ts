@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { OutputBlocks, TokensPerEvent } from '../../src/origin/relay/relay.ts'
+import { OutputBlocks, TokensPerEvent } from '../../../src/origin/relay/relay.ts'
 
 const shape = { promptTokens: 64, blockTokens: 16, sequences: 1, tokensPerEvent: 1 }
 const engine = { id: 'e', url: 'http://e', headers: [], binding: null }
