@@ -2,8 +2,8 @@
 import type { Mutation } from './mutation.ts'
 
 const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
-const CLUSTERS = { node: ['test/node/contracts/clusters.test.ts'] }
-const BOTH = { node: ['test/node/contracts/clusters.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
+const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
+const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
 const INDEX = { node: ['test/core/prefix-index/'] }
 const FEEDBACK = { node: ['test/core/pool/cache-feedback.test.ts', 'test/core/pool/pool-state.test.ts'] }
 const SIGNALS = { node: ['test/core/pool/', 'test/core/routing/'] }

@@ -2,7 +2,7 @@
 import type { Mutation } from './mutation.ts'
 
 const SPLIT = { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] }
-const SPLIT_BOTH = { ...SPLIT, built: ['test/node/contracts/disagg-worker.test.ts'] }
+const SPLIT_BOTH = { ...SPLIT, built: ['test/node/contracts/disagg.worker.test.ts'] }
 const LOOKUP = {
   node: ['test/origin/lmcache.test.ts', 'test/origin/lookups.test.ts', 'test/node/contracts/lmcache.test.ts'],
   workers: ['test/workers/lmcache.test.ts'],
@@ -31,7 +31,7 @@ export const legs: readonly Mutation[] = [
     find: "if (responses) set['store'] = 'false'",
     replace: '',
     impact: 'a response is stored twice, once on an engine that never serves it',
-    tests: { node: ['test/origin/disagg/prefill-body.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/preparatory-legs.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'prefill parameters without blocks pass',
@@ -39,7 +39,7 @@ export const legs: readonly Mutation[] = [
     find: " || isEmpty(fields['remote_block_ids']))) return null",
     replace: ')) return null',
     impact: 'a decode engine with NIXL ends its process',
-    tests: { node: ['test/origin/disagg/hand-over.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/nixl.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'unspecified host of a prefill engine is kept',
@@ -47,7 +47,7 @@ export const legs: readonly Mutation[] = [
     find: 'if (UNSPECIFIED.has(said)) return own',
     replace: '',
     impact: 'a decode engine fetches from 0.0.0.0',
-    tests: { node: ['test/origin/disagg/hand-over.test.ts'] },
+    tests: { node: ['test/origin/disagg/nixl.test.ts'] },
   },
   {
     name: 'loopback of a prefill engine on another host is kept',
@@ -55,7 +55,7 @@ export const legs: readonly Mutation[] = [
     find: 'return own === hostOf(decode.url) || isLoopback(own) ? null : own',
     replace: 'return null',
     impact: 'a decode engine fetches from itself',
-    tests: { node: ['test/origin/disagg/hand-over.test.ts'] },
+    tests: { node: ['test/origin/disagg/nixl.test.ts'] },
   },
   {
     name: 'prefill engine stays booked until the answer ends',
@@ -79,7 +79,7 @@ export const legs: readonly Mutation[] = [
     find: 'told = true',
     replace: 'told = false',
     impact: 'clients of LMCache splits read the first token in every chunk',
-    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'first token is counted as prompt',
@@ -87,7 +87,7 @@ export const legs: readonly Mutation[] = [
     find: 'promptTokens: counted.promptTokens - 1, completionTokens: counted.completionTokens + 1',
     replace: 'promptTokens: counted.promptTokens, completionTokens: counted.completionTokens',
     impact: 'usage of LMCache splits is off by one',
-    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'decode leg makes one token too many',
@@ -95,7 +95,7 @@ export const legs: readonly Mutation[] = [
     find: 'limit === null ? null : limit - 1',
     replace: 'limit',
     impact: 'clients get more tokens than they asked for',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'decode leg begins before the cache is there',
@@ -103,7 +103,7 @@ export const legs: readonly Mutation[] = [
     find: 'return answer.status === 200\n',
     replace: 'return answer.status !== 0\n',
     impact: 'the decode engine computes the prompt again',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
   {
     name: 'requests with stop texts are split by LMCache',
@@ -111,7 +111,7 @@ export const legs: readonly Mutation[] = [
     find: "stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),",
     replace: 'stop: () => true,',
     impact: 'a stop text across the first token is missed',
-    tests: { node: ['test/origin/disagg/lmcache-fields.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache.fields.test.ts'] },
   },
   {
     name: 'events are split at half a record',
@@ -119,7 +119,7 @@ export const legs: readonly Mutation[] = [
     find: "? '' : records.pop()!",
     replace: "? '' : ''",
     impact: 'changed streams break events that come in two pieces',
-    tests: { node: ['test/origin/disagg/change.test.ts'] },
+    tests: { node: ['test/origin/disagg/first-token.test.ts'] },
   },
   {
     name: 'client that disconnects does not stop an encoder',
@@ -151,7 +151,7 @@ export const legs: readonly Mutation[] = [
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
     impact: 'after a restart of an encoder prefills miss their embeddings',
-    tests: { node: ['test/origin/disagg/items.test.ts', 'test/node/contracts/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/encode.items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',

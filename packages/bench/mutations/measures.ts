@@ -5,7 +5,7 @@ const TOKENS = {
   node: [
     'test/core/tokens/block-hash.test.ts',
     'test/core/tokens/prompt-analyzer.test.ts',
-    'test/core/tokens/vllm-vectors.test.ts',
+    'test/core/tokens/compile-vocabulary.vllm.test.ts',
   ],
 }
 const LATENCY = { node: ['test/core/latency/'] }
@@ -77,7 +77,7 @@ export const measures: readonly Mutation[] = [
     find: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     replace: 'costModel.fixedS',
     impact: 'a queue of short prompts looks too long',
-    tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/load-policies.test.ts'] },
+    tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/policies.load.test.ts'] },
   },
   {
     name: 'cost model fitter never resets',
@@ -133,7 +133,7 @@ export const measures: readonly Mutation[] = [
     find: 'workOf(booking.admission, reading?.cached(leg.engine).total ?? 0)',
     replace: 'workOf(booking.admission, 0)',
     impact: 'cheap follow-up turns send all new prompts to the other engines',
-    tests: { node: ['test/core/pool/disturbed-engine.test.ts'] },
+    tests: { node: ['test/core/pool/pool-state.disturbed-engine.test.ts'] },
   },
   {
     name: 'cost model fitter accepts samples of broken clocks',

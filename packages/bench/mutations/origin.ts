@@ -2,7 +2,7 @@
 import type { Mutation } from './mutation.ts'
 
 const FORWARD = {
-  node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/retry-storm.test.ts'],
+  node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/forward.retry-storm.test.ts'],
 }
 
 export const origin: readonly Mutation[] = [
@@ -36,7 +36,7 @@ export const origin: readonly Mutation[] = [
     find: 'filter((id) => id !== pinned.engine)',
     replace: 'filter((id) => id === pinned.engine)',
     impact: 'a stored response is asked of an engine that does not have it',
-    tests: { node: ['test/origin/forward.test.ts', 'test/api/gateway.test.ts'] },
+    tests: { node: ['test/origin/forward.test.ts', 'test/gateway.test.ts'] },
   },
   {
     name: 'refusal of the worst cluster is shown',
@@ -44,7 +44,7 @@ export const origin: readonly Mutation[] = [
     find: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a',
     replace: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? a : b',
     impact: 'clients get 503 where an engine is only full',
-    tests: { node: ['test/origin/', 'test/api/gateway.test.ts'] },
+    tests: { node: ['test/origin/', 'test/gateway.test.ts'] },
   },
   {
     name: 'booking is released twice',
@@ -127,7 +127,7 @@ export const origin: readonly Mutation[] = [
     replace: 'out.push(',
     impact: 'a client replaces what the operator set for an engine',
     tests: {
-      node: ['test/origin/headers.test.ts', 'test/node/http1/origin-contract.test.ts'],
+      node: ['test/origin/headers.test.ts', 'test/node/http1/origin.contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -145,7 +145,7 @@ export const origin: readonly Mutation[] = [
     find: '(status >= 200 && status < 300) || (status >= 400',
     replace: '(status >= 200 && status < 400) || (status >= 400',
     impact: 'an engine sends clients past the gateway',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts'] },
   },
   {
     name: 'busy engines count as failed',
@@ -153,7 +153,7 @@ export const origin: readonly Mutation[] = [
     find: "body.includes(BUSY_TEXT) ? 'busy' : 'status_5xx', status }\n}",
     replace: "'status_5xx', status }\n}",
     impact: 'a full fleet opens all its circuits',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts'] },
   },
   {
     name: 'failure inside a stream passes to the client',
@@ -161,7 +161,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (status === null || status < 500 || status === 501) return null',
     replace: 'if (status === null || status < 600 || status === 501) return null',
     impact: 'vLLM’s busy event of a 200 is not retried',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts'] },
   },
   {
     name: 'answer that failed keeps its connection',
@@ -169,7 +169,7 @@ export const origin: readonly Mutation[] = [
     find: '  if (status !== 503) {\n    answer.discard()',
     replace: '  if (status !== 503) {',
     impact: 'each 500 of an engine leaks a connection',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts', 'test/node/http1/'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin.faults.test.ts', 'test/node/http1/'] },
   },
   {
     name: 'stages are replaced instead of added up',
@@ -209,7 +209,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)',
     replace: '',
     impact: 'an engine that just failed is found dead seconds later',
-    tests: { node: ['test/origin/probe.test.ts', 'test/origin/probe-gateway.test.ts'] },
+    tests: { node: ['test/origin/probe.test.ts', 'test/origin/fleet-probe.gateway.test.ts'] },
   },
   {
     name: 'one miss takes a gateway out',
@@ -217,7 +217,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (!answers && before + 1 < MAX_MISSES) return []',
     replace: 'if (!answers && before + 1 < 1) return []',
     impact: 'one late digest gives every client 503',
-    tests: { node: ['test/origin/probe-gateway.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.gateway.test.ts'] },
   },
   {
     name: 'digests that overtake each other go back in time',
@@ -263,7 +263,7 @@ export const origin: readonly Mutation[] = [
     find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
     replace: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
     impact: 'two gateways that name each other count engines again and again',
-    tests: { node: ['test/origin/region', 'test/node/contracts/regions-mutual.test.ts'] },
+    tests: { node: ['test/origin/region', 'test/node/contracts/regions.mutual.test.ts'] },
   },
   {
     name: 'measured prompt of any key is accepted',

@@ -2,11 +2,11 @@
 import type { Mutation } from './mutation.ts'
 
 const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
-const CLUSTERS = { node: ['test/node/contracts/clusters.test.ts'] }
-const BOTH = { node: ['test/node/contracts/clusters.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
-const CIRCUIT = { node: ['test/core/pool/circuit.test.ts', 'test/node/contracts/clusters.test.ts'] }
+const CLUSTERS = { node: ['test/node/contracts/cluster.test.ts'] }
+const BOTH = { node: ['test/node/contracts/cluster.test.ts'], workers: ['test/workers/durable-pools.test.ts'] }
+const CIRCUIT = { node: ['test/core/pool/circuit.test.ts', 'test/node/contracts/cluster.test.ts'] }
 const POOL = { node: ['test/core/pool/'] }
-const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/extreme-values.test.ts'] }
+const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/pool-state.extreme-values.test.ts'] }
 
 export const pool: readonly Mutation[] = [
   {

@@ -2,13 +2,13 @@
 import type { Mutation } from './mutation.ts'
 
 const TAP = { node: ['test/origin/tap.test.ts'] }
-const PULL = { node: ['test/origin/relay-controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
+const PULL = { node: ['test/origin/relay/controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
 const LOAD = {
   node: ['test/node/contracts/output-load.test.ts'],
-  built: ['test/node/contracts/output-load-worker.test.ts'],
+  built: ['test/node/contracts/output-load.worker.test.ts'],
 }
 const FORWARD = {
-  node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/retry-storm.test.ts'],
+  node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/forward.retry-storm.test.ts'],
 }
 
 const CONTINUATION = { node: ['test/node/contracts/continuation.test.ts'] }
@@ -54,7 +54,7 @@ export const relay: readonly Mutation[] = [
     impact: 'engines fill up with requests that have ended',
     tests: {
       node: ['test/origin/forward.test.ts', 'test/node/contracts/output-load.test.ts'],
-      built: ['test/node/contracts/output-load-worker.test.ts'],
+      built: ['test/node/contracts/output-load.worker.test.ts'],
     },
   },
   {
@@ -80,7 +80,7 @@ export const relay: readonly Mutation[] = [
     replace: 'return true',
     impact: 'a keep-alive ends failover and counts as TTFT',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1/origin-contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -107,7 +107,7 @@ export const relay: readonly Mutation[] = [
     replace: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
     impact: 'clients get a chunk without choices and crash',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1/origin-contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1/origin.contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -166,7 +166,7 @@ export const relay: readonly Mutation[] = [
     find: 'const MARK = /(?:^|[\\r\\n])data: ?',
     replace: 'const MARK = /data: ?',
     impact: 'a model that writes data: [DONE] hides that its engine died',
-    tests: { node: ['test/origin/tap.test.ts', 'test/node/contracts/vectors.test.ts'] },
+    tests: { node: ['test/origin/tap.test.ts', 'test/origin/relay/relay.vectors.test.ts'] },
   },
   {
     name: 'stream without [DONE] is complete',
@@ -222,7 +222,7 @@ export const relay: readonly Mutation[] = [
     find: 'this.#reportAt = this.#options.onEvents(',
     replace: 'this.#reportAt = Infinity + this.#options.onEvents(',
     impact: 'active blocks stop growing after the first',
-    tests: { built: ['test/node/contracts/output-load-worker.test.ts'] },
+    tests: { built: ['test/node/contracts/output-load.worker.test.ts'] },
   },
   {
     name: 'text that was held back is lost at a continuation',

@@ -219,7 +219,7 @@ export const routing: readonly Mutation[] = [
     find: 'const fallback = policy === configured ? null : { from: configured.name, reason }',
     replace: 'const fallback = null as { from: string; reason: string } | null',
     impact: 'operators cannot see that the configured policy does not decide',
-    tests: { node: ['test/node/contracts/clusters.test.ts', 'test/core/routing/'] },
+    tests: { node: ['test/node/contracts/cluster.test.ts', 'test/core/routing/'] },
   },
   {
     name: 'encoders are chosen by their load alone',

@@ -210,7 +210,7 @@ class ServerResponseWriter implements ResponseWriter {
     // Head and first bytes leave together. A pipelined request that waits has no socket: then Node queues.
     outgoing.socket?.cork()
     outgoing.writeHead(status, headers as string[])
-    // The bytes are framed. Node has no public API for this; test/node/http1/framing.test.ts reads the wire.
+    // The bytes are framed. Node has no public API for this; test/node/http1/raw-relay.framing.test.ts reads the wire.
     if (framed) outgoing.chunkedEncoding = false
   }
 

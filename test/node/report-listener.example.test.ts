@@ -1,10 +1,10 @@
 import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
-import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
-import { until } from '../../wait.ts'
+import { startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
+import { startSilent } from './replicas/silent-gateway.ts'
+import { until } from '../wait.ts'
 
-const reporter = (await import(new URL('../../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
+const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
   metricsIn(text: string): unknown
   startReporter(options: object): Promise<Server>
 }

@@ -2,9 +2,9 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
-import { until } from '../../wait.ts'
+import { startBuiltWorker } from '../origin/built-worker.ts'
+import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { until } from '../wait.ts'
 
 interface Open {
   readonly url: string

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { checkKey } from '../../../src/cli/doctor/engine/checks-basic.ts'
-import { checkExposure } from '../../../src/cli/doctor/engine/checks-exposure.ts'
-import type { EngineFacts } from '../../../src/cli/doctor/engine/facts.ts'
-import { Findings } from '../../../src/cli/doctor/finding.ts'
-import { reachOf, type Reach } from '../../../src/cli/doctor/reach.ts'
-import { countsOf, exitCodeOf } from '../../../src/cli/doctor/report.ts'
+import { checkKey } from '../../../../src/cli/doctor/engine/checks-basic.ts'
+import { checkExposure } from '../../../../src/cli/doctor/engine/checks-exposure.ts'
+import type { EngineFacts } from '../../../../src/cli/doctor/engine/facts.ts'
+import { Findings } from '../../../../src/cli/doctor/finding.ts'
+import { reachOf, type Reach } from '../../../../src/cli/doctor/reach.ts'
+import { countsOf, exitCodeOf } from '../../../../src/cli/doctor/report.ts'
 
 describe('the reach of an address', () => {
   it.each<[string, Reach]>([

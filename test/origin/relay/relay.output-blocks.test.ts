@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { OutputBlocks } from '../../src/origin/relay/output-blocks.ts'
-import { TokensPerEvent } from '../../src/origin/relay/tokens-per-event.ts'
+import { OutputBlocks } from '../../../src/origin/relay/output-blocks.ts'
+import { TokensPerEvent } from '../../../src/origin/relay/tokens-per-event.ts'
 
 const shape = { promptTokens: 64, blockTokens: 16, sequences: 1, tokensPerEvent: 1 }
 const engine = { id: 'e', url: 'http://e', headers: [], binding: null }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { StreamReader } from '../../src/protocols/stream/reader.ts'
+import { StreamReader } from '../../../src/protocols/stream/reader.ts'
 import {
   chatChunk,
   data,
@@ -13,7 +13,7 @@ import {
   ROLE,
   stateOf,
   vector,
-} from './read-stream.ts'
+} from '../read-stream.ts'
 
 const CHAT = '/v1/chat/completions'
 const PATHS: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { addAt, sumTo } from '../../../src/core/fenwick-tree.ts'
+import { addAt, sumTo } from '../../src/core/fenwick-tree.ts'
 
 it('sumTo equals the prefix sum after any additions to a row of any length', () => {
   fc.assert(

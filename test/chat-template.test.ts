@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { readPrompt } from '../../../src/core/tokens/prompt.ts'
-import type { PromptEndpoint } from '../../../src/core/tokens/prompt-request.ts'
-import { compileTemplate } from '../../../src/chat-template.ts'
-import { familyJson, openTokenizer } from './families.ts'
-import { analyzerOf, pairs, requestOf } from './support.ts'
+import { readPrompt } from '../src/core/tokens/prompt.ts'
+import type { PromptEndpoint } from '../src/core/tokens/prompt-request.ts'
+import { compileTemplate } from '../src/chat-template.ts'
+import { familyJson, openTokenizer } from './core/tokens/families.ts'
+import { analyzerOf, pairs, requestOf } from './core/tokens/support.ts'
 
 const chatml = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}`
 
@@ -63,7 +63,7 @@ describe('chat templates', () => {
   })
 
   it('reject continuing a message that the template does not print last', () => {
-    const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'.'.repeat(65)}`
+    const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'./core/tokens'.repeat(65)}`
     const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
     expect(() => render(buried, body)).toThrow('not at the end')
     expect(render(buried.slice(0, -1), body)).toBe('so far')

@@ -7,20 +7,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import type { Config } from '../../src/config.ts'
-import { compileVocabulary } from '../../src/core/tokens/compile-vocabulary.ts'
-import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
-import { reloadable } from '../../src/platform/node/reloadable-config.ts'
-import { fileFingerprint } from '../../src/platform/node/file-fingerprint.ts'
-import { Reloader } from '../../src/cli/commands/reloader.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { startThreads } from '../../src/platform/node/threads/start-threads.ts'
-import { threadCount } from '../../src/platform/node/threads/thread-count.ts'
-import { vocabulariesIn } from '../../src/platform/node/vocabulary-files.ts'
-import type { OpenVocabulary } from '../../src/vocabulary.ts'
-import { slowEngine, type SlowEngine } from '../node/slow-engine.ts'
-import { quiet } from '../node/threads/quiet.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import type { Config } from '../../../src/config.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.ts'
+import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
+import { reloadable } from '../../../src/platform/node/reloadable-config.ts'
+import { fileFingerprint } from '../../../src/platform/node/file-fingerprint.ts'
+import { Reloader } from '../../../src/cli/commands/reloader.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startThreads } from '../../../src/platform/node/threads/start-threads.ts'
+import { threadCount } from '../../../src/platform/node/threads/thread-count.ts'
+import { vocabulariesIn } from '../../../src/platform/node/vocabulary-files.ts'
+import type { OpenVocabulary } from '../../../src/vocabulary.ts'
+import { slowEngine, type SlowEngine } from '../../node/slow-engine.ts'
+import { quiet } from '../../node/threads/quiet.ts'
 
 interface Pool {
   readonly model: string
@@ -40,7 +40,7 @@ afterEach(() => {
 })
 
 const modelFile = (name: string): Record<string, unknown> =>
-  JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+  JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
 const document = (pools: readonly Pool[], more: object = {}) => ({
   listen: '127.0.0.1:0',
   keys: [{ name: 'k', secret: 'first-key' }],
@@ -272,7 +272,7 @@ describe('firstlight serve', () => {
     said = ''
     child = spawn(
       process.execPath,
-      [fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags],
+      [fileURLToPath(new URL('../../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     child.stdout!.setEncoding('utf8').on('data', (text: string) => (said += text))

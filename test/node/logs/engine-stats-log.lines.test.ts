@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
-import type { PoolPort } from '../../src/ports/pool.ts'
-import type { Log } from '../../src/ports/log.ts'
-import { EngineStatsLog } from '../../src/platform/node/engine-stats-log.ts'
+import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
+import type { PoolPort } from '../../../src/ports/pool.ts'
+import type { Log } from '../../../src/ports/log.ts'
+import { EngineStatsLog } from '../../../src/platform/node/engine-stats-log.ts'
 
 function open(totals: readonly (number | null)[]) {
   const lines: Record<string, unknown>[] = []

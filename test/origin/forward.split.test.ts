@@ -1,8 +1,8 @@
 /** The whole path of a staged request, with engines that fail on request and the real ledger. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Failure } from '../../../src/failure.ts'
-import { ENGINES, SplitWorld, type EngineId, type Manner } from './split-fixture.ts'
+import { Failure } from '../../src/failure.ts'
+import { ENGINES, SplitWorld, type EngineId, type Manner } from './disagg/split-fixture.ts'
 
 const manners: readonly Manner[] = ['ok', 'connect', 'reset', 'first_byte_timeout', 500, 503, 302, 400]
 const images = ['a', 'b', 'c']

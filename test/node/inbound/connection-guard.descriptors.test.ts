@@ -9,10 +9,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
-import { gatewayKeys } from '../contracts/gateway.ts'
-import { connectionsFor } from '../../src/platform/node/inbound/connection-guard.ts'
-import { jsonAnswer, openBothServers, RawClient, requestText, type BothServers } from '../node/inbound/both-servers.ts'
-import { until } from '../wait.ts'
+import { gatewayKeys } from '../../contracts/gateway.ts'
+import { connectionsFor } from '../../../src/platform/node/inbound/connection-guard.ts'
+import { jsonAnswer, openBothServers, RawClient, requestText, type BothServers } from './both-servers.ts'
+import { until } from '../../wait.ts'
 
 describe('limits.connections', () => {
   let both: BothServers
@@ -100,7 +100,7 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
     const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
     const pools = [{ model: 'm', engines: [{ id: 'e0', url }] }]
     writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', limits, clusters: [{ id: 'c', pools }] }))
-    const bin = fileURLToPath(new URL('../../bin/firstlight.mjs', import.meta.url))
+    const bin = fileURLToPath(new URL('../../../bin/firstlight.mjs', import.meta.url))
     gateway = spawn('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, bin, 'serve', '--config', file], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })

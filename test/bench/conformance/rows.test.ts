@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { fitLaw, foretell, laws, type Prefill } from '../../packages/bench/conformance/laws.ts'
-import { mergeResults, readPage, writePage, type RowResult } from '../../packages/bench/conformance/page.ts'
-import type { Row } from '../../packages/bench/conformance/row.ts'
-import { rows } from '../../packages/bench/conformance/rows.ts'
-import { normalise } from '../../packages/bench/conformance/normaliser.ts'
-import { keepCuts } from '../../packages/bench/conformance/steady.ts'
-import { writeVectors, type Exchange } from '../../packages/bench/conformance/vector.ts'
-import { generator } from '../../packages/bench/conformance/fuzz.ts'
+import { fitLaw, foretell, laws, type Prefill } from '../../../packages/bench/conformance/laws.ts'
+import { mergeResults, readPage, writePage, type RowResult } from '../../../packages/bench/conformance/page.ts'
+import type { Row } from '../../../packages/bench/conformance/row.ts'
+import { rows } from '../../../packages/bench/conformance/rows.ts'
+import { normalise } from '../../../packages/bench/conformance/normaliser.ts'
+import { keepCuts } from '../../../packages/bench/conformance/steady.ts'
+import { writeVectors, type Exchange } from '../../../packages/bench/conformance/vector.ts'
+import { generator } from '../../../packages/bench/conformance/fuzz.ts'
 
 const row = (name: string): Row => ({ name, says: `${name} holds, a | b.`, run: async () => '' })
 const known = [row('one'), row('two'), row('three')]
@@ -52,7 +52,7 @@ describe('the results page', () => {
 describe('conformance rows', () => {
   it('have unique names and a description', () => {
     expect(new Set(rows.map(({ name }) => name)).size).toBe(rows.length)
-    expect(rows.filter(({ says, name }) => !says.endsWith('.') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
+    expect(rows.filter(({ says, name }) => !says.endsWith('..') || !/^[a-z0-9-]+$/.test(name))).toEqual([])
   })
 })
 

@@ -1,13 +1,13 @@
 /** Regions that respond without a digest, and regions that are down. */
 import { describe, expect, it } from 'vitest'
-import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
-import { DIGEST_VERSION } from '../../../src/core/contract/region-digest.ts'
-import { DigestCache } from '../../../src/origin/digest-cache.ts'
-import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import type { PoolPort } from '../../../src/ports/pool.ts'
-import type { OriginAnswer } from '../../../src/ports/origin.ts'
-import type { RequestScope } from '../../../src/ports/request-scope.ts'
-import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import { DIGEST_VERSION } from '../../src/core/contract/region-digest.ts'
+import { DigestCache } from '../../src/origin/digest-cache.ts'
+import type { PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { OriginAnswer } from '../../src/ports/origin.ts'
+import type { RequestScope } from '../../src/ports/request-scope.ts'
+import { admission, engine } from '../contracts/cluster-fixtures.ts'
 
 const regionDigest = {
   version: DIGEST_VERSION,

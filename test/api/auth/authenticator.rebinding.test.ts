@@ -3,9 +3,9 @@
  * Worker never serves without `keys` or `open: true`, and Cloudflare routes by the host.
  */
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import {
   MODEL,
   RawEngine,
@@ -13,7 +13,7 @@ import {
   sendRaw,
   wellAnswered,
   type AttackWorld,
-} from '../contracts/attacks/attack-fixture.ts'
+} from '../../contracts/attacks/attack-fixture.ts'
 
 const FOREIGN = [
   'evil.test',

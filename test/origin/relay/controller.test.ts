@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { RelayController, type RelayTraits } from '../../src/origin/relay/relay-controller.ts'
-import { OriginError } from '../../src/ports/origin.ts'
-import type { RelayOptions, RelayResult } from '../../src/ports/relay.ts'
+import { RelayController, type RelayTraits } from '../../../src/origin/relay/relay-controller.ts'
+import { OriginError } from '../../../src/ports/origin.ts'
+import type { RelayOptions, RelayResult } from '../../../src/ports/relay.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const drop = () => {}

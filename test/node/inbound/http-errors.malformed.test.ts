@@ -1,11 +1,11 @@
 /** Invalid HTTP requests: each gets a response at once, is counted and logged, and delays no other request. */
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { gatewayKeys } from '../contracts/gateway.ts'
-import { chatBody, servers, jsonAnswer, useBothServers, requestText } from '../node/inbound/both-servers.ts'
-import { until } from '../wait.ts'
+import { HttpErrors } from '../../../src/platform/node/inbound/http-errors.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { gatewayKeys } from '../../contracts/gateway.ts'
+import { chatBody, servers, jsonAnswer, useBothServers, requestText } from './both-servers.ts'
+import { until } from '../../wait.ts'
 
 const { both, connect } = useBothServers()
 
