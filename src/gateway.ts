@@ -93,6 +93,13 @@ export function memoryLimiter(now: () => number): Limiter {
   }
 }
 
+/** Memory of request bodies, which outlives a configuration, with the new limits. */
+function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: CarriedState): BodyMemory {
+  const memory = carried?.bodyMemory ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
+  memory.adopt(limits)
+  return memory
+}
+
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const models = new ModelRegistry(config)
   const { shared = null, carried } = options
@@ -101,8 +108,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
-  const bodyMemory = carried?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
-  bodyMemory.adopt(config.limits)
   const context: GatewayContext = {
     config,
     ports,
@@ -116,7 +121,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     fingerprintOf,
     analyzers,
     edgePrompts: new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports }),
-    bodyMemory,
+    bodyMemory: bodyMemoryFor(config, ports, carried),
     usage: carried?.usage ?? new KeyUsage(),
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),

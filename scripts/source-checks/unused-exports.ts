@@ -43,11 +43,12 @@ function isForTests({ text, parsed }: SourceFile, offset: number): boolean {
   return above !== undefined && text.slice(above.end, start).trim() === '' && above.value.includes('@testing')
 }
 
+const uses = (used: Map<string, Set<string>>, path: string, name: string): boolean =>
+  used.get(path)?.has(name) === true || used.get(path)?.has(ALL) === true
+
 export function unusedExports(files: readonly SourceFile[]): string[] {
   const byProduct = importedNames(files.filter((file) => !isTest(file)))
   const byTests = importedNames(files.filter(isTest))
-  const uses = (used: Map<string, Set<string>>, path: string, name: string): boolean =>
-    used.get(path)?.has(name) === true || used.get(path)?.has(ALL) === true
   return files
     .filter(({ path }) => !ENTRY.test(path))
     .flatMap((file) =>

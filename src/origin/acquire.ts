@@ -121,56 +121,76 @@ async function placeOn(
   exchange: Exchange,
   context: PlacementContext,
 ): Promise<AcquiredPlacement | NoPlacement> {
-  const { ports, digests, history } = context
-  const { routes, isLastResort, isChosen } = pass
   const notes: string[] = [...pass.notes]
   const refusals: PassRefusals = { notes, mayPanic: [], mayWait: [] }
   let worst: Refusal | null = null
-  for (const route of routes) {
+  for (const route of pass.routes) {
     // The caches do not matter to a request that is bound to one engine.
     const lookups = exchange.pinned === null ? exchange.hints?.(route) : null
-    if (lookups) history.stages.addAll(await lookups)
-    let unknown: readonly string[] = none
-    while (unknown.length < MAX_UNKNOWN) {
-      const startedAt = ports.now()
-      const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
-      const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
-      const result =
-        pass.waits === true
-          ? await waitOn(exchange, ports, route, parts)
-          : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-      history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-      if ('refusal' in result) {
-        worst = preferRetryable(worst, result.refusal)
-        addRefusal(refusals, exchange, route, result.refusal)
-        break
-      }
-      const engine = targetOf(route, result.placement)
-      const isGateway = engine?.isGateway === true
-      const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, parts.admission) : null
-      if (sent !== null) result.booking.sent(sent)
-      // The ledger counts all engines behind another gateway as one.
-      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : result.predictedTtftMs
-      if (engine !== null)
-        return {
-          route,
-          engine,
-          placement: result.placement,
-          policy: result.policy,
-          predictedTtftMs,
-          booking: result.booking,
-          promptTokens: parts.admission.promptTokens,
-          sequences: parts.admission.sequences,
-          notes: [...notes, ...result.notes],
-        }
-      void result.booking.release(endedAs('abandoned'))
-      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-      unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
-    }
-    if (unknown.length >= MAX_UNKNOWN) notes.push(`failover=${route.cluster.id}:unknown_engine`)
+    if (lookups) context.history.stages.addAll(await lookups)
+    const result = await placeOnPool(pass, exchange, context, route)
+    if (result === 'unknown_engine') notes.push(`failover=${route.cluster.id}:unknown_engine`)
+    else if ('refusal' in result) {
+      worst = preferRetryable(worst, result.refusal)
+      addRefusal(refusals, exchange, route, result.refusal)
+    } else return { ...result, notes: [...notes, ...result.notes] }
   }
   const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
   return { refused, ...refusals }
+}
+
+/** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
+async function placeOnPool(
+  pass: Pass,
+  exchange: Exchange,
+  { ports, digests, history }: PlacementContext,
+  route: PoolRoute,
+): Promise<AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'> {
+  let unknown: readonly string[] = none
+  while (unknown.length < MAX_UNKNOWN) {
+    const startedAt = ports.now()
+    const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
+    const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
+    const result =
+      pass.waits === true
+        ? await waitOn(exchange, ports, route, parts)
+        : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
+    history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+    if ('refusal' in result) return result
+    const engine = targetOf(route, result.placement)
+    if (engine !== null) return acquired(result, { pass, digests, route, engine, admission: parts.admission })
+    void result.booking.release(endedAs('abandoned'))
+    ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
+    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
+  }
+  return 'unknown_engine'
+}
+
+interface PlacedOn {
+  readonly pass: Pass
+  readonly digests: Digests
+  readonly route: PoolRoute
+  readonly engine: EngineTarget
+  readonly admission: Admission
+}
+
+function acquired(result: AdmittedPlacement, { pass, digests, route, engine, admission }: PlacedOn): AcquiredPlacement {
+  const { booking, placement, policy, notes } = result
+  const isGateway = engine.isGateway === true
+  const sent = isGateway || pass.isChosen ? digests.sent(route, admission) : null
+  if (sent !== null) booking.sent(sent)
+  return {
+    route,
+    engine,
+    placement,
+    policy,
+    // The ledger counts all engines behind another gateway as one.
+    predictedTtftMs: isGateway ? (sent?.expectedMs ?? null) : result.predictedTtftMs,
+    booking,
+    promptTokens: admission.promptTokens,
+    sequences: admission.sequences,
+    notes,
+  }
 }
 
 function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {

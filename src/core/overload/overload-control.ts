@@ -85,6 +85,10 @@ export type Verdict = { readonly kind: 'admit' } | Move | { readonly kind: 'refu
 
 const ADMIT: Verdict = { kind: 'admit' }
 
+/** Milliseconds that a prompt costs its own client and the running streams of an engine. */
+const disturbanceOf = ({ waitMs, prefillMs, requests }: Pressure): number =>
+  waitMs + prefillMs * (1 + STREAM_COST * requests)
+
 /**
  * Decides whether a placed request is admitted. A request is refused if its first token would be late because of
  * waiting, if its client's own deadline cannot be met, or if it would lengthen the time between tokens of its engine
@@ -215,12 +219,10 @@ export class OverloadControl {
 
   /** For a long prompt: the engine where it costs its own client and the running streams least, if it has room. */
   #leastDisturbed(input: OverloadInput, chosen: Pressure): Verdict | null {
-    const cost = ({ waitMs, prefillMs, requests }: Pressure): number =>
-      waitMs + prefillMs * (1 + STREAM_COST * requests)
     let best: Move | null = null
     for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
-      if (pressure !== null && cost(pressure) < cost(best?.pressure ?? chosen))
+      if (pressure !== null && disturbanceOf(pressure) < disturbanceOf(best?.pressure ?? chosen))
         best = { kind: 'move', engine, pressure }
     }
     return best !== null && this.#limitOf(input, best.pressure, best.pressure) === null ? best : null
