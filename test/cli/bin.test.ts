@@ -66,7 +66,13 @@ describe('bin/firstlight.mjs', () => {
 
 describe('bin/firstlight.mjs in a checkout', () => {
   const checkout = join(folder, 'checkout')
-  const files = ['bin/program.ts', 'package-lock.json', 'src/node.ts', 'src/deep/part.ts', 'packages/replay/src/part.ts']
+  const files = [
+    'bin/program.ts',
+    'package-lock.json',
+    'src/node.ts',
+    'src/deep/part.ts',
+    'packages/replay/src/part.ts',
+  ]
   const folders = ['src/deep', 'src', 'packages/replay/src', 'bin']
   const sources = [...files, ...folders, 'bin/commands.ts', 'bin/serving-flags.mjs']
   cpSync(fileURLToPath(new URL('../../bin', import.meta.url)), join(checkout, 'bin'), { recursive: true })
