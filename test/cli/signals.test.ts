@@ -38,7 +38,7 @@ describe('a process that serves', () => {
   )
 })
 
-const cli = new URL('../../src/cli/cli.ts', import.meta.url).href
+const cli = new URL('../../src/cli/process-io.ts', import.meta.url).href
 
 // Node's default handler opens the inspector, through which every key in the process can be read.
 it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes on', async () => {

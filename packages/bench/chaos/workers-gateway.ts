@@ -24,7 +24,7 @@ const OBJECTS = POOLS.map((pool) => `cluster:chaos:${pool}:g1`)
 const TIME_SCALE = { firstlight: '60', other: '15' } as const
 
 const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
-const OUTDIR = fileURLToPath(new URL('../../dist/chaos-worker', import.meta.url))
+const OUTDIR = fileURLToPath(new URL('../../../dist/chaos-worker', import.meta.url))
 
 export class WorkersGateway implements Deployment {
   readonly log = new LogReader()

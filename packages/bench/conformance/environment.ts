@@ -23,7 +23,7 @@ const modelScript = join(here, 'python/make_model.py')
 const whisperScript = join(here, 'python/make_whisper.py')
 const llavaScript = join(here, 'python/make_llava.py')
 const template = join(here, 'python/chat_template.jinja')
-export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', import.meta.url))
+export const cacheFolder = fileURLToPath(new URL('../../../.cache/conformance', import.meta.url))
 
 /** Finds the environment in the cache or builds it (about 2 minutes, 7 GB). */
 export async function prepareEnvironment(processes: Processes): Promise<Environment> {

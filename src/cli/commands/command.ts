@@ -1,4 +1,4 @@
-/** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts`. */
+/** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts` or `bin/commands.ts`. */
 import type { Lookup } from '../../platform/node/dns-lookup.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -29,6 +29,14 @@ export interface Command {
   /** Resolves with the exit code. A UsageError is printed with its next step. */
   run(args: Args, io: Io): Promise<number>
 }
+
+/** A command whose modules are loaded when it is asked for. */
+export interface LazyCommand {
+  readonly name: string
+  load(): Promise<Command>
+}
+
+export type CommandEntry = Command | LazyCommand
 
 /** Parsed command line. */
 export interface Args {
