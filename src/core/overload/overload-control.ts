@@ -85,10 +85,6 @@ export type Verdict = { readonly kind: 'admit' } | Move | { readonly kind: 'refu
 
 const ADMIT: Verdict = { kind: 'admit' }
 
-/** Milliseconds that a prompt costs its own client and the running streams of an engine. */
-const disturbanceOf = ({ waitMs, prefillMs, requests }: Pressure): number =>
-  waitMs + prefillMs * (1 + STREAM_COST * requests)
-
 /**
  * Decides whether a placed request is admitted. A request is refused if its first token would be late because of
  * waiting, if its client's own deadline cannot be met, or if it would lengthen the time between tokens of its engine
@@ -222,7 +218,7 @@ export class OverloadControl {
     let best: Move | null = null
     for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
-      if (pressure !== null && disturbanceOf(pressure) < disturbanceOf(best?.pressure ?? chosen))
+      if (pressure !== null && disturbanceMs(pressure) < disturbanceMs(best?.pressure ?? chosen))
         best = { kind: 'move', engine, pressure }
     }
     return best !== null && this.#limitOf(input, best.pressure, best.pressure) === null ? best : null
@@ -275,6 +271,10 @@ class AdmittedShare {
     this.share += this.#gain * (Number(isAdmitted) - this.share)
   }
 }
+
+/** Milliseconds that a prompt costs its own client and the running streams. */
+const disturbanceMs = ({ waitMs, prefillMs, requests }: Pressure): number =>
+  waitMs + prefillMs * (1 + STREAM_COST * requests)
 
 const ttftOf = ({ overdueMs, waitMs, prefillMs }: Pressure): number => overdueMs + waitMs + prefillMs
 
