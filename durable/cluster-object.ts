@@ -279,7 +279,7 @@ export class ClusterObject<Env = Cloudflare.Env>
         if (applyEvent(this.#state, bookingEvent, now)) changed = true
       } catch (error) {
         // A thrown event would be repeated with every call.
-        logError('notice_unreadable', error)
+        logError('booking_event_unreadable', error)
       }
     }
     if (changed) this.#recordChange()

@@ -244,7 +244,7 @@ async function admitOn(
     return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
   } catch (error) {
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
-    if (!isLate) ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     // Without the object the retry budget is unknown.
     const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
     if (placement === null)

@@ -119,7 +119,7 @@ function loopsThroughOthers(
   { exchange, ports, placed }: AttemptContext,
   { engine: { id, url } }: AttemptFailed,
 ): boolean {
-  ports.log.warn('loop_found', {
+  ports.log.warn('loop_detected', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
     engine: id,

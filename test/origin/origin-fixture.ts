@@ -206,7 +206,7 @@ export class World {
         const settle = () =>
           reply.settled({
             end,
-            failure: end === 'engine_cut' ? 'reset' : null,
+            failure: end === 'engine_truncated' ? 'reset' : null,
             events: 4,
             usage: null,
             bytes: body.length,

@@ -128,6 +128,6 @@ export const goneEnd: RelayResult = { end: 'client_gone', failure: null, events:
 
 export const cutEnd = (end: RelayResult | null, failure: AttemptFailure): RelayResult => ({
   ...(end ?? goneEnd),
-  end: 'engine_cut',
+  end: 'engine_truncated',
   failure,
 })

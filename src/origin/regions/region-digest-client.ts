@@ -12,7 +12,7 @@ export class RegionUnavailable extends Error {
 
   constructor(message: string, next: string | null, isThere: boolean) {
     super(message)
-    this.name = 'NotTold'
+    this.name = 'RegionUnavailable'
     this.next = next
     this.isThere = isThere
   }

@@ -245,7 +245,7 @@ export class AnswerRelay implements RequestRelay {
     const ended = resultOf(end, this.#answer.status)
     const result = ended === 'client_gone' ? abortReason(this.#attempt.exchange.scope) : ended
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
-    if (end.end === 'engine_cut' && this.#notContinued !== null)
+    if (end.end === 'engine_truncated' && this.#notContinued !== null)
       this.#attempt.exchange.record.continuations = [this.#notContinued]
     this.release(end, usage)
     this.finish(result, usage, this.#attempt.earlier)
@@ -271,8 +271,8 @@ export class AnswerRelay implements RequestRelay {
     }
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)
-    if (end.end !== 'engine_cut') return
-    ports.log.warn('stream_cut', {
+    if (end.end !== 'engine_truncated') return
+    ports.log.warn('stream_truncated', {
       id: exchange.id,
       cluster: placed.route.cluster.id,
       engine: this.#engine.id,
@@ -299,6 +299,6 @@ const DONE_ENDS = /^\/v1\/(?:(?:chat\/)?completions|audio\/trans(?:criptions|lat
 
 function resultOf(end: RelayResult, status: number): Result {
   if (end.end === 'client_gone' || end.end === 'lapsed') return end.end
-  if (end.end === 'engine_cut') return 'engine_failed'
+  if (end.end === 'engine_truncated') return 'engine_failed'
   return status >= 300 ? 'engine_refused' : 'complete'
 }

@@ -209,7 +209,7 @@ export class PullRelay implements BodyReader {
 
 /** Error of a stream that ends early. Adapters may print it or send it: it has no address and no stack. */
 export function cutError(): Error {
-  const error = new Error('the answer was cut')
+  const error = new Error('the response was truncated')
   error.stack = String(error)
   return error
 }

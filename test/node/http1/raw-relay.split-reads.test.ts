@@ -229,7 +229,7 @@ describe.each([
       const { raw, ends } = passed(cut(text, [at]), { hideUsage, letEvery: 0 })
       const { body, whole } = parseRaw(raw)
       expect(whole).toBe(false)
-      expect(ends).toEqual([expect.objectContaining({ end: 'engine_cut', failure: 'reset' })])
+      expect(ends).toEqual([expect.objectContaining({ end: 'engine_truncated', failure: 'reset' })])
       expect([shown, `${shown}data: cut\n\n`]).toContain(body)
     }
   })

@@ -85,7 +85,7 @@ describe('a stream that is changed on the way', () => {
   })
 
   it('passes its error event and malformed records unchanged', async () => {
-    const error = 'data: {"error":{"message":"cut","code":"engine_stream_cut"}}\n\n'
+    const error = 'data: {"error":{"message":"cut","code":"engine_stream_truncated"}}\n\n'
     const odd = 'event: ping\ndata: {}\n\ndata: {"choices\n\n'
     const text = await passed([bytes(sse(record(' a')) + odd + error)], changeOf('/v1/completions', 'First'))
     expect(text).toContain(odd)
