@@ -51,7 +51,7 @@ beforeAll(async () => {
   gateway = await startGateway(
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     log,
-    '../cli',
+    '.',
     { middleware: recording.middleware },
   )
 })
