@@ -94,7 +94,7 @@ export class Failure extends Error {
   }
 }
 
-/** Least Retry-After of a gateway that shuts down, ms. */
+/** Minimum Retry-After of a gateway that shuts down, ms. */
 const DRAIN_RETRY_MS = 1_000
 
 /**

@@ -5,13 +5,14 @@ import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder } from './admission-builder.ts'
-import { assertAccepting, type GatewayContext } from './context.ts'
+import { assertAccepting } from './drain.ts'
+import type { GatewayContext } from './context.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
 import { jsonResponse } from './json-response.ts'
-import { idParam } from './request-url.ts'
+import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
-import type { RecentRequest } from './request-history.ts'
+import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
 import { parseInferenceRequest } from './parse-request.ts'
@@ -40,7 +41,7 @@ function audit(
 }
 
 /**
- * Lists every pool with its engines, as its cluster object reports them. An unreachable object is marked, not fatal.
+ * Lists every pool with its engines, as its pool state reports them. An unreachable pool is marked, not fatal.
  */
 export async function fleet(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   await admitAdmin(context, incoming)

@@ -7,7 +7,7 @@ import { withDeadline } from '../timeout.ts'
 import type { GatewayContext } from './context.ts'
 import { gatewayView, poolViews, redactRegional, regionsOf } from './fleet-view.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { GatewayCounts } from './worker-group.ts'
+import type { GatewayCounts } from '../worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'
 
 /** Parts of the gateway that a view needs. */

@@ -1,4 +1,4 @@
-/** `/metrics`: metrics of the cluster objects and the reports in Prometheus format, on both runtimes. */
+/** `/metrics` in Prometheus format, on both runtimes. */
 import { type CountedGroup, countedUpTo, groupName, Rollups } from '../core/reports/rollups.ts'
 import { sumCounts } from './sum-counts.ts'
 import type { Ports } from '../ports.ts'
@@ -12,11 +12,11 @@ import {
   type MetricsInput,
   type RegionSample,
 } from '../telemetry/prometheus-text.ts'
-import { keyOrAdmin } from './auth/authenticator.ts'
+import { keyOrAdmin } from './auth/key-or-admin.ts'
 import type { GatewayContext } from './context.ts'
 import { digestsOf, regionsOf } from './fleet-view.ts'
 import type { RequestContext } from './request-context.ts'
-import type { GatewayCounts } from './worker-group.ts'
+import type { GatewayCounts } from '../worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or no key on a loopback listener. */

@@ -63,7 +63,7 @@ function cap(value: unknown, param: string, max: number, limit: string): void {
 }
 
 /**
- * Whether the value is nested deeper than `most` levels. Members that a later one of the same name replaces are not
+ * Whether the value is nested deeper than `maxDepth` levels. Members that a later one of the same name replaces are not
  * counted; parsers of engines have limits of their own.
  */
 function isDeeper(value: object, maxDepth: number): boolean {

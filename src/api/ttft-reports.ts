@@ -9,7 +9,7 @@ import type { Ttft } from '../ports/ttft.ts'
 import { readBounded } from './body.ts'
 import type { GatewayContext } from './context.ts'
 import { flushAllWorkers } from './worker-queries.ts'
-import { bearer } from './auth/authenticator.ts'
+import { bearer } from './auth/bearer.ts'
 import { KeyStore } from './auth/key-store.ts'
 import { asFailure } from './error-response.ts'
 

@@ -5,8 +5,8 @@ import type { EndedByStep } from '../core/reports/ended-history.ts'
 import { sumCounts } from './sum-counts.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
 import type { GatewayContext } from './context.ts'
-import type { RecentRequest } from './request-history.ts'
-import type { GatewayCounts, WorkerQuery } from './worker-group.ts'
+import type { RecentRequest } from '../core/reports/recent-request.ts'
+import type { GatewayCounts, WorkerQuery } from '../worker-group.ts'
 
 type WorkerQueryContext = Pick<GatewayContext, 'telemetry' | 'lookups' | 'models' | 'recent' | 'shared' | 'usage'>
 

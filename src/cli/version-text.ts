@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { VERSION } from '../api/version.ts'
+import { VERSION } from '../version.ts'
 
 /** Set by the bundler (scripts/bundle-node.ts). */
 declare const FIRSTLIGHT_COMMIT: string | undefined

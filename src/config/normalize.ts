@@ -1,7 +1,4 @@
-/**
- * Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin
- * get.
- */
+/** Turns a document that passed the schema into a `Config`. */
 import type {
   ClusterConfig,
   ClusterDocument,

@@ -1,7 +1,5 @@
 /** Suggests the most similar known word for a misspelt one. */
 
-/** Configuration problems: path, value, rule. */
-
 /** Returns `; did you mean "x"?` for the most similar known word, or '' if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const wanted = normalise(word)

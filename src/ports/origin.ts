@@ -42,15 +42,15 @@ export interface Origin {
   /** Resolves with the response head. Rejects with an OriginError, or with the signal's reason. */
   send(request: OriginRequest): Promise<OriginAnswer>
   /**
-   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do
+   * `send` and `firstByte` in one, called in the tick in which the bytes arrived, as a platform with sockets can do
    * without a copy and a promise for every step. Absent: `send`.
    */
   begin?(request: OriginRequest, handler: ResponseHandler): void
 }
 
-/** Callbacks until the first byte: `head`, then `begun`; or `failed`, once, at any time before `begun`. */
+/** Callbacks until the first byte: `head`, then `firstByte`; or `failed`, once, at any time before `firstByte`. */
 export interface ResponseHandler {
-  /** Time to wait for the first byte of a stream after its head, before `begun` is called early; 0: `firstByteMs`. */
+  /** Time to wait for the first byte of a stream after its head, before `firstByte` is called early; 0: `firstByteMs`. */
   readonly patienceMs: number
   /** false: the caller reads the answer itself; no more callbacks. */
   head(answer: OriginAnswer): boolean

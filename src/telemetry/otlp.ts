@@ -79,7 +79,7 @@ function spansOf(traced: TracedRequest): unknown[] {
 }
 
 function spanOf({ trace, record }: TracedRequest, [id, parent]: readonly [string, string | null], of: SpanFields) {
-  // A cut stream had started with status 200.
+  // A truncated stream had started with status 200.
   const isError = record.status >= 500 || record.result === 'engine_failed'
   return {
     traceId: trace.traceId,

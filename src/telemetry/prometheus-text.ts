@@ -1,4 +1,7 @@
-/** Encoder of the Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/**
+ * Encoder of the Prometheus text format, version 0.0.4.
+ * https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { CountedGroup } from '../core/reports/rollups.ts'

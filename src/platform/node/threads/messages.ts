@@ -1,5 +1,5 @@
 /** Messages between threads. Plain data, because messages are cloned. */
-import type { WorkerQuery } from '../../../api/worker-group.ts'
+import type { WorkerQuery } from '../../../worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'

@@ -1,7 +1,7 @@
 /** Bounds the memory of all request bodies of a process (`limits.buffered_bytes`). */
-import type { LimitsConfig } from '../config.ts'
-import { Failure } from '../failure.ts'
-import type { KibCount } from '../ports/kib-count.ts'
+import type { LimitsConfig } from './config.ts'
+import { Failure } from './failure.ts'
+import type { KibCount } from './ports/kib-count.ts'
 
 const KIB = 1024
 /** Bodies up to this size may use the whole limit; larger ones leave a quarter of it. */

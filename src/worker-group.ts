@@ -1,16 +1,13 @@
-/**
- * Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. Queries
- * collect what each of them counts.
- */
-import type { UsageByKey } from '../core/limits/key-usage.ts'
-import type { EndedByStep } from '../core/reports/ended-history.ts'
-import type { FleetProbe } from '../origin/fleet-probe.ts'
-import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
-import type { RequestScope } from '../ports/request-scope.ts'
-import type { StoredResponses } from '../ports/stored-responses.ts'
-import type { RecentRequest } from './request-history.ts'
+/** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
+import type { UsageByKey } from './core/limits/key-usage.ts'
+import type { EndedByStep } from './core/reports/ended-history.ts'
+import type { FleetProbe } from './origin/fleet-probe.ts'
+import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
+import type { RequestScope } from './ports/request-scope.ts'
+import type { StoredResponses } from './ports/stored-responses.ts'
+import type { RecentRequest } from './core/reports/recent-request.ts'
 
-/** `counts`: answered with Counted. `request`: with a RecentRequest, or null. */
+/** `counts` returns GatewayCounts; `request` a RecentRequest, or null. */
 export type WorkerQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
 
 /** Interface of a gateway to the other threads. */
