@@ -21,7 +21,7 @@ export function keyOrAdmin(
           `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`,
         )
       throw shown === null
-        ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`..`)
+        ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`.`)
         : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
     })
   }
