@@ -31,7 +31,7 @@ export interface Command {
 }
 
 /** A command whose modules are loaded when it is asked for. */
-export interface LazyCommand {
+interface LazyCommand {
   readonly name: string
   load(): Promise<Command>
 }
