@@ -3,7 +3,7 @@ import type { Admission } from '../core/contract/admission.ts'
 import { type EarlyLegRole, legsOf } from '../core/contract/legs.ts'
 import { endedAs } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
-import type { Refusal } from '../core/contract/refusal.ts'
+import { preferRetryable, type Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { AdmitResult } from '../ports/pool.ts'
@@ -344,19 +344,4 @@ function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | 
 
 function engineIdsOf(placement: Placement): readonly string[] {
   return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
-}
-
-/** Returns the refusal that is worth a retry: a full pool before an unavailable one. */
-function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
-  if (a === null) return b
-  const order: readonly Refusal['reason'][] = [
-    'overloaded',
-    'engines_full',
-    'retry_budget',
-    'role_empty',
-    'engines_unavailable',
-    'no_engine',
-    'unconfigured',
-  ]
-  return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
 }

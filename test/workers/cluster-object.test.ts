@@ -390,7 +390,7 @@ it('survives a probe that throws', async () => {
 
 it('serves an edge of an older version', async () => {
   const { cluster, stub } = open()
-  await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }] } as unknown as PoolConfig)
+  await cluster.configure(1, { ...pool(), engines: [{ id: 'a' }] } as unknown as PoolConfig)
   const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as {
     placement?: { engine: string }
   }
