@@ -45,7 +45,7 @@ export interface PoolPort {
    * Applies an event of another gateway, for pool state in this process; `book` is `resume`. false: the pool state does
    * not have the booking. Absent: not supported.
    */
-  applyNow?(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean
+  applyNow?(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean
   /** Ranks without booking. */
   rank(admission: Admission): Promise<RankOutcome>
   /** Applies signals. Returns the probed engines that also serve other sources. */

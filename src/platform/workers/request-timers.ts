@@ -2,7 +2,7 @@ import type { Timer, Timers } from '../../ports/timers.ts'
 
 interface PendingTimer extends Timer {
   readonly at: number
-  readonly ring: () => void
+  readonly onDue: () => void
 }
 
 /**
@@ -21,8 +21,8 @@ export class RequestTimers implements Timers {
     this.#now = now
   }
 
-  set(delayMs: number, ring: () => void): Timer {
-    const timer: PendingTimer = { at: this.#now() + delayMs, ring, cancel: () => void this.#timers.delete(timer) }
+  set(delayMs: number, onDue: () => void): Timer {
+    const timer: PendingTimer = { at: this.#now() + delayMs, onDue, cancel: () => void this.#timers.delete(timer) }
     this.#timers.add(timer)
     this.#wakeAt(timer.at, delayMs)
     return timer
@@ -43,7 +43,7 @@ export class RequestTimers implements Timers {
     let next = Infinity
     for (const timer of this.#timers) {
       if (timer.at > now) next = Math.min(next, timer.at)
-      else if (this.#timers.delete(timer)) timer.ring()
+      else if (this.#timers.delete(timer)) timer.onDue()
     }
     if (next < Infinity) this.#wakeAt(next, next - now)
   }
