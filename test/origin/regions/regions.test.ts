@@ -313,11 +313,9 @@ describe('an edge', () => {
 
 describe('the exported digest', () => {
   it('is read as it was sent', () => {
-    const told = {
-      cut: CUT,
-      regionDigests: [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })],
-    }
-    expect(readRegionDigestResponse(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
+    const regionDigests = [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })]
+    const sent = JSON.parse(JSON.stringify(toSnakeCase({ cut: CUT, regionDigests })))
+    expect(readRegionDigestResponse(sent)).toEqual({ fingerprint: CUT, regionDigests })
   })
 
   it('is checked like anything from outside', () => {
