@@ -137,7 +137,7 @@ export class PoolLookup implements CacheLookup {
       this.#options.ports.log.warn('lmcache_lookups_late', {
         ...this.#options.names,
         ...warning,
-        next: 'raise lmcache.budget_ms or look at the coordinator',
+        next: 'raise lmcache.budget_ms, or check the load of the coordinator',
       })
   }
 

@@ -48,11 +48,11 @@ export async function fetchRegionDigests(
   if (response === null)
     throw new RegionUnavailable(
       'the response is not a region digest',
-      'Both gateways must be of versions that know each other.',
+      'Use compatible versions of Firstlight in both gateways.',
       true,
     )
   const others = othersIn(response, own)
-  if (others === null) throw new RegionUnavailable('all that it knows of leads back here', ADVICE[508]!, false)
+  if (others === null) throw new RegionUnavailable('all its digests came from this gateway', ADVICE[508]!, false)
   return others
 }
 
@@ -67,11 +67,12 @@ async function jsonOf(answer: OriginAnswer): Promise<unknown> {
   }
 }
 
-const KEY_ADVICE = 'Give the gateway its `key`; over there the key must say `edge: true`.'
+const KEY_ADVICE =
+  'Set `gateway.key` of the cluster. The configuration of the region must have the key with `edge: true`.'
 
 const ADVICE: Readonly<Record<number, string>> = {
   401: KEY_ADVICE,
   403: KEY_ADVICE,
-  404: 'It does not serve this model, or is no Firstlight that tells what it expects.',
-  508: 'Its address leads back to this gateway.',
+  404: 'The region does not serve this model, or is not a Firstlight gateway with region digests.',
+  508: 'The URL of the cluster leads back to this gateway.',
 }

@@ -10,7 +10,7 @@ export interface RegionDigestResponse {
   readonly regionDigests: readonly RegionDigest[]
 }
 
-/** Longest name of a gateway, and most gateways on one path. */
+/** Longest name of a gateway. */
 const MAX_NAME_CHARS = 64
 
 const MAX_HOPS = 16
@@ -48,7 +48,7 @@ function readDigest(given: unknown): RegionDigest | null {
   if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1)
     return null
   const read = { soonest: readEngineEstimate(soonest), usual: readEngineEstimate(usual) }
-  // A digest with engines must say which is free soonest.
+  // A digest with engines must have the estimate of the engine that is free soonest.
   if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
   const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
   return {

@@ -41,7 +41,7 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
       const ownShard = shardOf(id)
       const found: RequestReport | null = await open(ownShard).find(id)
       if (found !== null) return found
-      // The shards know the report by the client's label; the caller asked by the gateway's id.
+      // The report is stored under the client's label, the query has the gateway's id.
       const others = await Promise.all(
         all
           .filter((shard) => shard !== ownShard)

@@ -6,7 +6,7 @@ interface PendingTimer extends Timer {
 }
 
 /**
- * All alarms of one request on as few timers as possible: setting and clearing five takes a twentieth of the CPU of a
+ * All timers of one request on as few timers of the platform as possible: setting and clearing five takes a twentieth of the CPU of a
  * small request in workerd, and hardly any fires. Requests cannot share a timer, because on Workers it belongs to the
  * request that set it.
  */
@@ -36,7 +36,7 @@ export class RequestTimers implements Timers {
   }
 
   #wake(at: number): void {
-    // An earlier alarm was set after this timer, and has a timer of its own.
+    // An earlier timer was set after this one, and has a platform timer of its own.
     if (at > this.#timerAt) return
     this.#timerAt = Infinity
     const now = this.#now()

@@ -13,7 +13,7 @@ interface GuardedAnswer {
 
 /**
  * Aborts a call to an engine when the client disconnects or the limit for the first byte passes. One listener and one
- * alarm per call.
+ * timer per call.
  */
 export class UpstreamGuard {
   /** Aborts the fetch. */
