@@ -65,7 +65,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     if (this.#state.configure(version, readPool(pool), this.now())) this.#recordChange()
   }
 
-  /** @param notices earlier booking events of the edge, which are applied first */
+  /** @param bookingEvents earlier booking events of the edge, which are applied first */
   async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
     this.#recordTraffic()
     this.#receive(bookingEvents)

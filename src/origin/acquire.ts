@@ -185,7 +185,7 @@ function acquired(result: AdmittedPlacement, { pass, digests, route, engine, adm
     placement,
     policy,
     // The ledger counts all engines behind another gateway as one.
-    predictedTtftMs: isGateway ? (sent?.expectedMs ?? null) : result.predictedTtftMs,
+    predictedTtftMs: isGateway ? (sent?.predictedTtftMs ?? null) : result.predictedTtftMs,
     booking,
     promptTokens: admission.promptTokens,
     sequences: admission.sequences,

@@ -92,7 +92,7 @@ async function problemOf(origin: Origin, target: EngineTarget, log: Log): Promis
 /** Versions of engines consist of these characters; a longer text is none. */
 const VERSION_PATTERN = /"version": ?"([\w.+-]{1,40})"/
 
-/** Asked once, until the engine fails. null: it does not say. */
+/** Requested once, until the engine fails. null: the engine does not report it. */
 async function versionOf(
   origin: Origin,
   target: EngineTarget,
@@ -119,7 +119,7 @@ interface ScrapeContext {
 
 /**
  * Reads `/metrics`, or the second path if `/metrics` is missing or JSON. Only the first probe asks for both, because
- * each read of the JSON removes records that another reader expects.
+ * each read of the JSON removes records that another reader needs.
  */
 async function scrape({ origin, log, paths }: ScrapeContext, target: EngineTarget): Promise<EngineScrape | null> {
   try {

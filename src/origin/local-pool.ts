@@ -145,7 +145,8 @@ class LocalLease implements Lease {
   }
 
   async renew(): Promise<void> {
-    if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
+    if (!this.#state.renew(this.#key, this.#now()))
+      throw new Error('unknown booking (expired or restarted): call resume')
   }
 
   release(outcome: Outcome): Promise<void> {

@@ -32,7 +32,7 @@ describe('a process that serves', () => {
       await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
       expect(await exited).toEqual([0, null])
       // Other servers reload at SIGHUP, so the log shows the right signal.
-      const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
+      const next = signal === 'SIGHUP' ? ',"next":"Use SIGUSR2 to reload the configuration without a restart."' : ''
       expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
     },
   )

@@ -292,7 +292,9 @@ describe('the end of a stream', () => {
     expect(await told({ observe: false })).toEqual([['complete', true]])
     expect(await told({ observe: true })).toEqual([['complete', undefined]])
     expect(await told({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([['engine_failed', undefined]])
+    expect(await told({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([
+      ['engine_failed', undefined],
+    ])
   })
 
   it('is recorded by its status if no stream is read, or nothing is to be read', async () => {

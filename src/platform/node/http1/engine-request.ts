@@ -326,7 +326,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #aborted(): void {
     const { reason } = this.#signal
     if (this.#answer === null) this.stop(reason)
-    else this.#answer.gone(reason)
+    else this.#answer.abandon(reason)
   }
 
   /** Queues the payload of a read, without framing, as one piece. */
