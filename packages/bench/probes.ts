@@ -9,7 +9,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { SHARED_PROBES_PER_S } from '../../src/core/pool/shared-probe-interval.ts'
-import { readEngineMetrics } from '../../src/origin/metrics-text.ts'
+import { readMetrics } from '../../src/engines/engine-registry.ts'
 import { engineProbe } from '../../src/origin/engine-probe.ts'
 import { socketOrigin } from '../../src/platform/node/http1/origin.ts'
 import type { EngineTarget } from '../../src/ports/engine-target.ts'
@@ -31,7 +31,7 @@ const bench: Bench = async () => {
     const timesUs = { probe: [] as number[], parse: [] as number[] }
     for (let round = 0; round < ROUNDS; round++) {
       timesUs.probe.push(await cpuUsOf(() => probe(target, Date.now)))
-      timesUs.parse.push(await cpuUsOf(() => readEngineMetrics(new TextDecoder().decode(metrics))))
+      timesUs.parse.push(await cpuUsOf(() => readMetrics(new TextDecoder().decode(metrics))))
     }
     const [probeUs, parseUs] = [median(timesUs.probe), median(timesUs.parse)]
     return {

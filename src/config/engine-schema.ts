@@ -1,5 +1,6 @@
 /** Schema of an engine in the configuration document: its keys, its KV events and its Kubernetes pods. */
 import * as z from 'zod/mini'
+import { SERVER_KINDS } from '../engines/engine-type.ts'
 import {
   describe,
   hardware,
@@ -43,6 +44,10 @@ export const engineShape = {
       'any ' +
       'cluster can serve a request. It is not probed and has no KV cache. See docs/external.md.',
     withDefault(oneOf(['engine', 'external']), 'engine'),
+  ),
+  type: describe(
+    'Server software. `auto`: recognised by its metrics, model list and version. See docs/engines.md.',
+    withDefault(oneOf(['auto', ...SERVER_KINDS]), 'auto'),
   ),
   provider_model: describe('`external`: name of the model at the provider. Absent: the pool’s.', z.optional(modelName)),
   discover: describe(

@@ -14,5 +14,6 @@ function toTarget(engine: EngineConfig, poolModel: string): EngineTarget {
   const headers = Object.entries(engine.headers).flatMap(([name, value]) => [name.toLowerCase(), value])
   if (engine.key !== null) headers.push('authorization', `Bearer ${engine.key}`)
   const external = engine.kind === 'external' ? { external: { model: engine.providerModel ?? poolModel } } : {}
-  return { id: engine.id, url: engine.url, headers, binding: engine.binding, ...external }
+  const type = engine.type === 'auto' ? {} : { type: engine.type }
+  return { id: engine.id, url: engine.url, headers, binding: engine.binding, model: poolModel, ...type, ...external }
 }

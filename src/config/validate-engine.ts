@@ -12,6 +12,7 @@ export function checkProvider(found: Finding[], engine: EngineConfig, at: Path):
       found.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })
     return
   }
+  if (engine.type !== 'auto') found.push({ path: [...at, 'type'], rule })
   if (engine.role !== 'any') found.push({ path: [...at, 'role'], rule })
   if (engine.discover !== null) found.push({ path: [...at, 'discover'], rule })
   if (engine.kvEvents !== null) found.push({ path: [...at, 'kv_events'], rule })

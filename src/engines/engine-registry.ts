@@ -39,6 +39,11 @@ export const PRIVATE_HEADERS: ReadonlySet<string> = new Set(ENGINE_TYPES.flatMap
 /** Paths of metrics, in the order in which they are read: the first answers for nearly all engines. */
 export const METRICS_PATHS: readonly string[] = [...new Set(ENGINE_TYPES.flatMap(({ load }) => load?.paths ?? []))]
 
+/** Routes that show a type. */
+export const DETECTION_PATHS: readonly string[] = ENGINE_TYPES.flatMap(({ detection }) =>
+  detection.routes.map(({ path }) => path),
+)
+
 const LOADS = ENGINE_TYPES.flatMap((type) => (type.load === null ? [] : [{ type, metrics: type.load.metrics }]))
 const READ = namesPattern(LOADS.flatMap(({ metrics }) => metricNames(metrics)))
 

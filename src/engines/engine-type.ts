@@ -4,18 +4,11 @@ import type { Prompt } from '../core/tokens/prompt.ts'
 import type { AnswerMeaning, EngineAnswer, SentRequest } from './answer-meaning.ts'
 import type { LoadMetrics } from './load-metrics.ts'
 
-export type EngineKind =
-  | 'vllm'
-  | 'sglang'
-  | 'tensorrt-llm'
-  | 'llama.cpp'
-  | 'tgi'
-  | 'ollama'
-  /** Another gateway. */
-  | 'firstlight'
-  /** A provider. */
-  | 'external'
-  | 'unknown'
+/** Types of servers of one's own, as the configuration names them. */
+export const SERVER_KINDS = ['vllm', 'sglang', 'tensorrt-llm', 'llama.cpp', 'tgi', 'ollama', 'firstlight'] as const
+
+/** `firstlight`: another gateway. `external`: a provider. */
+export type EngineKind = (typeof SERVER_KINDS)[number] | 'external' | 'unknown'
 
 /** A request to an engine's management routes. */
 export interface EngineCall {
@@ -215,6 +208,8 @@ export interface EngineType {
   readonly privateHeaders: readonly string[]
   /** Setting that reports cached tokens in `usage`. null: always, or never. */
   readonly cachedTokensBy: string | null
+  /** It has the flags of `vllm serve`, which `firstlight doctor` recommends. */
+  readonly hasVllmFlags: boolean
   readonly quirks: readonly Quirk[]
   /** Names in configurations of other products. */
   readonly aliases: readonly string[]
@@ -239,6 +234,7 @@ export const PLAIN = {
   privateFields: [],
   privateHeaders: [],
   cachedTokensBy: null,
+  hasVllmFlags: false,
   quirks: [],
   aliases: [],
 } as const satisfies Partial<EngineType>

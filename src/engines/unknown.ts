@@ -35,5 +35,6 @@ export const unknown: EngineType = {
   sleep: vllm.sleep,
   connectors: vllm.connectors.filter(({ implemented }) => implemented),
   addable: vllm.addable,
+  hasVllmFlags: true,
   aliases: [],
 }

@@ -144,5 +144,6 @@ export const vllm: EngineType = {
   // entrypoints/generate/base/serving.py:41-42.
   privateHeaders: ['x-data-parallel-rank', 'x-vllm-priority'],
   cachedTokensBy: '--enable-prompt-tokens-details',
+  hasVllmFlags: true,
   aliases: ['vllm', 'hosted_vllm', 'dynamo.vllm'],
 }

@@ -1,184 +1,316 @@
-/** Probes one engine: `/health`, then `/metrics`, `/version` once, and `/is_paused` where it exists. */
+/** Probes one engine: its health, then load, sleep state and, once, type, version and capacity, by the routes of its type. */
+import { METRICS_PATHS, readMetrics, type MeasuredLoad } from '../engines/engine-registry.ts'
+import { PLAIN, type EngineType, type HealthCheck } from '../engines/engine-type.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { Log } from '../ports/log.ts'
-import { type Origin, type OriginAnswer, OriginError } from '../ports/origin.ts'
+import { type Origin, OriginError } from '../ports/origin.ts'
 import type { Probe, ProbeSignal } from '../ports/probe.ts'
-import { SECOND_METRICS_PATH } from './engine-metrics.ts'
-import { type EngineScrape, readEngineMetrics } from './metrics-text.ts'
+import { detectByRoutes, jsonOf } from './engine-detection.ts'
+import { readRoute } from './engine-route.ts'
+import { KnownEngines, knownEngines } from './known-engines.ts'
 
-/**
- * Time limit of a probe, ms. A healthy engine answers in milliseconds under full load too, because its HTTP server is
- * a separate process.
- */
-const CONNECT_MS = 2_000
+/** Time limit, ms, of sleep states. An engine in a long step answers late; a paused engine is idle. */
+const STATE_MS = 1_000
 
-const ANSWER_MS = 5_000
+const ONCE_MS = 1_000
 
-/** Time limit, ms, of `/is_paused`. An engine in a long step answers late; a paused engine is idle. */
-const PAUSED_MS = 1_000
-
-const VERSION_MS = 1_000
-
-const HEALTH_BYTES = 64 * 1024
-
-/** Limit of `/metrics`, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
+/** Limit of metrics, bytes. A vLLM engine sends about 100 KB, with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
+
+/** Interval, ms, of a slow check that has failed. */
+const UNHEALTHY_MS = 1_000
+
+/** A check that takes longer than a probe may, and runs beside it. */
+interface SlowCheck {
+  /** Time of the next one. */
+  dueAt: number
+  /** Result of the last one. */
+  problem: string | null
+}
 
 /** What earlier probes found, by URL of the engine. Cleared when an engine fails: it may return as another one. */
 interface ProbeMemory {
-  /** Engines without `/is_paused`. */
-  readonly unpausable: Set<string>
+  readonly known: KnownEngines
+  /** URL and path of sleep states that an engine does not have. */
+  readonly missingStates: Set<string>
   /** Metrics path of engines whose first answer showed which one to read. */
   readonly paths: Map<string, string>
-  /** Versions by `/version`; null: no such route. */
+  /** null: no such route. */
   readonly versions: Map<string, string | null>
+  /** By URL and model. */
+  readonly contexts: Map<string, number | null>
+  readonly slowChecks: Map<string, SlowCheck>
 }
 
-export const newProbeMemory = (): ProbeMemory => ({ unpausable: new Set(), paths: new Map(), versions: new Map() })
+export const newProbeMemory = (known: KnownEngines = new KnownEngines()): ProbeMemory => ({
+  known,
+  missingStates: new Set(),
+  paths: new Map(),
+  versions: new Map(),
+  contexts: new Map(),
+  slowChecks: new Map(),
+})
+
+interface ProbeContext extends ProbeMemory {
+  readonly origin: Origin
+  readonly log: Log
+}
 
 /**
  * Returns a function that probes an engine over the same connections as requests, with the same keys and bindings.
  * Never rejects.
  */
-export function engineProbe(origin: Origin, log: Log, memory: ProbeMemory = newProbeMemory()): Probe {
-  const { unpausable, paths, versions } = memory
+export function engineProbe(
+  origin: Origin,
+  log: Log,
+  memory: ProbeMemory = newProbeMemory(knownEngines(origin)),
+): Probe {
+  const context: ProbeContext = { ...memory, origin, log }
   return async (target, now) => {
     const sentAt = now()
-    const problem = await problemOf(origin, target, log)
-    if (problem === 'gateway_limit') return null
-    if (problem !== null) {
-      unpausable.delete(target.url)
-      paths.delete(target.url)
-      versions.delete(target.url)
-    }
-    const [scraped, paused, version] =
-      problem === null
-        ? await Promise.all([
-            scrape({ origin, log, paths }, target),
-            isPaused(origin, target, unpausable),
-            versionOf(origin, target, versions),
-          ])
-        : [null, false, null]
+    const health = await healthOf(context, target, now)
+    if (health.problem === 'gateway_limit') return null
+    if (health.problem !== null) forget(memory, target)
+    const found = health.problem === null ? await factsOf(context, target, health.server) : NO_FACTS
     const signal: ProbeSignal = {
       kind: 'probe',
       engine: target.id,
       at: now(),
       sentAt,
-      healthy: problem === null,
-      asleep: paused || (scraped?.asleep ?? false),
-      stats: scraped?.stats ?? null,
-      ...(problem === null ? {} : { problem }),
-      ...(version === null ? {} : { version }),
+      healthy: health.problem === null,
+      asleep: found.isAway || (found.load?.asleep ?? false),
+      stats: found.load?.stats ?? null,
+      ...(health.problem === null ? {} : { problem: health.problem }),
+      ...(found.version === null ? {} : { version: found.version }),
+      ...(found.contextTokens === null ? {} : { contextTokens: found.contextTokens }),
     }
     return signal
   }
 }
 
+function forget({ known, missingStates, paths, versions, contexts }: ProbeMemory, target: EngineTarget): void {
+  known.doubt(target)
+  for (const key of missingStates) if (key.startsWith(`${target.url} `)) missingStates.delete(key)
+  paths.delete(target.url)
+  versions.delete(target.url)
+  for (const key of contexts.keys()) if (key.startsWith(`${target.url} `)) contexts.delete(key)
+}
+
+type SlowHealthCheck = HealthCheck & { readonly everyMs: number }
+
+interface Health {
+  /** null: healthy. `gateway_limit`: the gateway was out of file descriptors. */
+  readonly problem: string | null
+  readonly server: string | null
+}
+
+/** A type without health checks (a gateway as a plain engine) is asked like any other server. */
+const checksOf = ({ health }: EngineType): readonly HealthCheck[] => (health.length > 0 ? health : PLAIN.health)
+
+async function healthOf(context: ProbeContext, target: EngineTarget, now: () => number): Promise<Health> {
+  let server: string | null = null
+  for (const check of checksOf(context.known.typeOf(target))) {
+    const { everyMs } = check
+    const health =
+      everyMs === null ? await checked(context, target, check) : slowHealth(context, target, { ...check, everyMs }, now)
+    if (health.problem !== null) return health
+    server ??= health.server
+  }
+  return { problem: null, server }
+}
+
 /**
  * Any response counts as healthy unless it reports a failure: an engine without the route, or behind a key, serves
- * requests all the same. null: healthy. `gateway_limit`: the gateway was out of file descriptors.
+ * requests all the same.
  */
-async function problemOf(origin: Origin, target: EngineTarget, log: Log): Promise<string | null> {
+async function checked({ origin, log }: ProbeContext, target: EngineTarget, check: HealthCheck): Promise<Health> {
+  const { path, limitMs, badFrom } = check
   try {
-    const answer = await get(origin, target, '/health')
-    await answer.read(HEALTH_BYTES)
-    return answer.status < 500 ? null : `status_${answer.status}`
+    const { status, server } = await readRoute(origin, target, path, { limitMs })
+    return { problem: status < badFrom ? null : `status_${status}`, server }
   } catch (error) {
     log.debug('probe_health_failed', { engine: target.id, error })
-    return error instanceof OriginError ? error.failure : 'reset'
+    return { problem: error instanceof OriginError ? error.failure : 'reset', server: null }
   }
 }
 
-/** Versions of engines consist of these characters; a longer text is none. */
-const VERSION_PATTERN = /"version": ?"([\w.+-]{1,40})"/
+/** Result of the last slow check. Starts the next one when it is due. */
+function slowHealth(context: ProbeContext, target: EngineTarget, check: SlowHealthCheck, now: () => number): Health {
+  const { slowChecks } = context
+  const key = `${target.url} ${check.path}`
+  const last = slowChecks.get(key) ?? { dueAt: 0, problem: null }
+  slowChecks.set(key, last)
+  if (last.dueAt <= now()) {
+    last.dueAt = now() + check.everyMs
+    void checked(context, target, check).then(({ problem }) => {
+      last.problem = problem === 'gateway_limit' ? last.problem : problem
+      if (problem !== null) last.dueAt = Math.min(last.dueAt, now() + UNHEALTHY_MS)
+    })
+  }
+  return { problem: last.problem, server: null }
+}
 
-/** Requested once, until the engine fails. null: the engine does not report it. */
-async function versionOf(
-  origin: Origin,
+interface Facts {
+  readonly load: MeasuredLoad | null
+  /** Asleep or paused by a route. */
+  readonly isAway: boolean
+  readonly version: string | null
+  readonly contextTokens: number | null
+}
+
+const NO_FACTS: Facts = { load: null, isAway: false, version: null, contextTokens: null }
+
+async function factsOf(context: ProbeContext, target: EngineTarget, server: string | null): Promise<Facts> {
+  const { load, text } = await scrape(context, target)
+  const type = await typeOf(context, target, { load, metrics: text, server })
+  const [isAway, version, contextTokens] = await Promise.all([
+    isAwayNow(context, target, type),
+    versionOf(context, target, type),
+    contextTokensOf(context, target, type),
+  ])
+  return { load, isAway, version, contextTokens }
+}
+
+interface Signs {
+  readonly load: MeasuredLoad | null
+  readonly metrics: string | null
+  readonly server: string | null
+}
+
+/** Type of the engine. Metrics show it at every probe, other signs are read once. */
+async function typeOf(context: ProbeContext, target: EngineTarget, { load, ...signs }: Signs): Promise<EngineType> {
+  const { known, origin } = context
+  if (known.isConfigured(target)) return known.typeOf(target)
+  if (known.isDetected(target) && (load === null || load.type === known.typeOf(target))) return known.typeOf(target)
+  const type = load?.type ?? (await detectByRoutes(origin, target, signs))
+  if (type === null) return known.typeOf(target)
+  if (known.isDetected(target)) forget(context, target)
+  known.detected(target, type)
+  return type
+}
+
+/** Requested once, until the engine fails. null: it does not report it. */
+async function versionOf(context: ProbeContext, target: EngineTarget, { version }: EngineType): Promise<string | null> {
+  if (version === null) return null
+  const { path, pattern } = version
+  return readOnce(context, target, {
+    path,
+    key: target.url,
+    found: context.versions,
+    read: (text) => pattern.exec(text)?.[1] ?? null,
+  })
+}
+
+/** Longest prompt with output. Requested once, until the engine fails. null: it does not report it. */
+async function contextTokensOf(
+  context: ProbeContext,
   target: EngineTarget,
-  versions: ProbeMemory['versions'],
-): Promise<string | null> {
-  const known = versions.get(target.url)
+  { capacity }: EngineType,
+): Promise<number | null> {
+  if (capacity === null || target.model === undefined) return null
+  const { path, read } = capacity
+  const model = target.model
+  return readOnce(context, target, {
+    path,
+    key: `${target.url} ${model}`,
+    found: context.contexts,
+    read: (text) => read(jsonOf(text), model).contextTokens,
+  })
+}
+
+interface OnceRead<Value> {
+  readonly path: string
+  readonly key: string
+  readonly found: Map<string, Value | null>
+  readonly read: (text: string) => Value | null
+}
+
+async function readOnce<Value>(
+  { origin }: ProbeContext,
+  target: EngineTarget,
+  { path, key, found, read }: OnceRead<Value>,
+): Promise<Value | null> {
+  const known = found.get(key)
   if (known !== undefined) return known
   try {
-    const answer = await get(origin, target, '/version', VERSION_MS)
-    const body = new TextDecoder().decode(await answer.read(HEALTH_BYTES))
-    const version = answer.status === 200 ? (VERSION_PATTERN.exec(body)?.[1] ?? null) : null
-    if (answer.status < 500) versions.set(target.url, version)
-    return version
+    const { status, text } = await readRoute(origin, target, path, { limitMs: ONCE_MS })
+    const value = status === 200 ? read(text) : null
+    if (status < 500) found.set(key, value)
+    return value
   } catch {
     return null
   }
 }
 
-interface ScrapeContext {
-  readonly origin: Origin
-  readonly log: Log
-  readonly paths: Map<string, string>
+interface Scraped {
+  readonly load: MeasuredLoad | null
+  /** null: no metrics. */
+  readonly text: string | null
 }
 
+const NO_METRICS: Scraped = { load: null, text: null }
+
 /**
- * Reads `/metrics`, or the second path if `/metrics` is missing or JSON. Only the first probe asks for both, because
+ * Reads the metrics, at the second path if the first is missing or JSON. Only the first probe asks for both, because
  * each read of the JSON removes records that another reader needs.
  */
-async function scrape({ origin, log, paths }: ScrapeContext, target: EngineTarget): Promise<EngineScrape | null> {
+async function scrape(context: ProbeContext, target: EngineTarget): Promise<Scraped> {
+  const { known, log, paths } = context
+  const [first, second] = known.typeOf(target).load?.paths ?? METRICS_PATHS
+  const chosen = paths.get(target.url)
   try {
-    const known = paths.get(target.url)
-    const first = await metricsAt(origin, target, known ?? '/metrics')
-    if (known !== undefined || first.scraped !== null) return first.scraped
-    if (!first.isOther) return null
-    const second = await metricsAt(origin, target, SECOND_METRICS_PATH)
-    paths.set(target.url, second.status === 200 ? SECOND_METRICS_PATH : '/metrics')
-    return second.scraped
+    const answer = await metricsAt(context, target, chosen ?? first!)
+    if (chosen !== undefined || second === undefined || !answer.isOther) return answer
+    const other = await metricsAt(context, target, second)
+    paths.set(target.url, other.status === 200 ? second : first!)
+    return other
   } catch (error) {
     log.debug('probe_metrics_failed', { engine: target.id, error })
-    return null
+    return NO_METRICS
   }
 }
 
-interface MetricsAnswer {
-  readonly scraped: EngineScrape | null
+interface MetricsAnswer extends Scraped {
   readonly status: number
   /** The path does not exist, or it is JSON. */
   readonly isOther: boolean
 }
 
-async function metricsAt(origin: Origin, target: EngineTarget, path: string): Promise<MetricsAnswer> {
-  const answer = await get(origin, target, path)
-  const text = new TextDecoder().decode(await answer.read(METRICS_BYTES))
-  const isJson = answer.status === 200 && /^\s*[[{]/.test(text)
+async function metricsAt({ origin }: ProbeContext, target: EngineTarget, path: string): Promise<MetricsAnswer> {
+  const { status, text } = await readRoute(origin, target, path, { limitBytes: METRICS_BYTES })
+  const isJson = status === 200 && /^\s*[[{]/.test(text)
+  const isRead = status === 200 && !isJson
   return {
-    scraped: answer.status === 200 && !isJson ? readEngineMetrics(text) : null,
-    status: answer.status,
-    isOther: isJson || answer.status === 404,
+    load: isRead ? readMetrics(text) : null,
+    text: isRead ? text : null,
+    status,
+    isOther: isJson || status === 404,
   }
 }
 
 /**
- * vLLM's development mode has `/pause`. A paused engine looks healthy in its health check and metrics, and requests
- * hang; only `/is_paused` shows it. Engines without the route are not asked again.
+ * A sleeping or paused engine looks healthy in its health check, and requests hang. States that its metrics contain are
+ * not asked for. Engines without a route are not asked again.
  */
-async function isPaused(origin: Origin, target: EngineTarget, unpausable: Set<string>): Promise<boolean> {
-  if (unpausable.has(target.url)) return false
+async function isAwayNow(context: ProbeContext, target: EngineTarget, { sleep, load }: EngineType): Promise<boolean> {
+  const states = (sleep?.states ?? []).filter(({ means }) => means !== 'asleep' || load?.metrics.awake == null)
+  const answers = await Promise.all(states.map(({ path, field }) => isInState(context, target, path, field)))
+  return answers.includes(true)
+}
+
+async function isInState(
+  { origin, missingStates }: ProbeContext,
+  target: EngineTarget,
+  path: string,
+  field: string,
+): Promise<boolean> {
+  const key = `${target.url} ${path}`
+  if (missingStates.has(key)) return false
   try {
-    const answer = await get(origin, target, '/is_paused', PAUSED_MS)
-    const body = new TextDecoder().decode(await answer.read(HEALTH_BYTES))
-    if (answer.status >= 400 && answer.status < 500) unpausable.add(target.url)
-    return /"is_paused": ?true/.test(body)
+    const { status, text } = await readRoute(origin, target, path, { limitMs: STATE_MS })
+    if (status >= 400 && status < 500) missingStates.add(key)
+    return new RegExp(`"${field}": ?true`).test(text)
   } catch {
     return false
   }
-}
-
-function get(origin: Origin, target: EngineTarget, path: string, firstByteMs = ANSWER_MS): Promise<OriginAnswer> {
-  return origin.send({
-    target,
-    method: 'GET',
-    path,
-    headers: ['accept-encoding', 'identity'],
-    body: null,
-    connectMs: CONNECT_MS,
-    firstByteMs,
-    signal: new AbortController().signal,
-  })
 }

@@ -1,3 +1,5 @@
+import type { EngineKind } from '../engines/engine-type.ts'
+
 /** Address of an engine and headers for it. Never sent to clients. */
 export interface EngineTarget {
   readonly id: string
@@ -7,6 +9,10 @@ export interface EngineTarget {
   readonly headers: readonly string[]
   /** Workers: name of a binding to fetch through, for private networks. */
   readonly binding: string | null
+  /** Name of the pool's base model. Absent: unknown. */
+  readonly model?: string
+  /** Configured type. Absent: detected. */
+  readonly type?: EngineKind
   /** The target is another Firstlight gateway. */
   readonly isGateway?: boolean
   /** The target is a provider, which has the model under this name and is not probed. */

@@ -8,7 +8,8 @@ import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
 import { Members } from '../../src/cli/bridge/members.ts'
-import { endpointsOf } from '../../src/cli/bridge/event-endpoints.ts'
+import { endpointsOf as endpointsIn } from '../../src/cli/bridge/event-endpoints.ts'
+import { vllm } from '../../src/engines/vllm.ts'
 import { enginesIn } from '../../src/cli/bridge/engines.ts'
 import { startBridge } from '../../src/cli/bridge/bridge.ts'
 import { type BridgeStatus, statusMetrics } from '../../src/cli/bridge/status.ts'
@@ -257,6 +258,8 @@ describe('firstlight bridge', () => {
   )
 
   it('finds event sockets in vLLM’s answer, as seen from outside', () => {
+    const endpointsOf = (json: unknown, at: Parameters<typeof endpointsIn>[1]) =>
+      endpointsIn(vllm.kvEvents!.sources!.read(json) ?? [], at)
     const said = {
       enable_kv_cache_events: true,
       publisher: 'zmq',

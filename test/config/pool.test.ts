@@ -118,10 +118,17 @@ describe('toTargets', () => {
     expect(toTargets(pool!).get('a')).toEqual({
       id: 'a',
       url: 'http://10.0.0.1:8000/base',
+      model: 'org/m',
       headers: ['x-token', 'hush2', 'authorization', 'Bearer hush'],
       binding: 'VPC',
     })
-    expect(toTargets(pool!).get('b')).toEqual({ id: 'b', url: 'http://10.0.0.2:8000', headers: [], binding: null })
+    expect(toTargets(pool!).get('b')).toEqual({
+      id: 'b',
+      url: 'http://10.0.0.2:8000',
+      model: 'org/m',
+      headers: [],
+      binding: null,
+    })
   })
 })
 

@@ -234,13 +234,7 @@ describe('probes of an engine whose metrics are at another path', () => {
   it('read the JSON of TensorRT-LLM once, because each read removes it, and its other path from then on', async () => {
     const bench = new Bench(['a'])
     bench.answers = { 'a/metrics': { status: 200, body: '[{"numActiveRequests": 1}]' }, 'a/prometheus/metrics': trtllm }
-    expect((await bench.round()).asked).toEqual([
-      'a/health',
-      'a/is_paused',
-      'a/metrics',
-      'a/prometheus/metrics',
-      'a/version',
-    ])
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics', 'a/prometheus/metrics', 'a/version'])
     expect(loadOf(bench)).toEqual([3])
     bench.now += 10_000
     expect((await bench.round()).asked).toEqual(['a/health', 'a/prometheus/metrics'])
@@ -249,10 +243,15 @@ describe('probes of an engine whose metrics are at another path', () => {
 
   it('ask for the other path once if there is none, as with Ollama', async () => {
     const bench = new Bench(['a'])
-    bench.answers = { 'a/metrics': { status: 404 }, 'a/prometheus/metrics': { status: 404 } }
+    bench.answers = {
+      'a/metrics': { status: 404 },
+      'a/prometheus/metrics': { status: 404 },
+      'a/v1/models': { status: 200, body: '{"data":[{"id":"m","owned_by":"library"}]}' },
+    }
     await bench.round()
     bench.now += 10_000
-    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics'])
+    bench.answers = { ...bench.answers, 'a/api/version': { status: 200, body: '{"version":"0.9.0"}' } }
+    expect((await bench.round()).asked).toEqual(['a/api/version', 'a/metrics'])
     expect(loadOf(bench)).toEqual([null])
   })
 
@@ -267,5 +266,56 @@ describe('probes of an engine whose metrics are at another path', () => {
     bench.answers = {}
     expect((await bench.round()).asked).toContain('a/metrics')
     expect(loadOf(bench)).toEqual([2])
+  })
+})
+
+describe('the type of an engine', () => {
+  const SGLANG = 'sglang:num_running_reqs 1\nsglang:num_queue_reqs 0\n'
+
+  it('is found by its metrics, and its own health checks follow: SGLang is asked at /ready, and rarely at /health', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
+    const health = async () => (await bench.round()).asked.filter((path) => /ready|health/.test(path))
+    expect(await health()).toEqual(['a/health'])
+    bench.now += 10_000
+    expect(await health()).toEqual(['a/health', 'a/ready'])
+    bench.now += 10_000
+    expect(await health()).toEqual(['a/ready'])
+    bench.now += 20_000
+    bench.answers = { ...bench.answers, 'a/health': { status: 503 } }
+    expect(await health()).toEqual(['a/health', 'a/ready'])
+    bench.now += 10_000
+    await bench.round()
+    expect(bench.told[0]).toMatchObject({ healthy: false, problem: 'status_503' })
+    bench.now += 10_000
+    bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
+    await bench.round()
+    bench.now += 1_000
+    await bench.round()
+    expect(bench.told[0]).toMatchObject({ healthy: true })
+  })
+
+  it('is read from the model list once, where the metrics do not show it', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = {
+      'a/metrics': { status: 501 },
+      'a/v1/models': { status: 200, body: '{"data":[{"id":"m","owned_by":"llamacpp"}]}' },
+      'a/props': { status: 200, body: '{"build_info":"b6000-abc"}' },
+    }
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics', 'a/props', 'a/v1/models'])
+    expect(bench.told[0]).toMatchObject({ version: 'b6000-abc' })
+    bench.now += 10_000
+    expect((await bench.round()).asked).toEqual(['a/health', 'a/metrics'])
+  })
+
+  it('is read again after a failure, and changes with the metrics', async () => {
+    const bench = new Bench(['a'])
+    bench.answers = { 'a/metrics': { status: 200, body: SGLANG } }
+    await bench.round()
+    bench.now += 10_000
+    bench.answers = {}
+    expect((await bench.round()).asked).toEqual(
+      ['health', 'is_paused', 'metrics', 'ready', 'version'].map((path) => `a/${path}`),
+    )
   })
 })

@@ -1,5 +1,7 @@
 /** Event endpoints of an engine, as configured or as the engine reports them. */
 import type { EngineConfig } from '../../config.ts'
+import { ENGINE_TYPES, engineTypeOf } from '../../engines/engine-registry.ts'
+import type { KvEventRules, KvEventSource } from '../../engines/engine-type.ts'
 import type { Log } from '../../ports/log.ts'
 import type { BridgedEngine } from './engine-listener.ts'
 import type { BridgeEngine } from './engines.ts'
@@ -17,7 +19,7 @@ const ANSWER_MS = 5_000
 const RETRY_MS = 5_000
 
 /**
- * Resolves the event endpoints of each engine: as configured, or as the engine reports them (`GET /kv_event_sources`).
+ * Resolves the event endpoints of each engine: as configured, or as the engine reports them.
  * Retries engines that do not answer. Leaves out engines that publish nothing, with a log line. Resolves with null
  * when the signal aborts.
  */
@@ -44,20 +46,37 @@ export async function locateEvents(
   return null
 }
 
-async function askEventSources({
-  url,
-  key,
-  headers,
-}: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
+type EventSources = NonNullable<KvEventRules['sources']>
+
+/** Sources of the configured type; of an engine without one, those of all types. */
+function sourcesOf({ type }: EngineConfig): readonly EventSources[] {
+  const types = type === 'auto' ? ENGINE_TYPES : [engineTypeOf(type)]
+  return types.flatMap(({ kvEvents }) => kvEvents?.sources ?? [])
+}
+
+async function askEventSources(config: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
+  const rank = rankOf(config.headers)
+  for (const sources of sourcesOf(config)) {
+    const found = await askAt(config, sources)
+    if (found === 'away') return 'away'
+    if (found !== null) return endpointsOf(found, { host: new URL(config.url).hostname, rank })
+  }
+  return 'none'
+}
+
+/** null: the engine has no such route. */
+async function askAt(
+  { url, key, headers }: EngineConfig,
+  { path, read }: EventSources,
+): Promise<readonly KvEventSource[] | 'away' | null> {
   try {
-    const response = await fetch(`${url}/kv_event_sources`, {
+    const response = await fetch(`${url}${path}`, {
       headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
       signal: AbortSignal.timeout(ANSWER_MS),
       redirect: 'error',
     })
     if (response.status >= 500) return 'away'
-    if (response.status !== 200) return 'none'
-    return endpointsOf(await response.json(), { host: new URL(url).hostname, rank: rankOf(headers) })
+    return response.status === 200 ? read(await response.json()) : null
   } catch {
     return 'away'
   }
@@ -69,30 +88,22 @@ function rankOf(headers: EngineConfig['headers']): string | null {
 }
 
 /**
- * Reads vLLM's event endpoints by rank, as seen from the engine (`tcp://*:5557`). `none`: the engine publishes
- * nothing, or not by ZeroMQ. `ranks`: several ranks publish, and a request may reach any of them.
+ * Chooses the sockets of an engine by rank, with the address at which the bridge reaches them (`tcp://*:5557` is the
+ * engine's own). `none`: the engine publishes nothing, or not by ZeroMQ. `ranks`: several ranks publish, and a request
+ * may reach any of them.
  * @testing
  */
 export function endpointsOf(
-  sources: unknown,
+  sources: readonly KvEventSource[],
   { host, rank }: { readonly host: string; readonly rank: string | null },
 ): EventEndpoints | 'none' | 'ranks' {
-  const byRank = typeof sources === 'object' && sources !== null ? (sources as Record<string, unknown>) : {}
-  const ranks = rank === null ? Object.keys(byRank) : [rank]
-  if (ranks.length > 1) return 'ranks'
-  const own = byRank[ranks[0] ?? '']
-  const {
-    enable_kv_cache_events: enabled,
-    publisher,
-    endpoint,
-    replay_endpoint: replay,
-    topic,
-  } = (own ?? {}) as Record<string, unknown>
-  if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return 'none'
+  if (rank === null && sources.length > 1) return 'ranks'
+  const own = rank === null ? sources[0] : sources.find((source) => source.rank === rank)
+  if (own === undefined || !own.enabled) return 'none'
   const reached = (address: string) => address.replace(/^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?):/, `tcp://${host}:`)
   return {
-    endpoint: reached(endpoint),
-    replayEndpoint: typeof replay === 'string' ? reached(replay) : null,
-    topic: typeof topic === 'string' ? topic : '',
+    endpoint: reached(own.endpoint),
+    replayEndpoint: own.replayEndpoint === null ? null : reached(own.replayEndpoint),
+    topic: own.topic ?? '',
   }
 }

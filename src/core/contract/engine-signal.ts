@@ -14,6 +14,8 @@ export type EngineSignal =
       readonly problem?: string
       /** Version of the server. Absent: unknown. */
       readonly version?: string
+      /** Longest prompt with output, tokens. Absent: unknown. */
+      readonly contextTokens?: number
     }
   /** `moveAt`, ms since the epoch: streams that still run then are continued at other engines. Absent: they run on. */
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean; readonly moveAt?: number }

@@ -9,7 +9,7 @@ import { workersOrigin } from './origin.ts'
 
 const log = workersLog(() => 'info')
 
-/** Lives as long as the isolate: see engineProbe. */
+/** Lives as long as the isolate, unlike the HTTP client of a probe. */
 const memory = newProbeMemory()
 
 /** Probes the engines of `pool`. Returns nothing if the configuration no longer has the pool. */

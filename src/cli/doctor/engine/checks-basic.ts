@@ -1,11 +1,11 @@
 /** Checks of availability, identity and served models. */
 import type { EngineConfig, PoolSettings } from '../../../config.ts'
 import { didYouMean } from '../../../config/suggest.ts'
+import type { ModelCard } from '../../../engines/model-list.ts'
 import { failures } from '../../../failure.ts'
 import { isAnswer, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import { baseCard, type EngineFacts, type ModelCard } from './facts.ts'
-import { titleOf } from './kinds.ts'
+import { baseCard, type EngineFacts } from './facts.ts'
 import { isAway, skewMs } from './read.ts'
 
 /** What the configuration states about the engine; null: only its URL is known. */
@@ -103,7 +103,7 @@ function checkOpen({ keyed, reach }: Pick<EngineFacts, 'keyed' | 'reach'>, found
 
 /** Returns false if no model is served, so that there is nothing else to check. */
 export function checkModels(
-  { models, version, kind, tokens }: EngineFacts,
+  { models, version, type, tokens }: EngineFacts,
   expected: Expected | null,
   found: Findings,
 ): boolean {
@@ -120,7 +120,7 @@ export function checkModels(
   const adapters = cards.filter(({ parent }) => parent !== null)
   const adapterText = adapters.length === 0 ? '' : `; adapters ${adapters.map(({ id }) => id).join(', ')}`
   found.ok('models', `${base.map(nameOf).join(', ')}${lengthOf(baseCard(models))}${adapterText}`)
-  if (kind !== 'vllm' && kind !== null) found.ok('kind', titleOf(kind))
+  if (!type.hasVllmFlags) found.ok('kind', type.title)
   else if (version === null && tokens.ids === null) {
     found.note('kind', 'not vLLM: neither /version nor /tokenize', {
       costs: 'The gateway uses its metrics and responses. Cache, queue and tokens are the gateway’s own estimates.',

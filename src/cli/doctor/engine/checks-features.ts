@@ -4,8 +4,8 @@ import { REQUEST_ID, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
 import type { Expected } from './checks-basic.ts'
 import { type EngineFacts, inDevMode } from './facts.ts'
-import { cachedTokensNext, metricsNext } from './kinds.ts'
 import { isAway } from './read.ts'
+import { cachedTokensNext, metricsNext } from './server-advice.ts'
 
 export function checkMetrics(facts: EngineFacts, found: Findings): boolean {
   const { asked, scraped } = facts.metrics
@@ -45,7 +45,7 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
       next: cachedTokensNext(facts),
     })
   } else found.ok('cached_tokens', `reported (${generated.cachedTokens} of ${generated.promptTokens ?? '?'})`)
-  if (facts.kind !== null && facts.kind !== 'vllm') return
+  if (!facts.type.hasVllmFlags) return
   if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in responses')
   else {
     found.note('per_request_metrics', 'not in responses', {

@@ -16,8 +16,8 @@ import {
   checkTokenize,
 } from './checks-features.ts'
 import type { EngineFacts } from './facts.ts'
-import { checkQuirks, titleOf } from './kinds.ts'
 import { readEngine, type ReadOptions } from './read.ts'
+import { checkQuirks } from './server-advice.ts'
 
 export interface EngineExamination {
   readonly subject: Subject
@@ -51,8 +51,8 @@ export async function examineEngine(
   return { subject: subject(softwareOf(facts)), facts }
 }
 
-function softwareOf({ kind, version }: EngineFacts): string {
-  if (kind !== null && kind !== 'vllm') return titleOf(kind)
+function softwareOf({ type, version }: EngineFacts): string {
+  if (!type.hasVllmFlags) return type.title
   return version === null ? '' : `vLLM ${version}`
 }
 
@@ -60,7 +60,7 @@ function judge(facts: EngineFacts, expected: Expected | null, found: Findings): 
   if (!checkModels(facts, expected, found)) return
   if (checkMetrics(facts, found)) checkCache(facts, expected, found)
   checkAnswers(facts, expected, found)
-  if (facts.kind !== null && facts.kind !== 'vllm') return checkQuirks(facts, found)
+  if (!facts.type.hasVllmFlags) return checkQuirks(facts, found)
   checkRequestIds(facts, found)
   checkEvents(facts, found)
   checkTokenize(facts, expected, found)

@@ -1,10 +1,10 @@
 /** Facts read from one engine. `checks-*.ts` judge them. */
-import type { EngineScrape } from '../../../origin/metrics-text.ts'
+import type { MeasuredLoad } from '../../../engines/engine-registry.ts'
+import type { EngineType, KvEventSource } from '../../../engines/engine-type.ts'
+import type { ModelCard } from '../../../engines/model-list.ts'
 import type { Answer, AskResult } from '../ask.ts'
 import type { KeepAliveResult } from '../keep-alive.ts'
 import type { Reach } from '../reach.ts'
-import type { EventSources } from './event-source.ts'
-import type { ServerKind } from './kinds.ts'
 import type { Generated } from './sample.ts'
 import type { ServerInfo } from './server-info.ts'
 
@@ -15,32 +15,21 @@ export interface EngineFacts {
   readonly health: Answer
   /** Version from `/version`; null: no such route. */
   readonly version: string | null
-  /** null: an unknown server. */
-  readonly kind: ServerKind | null
+  readonly type: EngineType
   readonly models: ModelList
   /** Status of the model list without any header; null: no answer. */
   readonly withoutKey: number | null
   /** True if even `/health` rejects requests without headers, as behind an authenticating proxy. */
   readonly guarded: boolean
   readonly metrics: Metrics
-  readonly events: EventSources
+  /** KV event sockets. null: the engine does not report them (before vLLM 0.32). */
+  readonly events: readonly KvEventSource[] | null
   readonly tokens: Tokenized
   readonly switches: Switches
   readonly info: ServerInfo | null
   /** null: no completion was requested. */
   readonly generated: Generated | null
   readonly idle: KeepAliveResult | null
-}
-
-export interface ModelCard {
-  readonly id: string
-  /** `--model`, if the id is a `--served-model-name`. */
-  readonly root: string | null
-  /** Set on adapters. */
-  readonly parent: string | null
-  readonly maxModelLen: number | null
-  /** Name of the server software, or of the owner of the model. */
-  readonly ownedBy: string | null
 }
 
 export interface ModelList {
@@ -52,7 +41,7 @@ export interface ModelList {
 export interface Metrics {
   readonly asked: AskResult
   /** null: the text has no load metrics. */
-  readonly scraped: EngineScrape | null
+  readonly scraped: MeasuredLoad | null
   /** Labels of `vllm:cache_config_info`. */
   readonly cacheConfig: ReadonlyMap<string, string>
   /** Number of requests refused by the engine's admission limits; null: the engine has no such counter. */

@@ -1,13 +1,19 @@
 /** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
-import { SECOND_METRICS_PATH } from '../../../origin/engine-metrics.ts'
-import { readEngineMetrics } from '../../../origin/metrics-text.ts'
-import { namesPattern, samplesOf } from '../../../origin/prometheus-samples.ts'
+import {
+  DETECTION_PATHS,
+  detectEngineType,
+  METRICS_PATHS,
+  readMetrics as readLoad,
+} from '../../../engines/engine-registry.ts'
+import type { EngineType } from '../../../engines/engine-type.ts'
+import { modelCards } from '../../../engines/model-list.ts'
+import { namesPattern, samplesOf } from '../../../engines/prometheus-text.ts'
+import { vllm } from '../../../engines/vllm.ts'
 import { type Answer, ask, type AskResult, type Endpoint, isAnswer, jsonOf } from '../ask.ts'
 import { watchIdle } from '../keep-alive.ts'
 import { reachOf } from '../reach.ts'
 import type { ConnectError } from '../../connect-error.ts'
-import { readEvents } from './event-source.ts'
 import {
   baseCard,
   cardOf,
@@ -18,7 +24,6 @@ import {
   type Switches,
   type Tokenized,
 } from './facts.ts'
-import { type ServerKind, serverKind } from './kinds.ts'
 import { generate, SAMPLE_CHAT, SAMPLE_TEXT } from './sample.ts'
 import { readServerInfo } from './server-info.ts'
 
@@ -46,12 +51,12 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   const withoutKey = { url: place.url, headers: {} }
   const [version, models, keyless, keylessHealth, metrics, events, switches] = await Promise.all([
-    asks('/version').then(readVersion),
+    asks('/version'),
     asks('/v1/models').then(readModels),
     ask(withoutKey, { path: '/v1/models', limitMs: options.limitMs }),
     ask(withoutKey, { path: '/health', limitMs: options.limitMs }),
     metricsOf(asks),
-    asks('/kv_event_sources').then(readEvents),
+    asks(EVENT_SOURCES.path).then((asked) => EVENT_SOURCES.read(jsonOf(asked))),
     readSwitches(asks),
   ])
   const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
@@ -63,13 +68,14 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
       : generate(place, model, options.generateMs),
   ])
   const info = readServerInfo(serverInfo)
-  const kind = await kindOf(asks, { version, owner: model?.ownedBy ?? null, metrics })
+  const versionText = isAnswer(version) && version.status === 200 ? version.text : ''
+  const type = await typeOf(asks, { versionText, owner: model?.ownedBy ?? null, metrics, health })
   return {
     reach: reachOf(place.url),
     keyed,
     health,
-    version,
-    kind,
+    version: readVersion(version),
+    type,
     models,
     metrics,
     tokens,
@@ -93,32 +99,10 @@ function readVersion(asked: AskResult): string | null {
   return read.success ? read.data.version : null
 }
 
-const modelList = z.object({
-  data: z.array(
-    z.object({
-      id: z.string(),
-      root: z.nullish(z.string()),
-      parent: z.nullish(z.string()),
-      max_model_len: z.nullish(z.number()),
-      owned_by: z.nullish(z.string()),
-    }),
-  ),
-})
+const readModels = (asked: AskResult): ModelList => ({ asked, cards: modelCards(jsonOf(asked)) })
 
-function readModels(asked: AskResult): ModelList {
-  const read = modelList.safeParse(jsonOf(asked))
-  if (!read.success) return { asked, cards: null }
-  return {
-    asked,
-    cards: read.data.data.map(({ id, root, parent, max_model_len: maxModelLen, owned_by: ownedBy }) => ({
-      id,
-      root: root ?? null,
-      parent: parent ?? null,
-      maxModelLen: maxModelLen ?? null,
-      ownedBy: ownedBy ?? null,
-    })),
-  }
-}
+/** Other types report their sockets elsewhere, and the bridge reads them. */
+const EVENT_SOURCES = vllm.kvEvents!.sources!
 
 const CONNECTORS = [
   ['nixl', 'NixlConnector'],
@@ -130,22 +114,37 @@ type Asks = (path: string) => Promise<AskResult>
 
 /** Metrics of the first path that has them. */
 async function metricsOf(asks: Asks): Promise<Metrics> {
-  const first = readMetrics(await asks('/metrics'))
-  if (first.scraped !== null) return first
-  const second = readMetrics(await asks(SECOND_METRICS_PATH))
-  return second.scraped === null ? first : second
+  let first: Metrics | null = null
+  for (const path of METRICS_PATHS) {
+    const metrics = readMetrics(await asks(path))
+    if (metrics.scraped !== null) return metrics
+    first ??= metrics
+  }
+  return first!
 }
 
-interface KindSigns {
-  readonly version: string | null
+interface TypeSigns {
+  readonly versionText: string
   readonly owner: string | null
   readonly metrics: Metrics
+  readonly health: Answer
 }
 
-async function kindOf(asks: Asks, { version, owner, metrics }: KindSigns): Promise<ServerKind | null> {
-  const known = serverKind(metrics.scraped?.kind ?? null, owner, false)
-  if (known !== null || version !== null) return known ?? 'vllm'
-  return serverKind(null, null, readVersion(await asks('/api/version')) !== null)
+/** Routes that show a type are requested only if nothing else does. */
+async function typeOf(asks: Asks, { versionText, owner, metrics, health }: TypeSigns): Promise<EngineType> {
+  const evidence = {
+    metrics: isAnswer(metrics.asked) && metrics.asked.status === 200 ? metrics.asked.text : null,
+    owners: owner === null ? [] : [owner],
+    server: String(health.headers.server ?? ''),
+  }
+  const known = metrics.scraped?.type ?? detectEngineType(evidence)
+  if (known !== detectEngineType({})) return known
+  const routes: Record<string, string> = { '/version': versionText }
+  for (const path of DETECTION_PATHS) {
+    const asked = await asks(path)
+    if (isAnswer(asked) && asked.status === 200) routes[path] = asked.text
+  }
+  return detectEngineType({ ...evidence, routes })
 }
 
 const CACHE_NAMES = namesPattern(['vllm:cache_config_info', 'vllm:admission_rejections_total'])
@@ -156,7 +155,7 @@ function readMetrics(asked: AskResult): Metrics {
   const rejections = samples.get('vllm:admission_rejections_total')
   return {
     asked,
-    scraped: readEngineMetrics(text),
+    scraped: readLoad(text),
     cacheConfig: samples.get('vllm:cache_config_info')?.[0]?.labels ?? new Map(),
     rejections: rejections === undefined ? null : rejections.reduce((sum, { value }) => sum + value, 0),
     connectors: CONNECTORS.filter(([prefix]) => new RegExp(`^vllm:${prefix}_`, 'm').test(text)).map(([, name]) => name),

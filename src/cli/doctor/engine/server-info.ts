@@ -1,6 +1,6 @@
 /** `GET /server_info` of vLLM's development mode: the engine's command-line flags. */
 import * as z from 'zod/mini'
-import type { EventSource } from './event-source.ts'
+import type { KvEventSource } from '../../../engines/engine-type.ts'
 
 export interface ServerInfo {
   readonly maxQueuedRequests: number | null
@@ -8,7 +8,7 @@ export interface ServerInfo {
   readonly sleepMode: boolean | null
   readonly transfer: { readonly connector: string; readonly role: string | null } | null
   /** Endpoint of its KV events; null: started without events. */
-  readonly events: EventSource | null
+  readonly events: KvEventSource | null
 }
 
 const count = z.nullish(z.number())
@@ -53,6 +53,7 @@ export function readServerInfo(json: unknown): ServerInfo | null {
             enabled: events.enable_kv_cache_events === true && events.publisher !== 'null',
             endpoint: events.endpoint,
             replayEndpoint: events.replay_endpoint ?? null,
+            topic: null,
           },
   }
 }
