@@ -257,7 +257,7 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
-    const { open } = watch({ takes: 2, viewers: 1 })
+    const { open } = watch({ maxSnapshots: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])
     const brief = watch({ lifeMs: 1, viewers: 1 })
