@@ -12,7 +12,7 @@ import { RepeatedRequests } from './api/repeated-requests.ts'
 import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
 import { ResponseAffinity } from './origin/response-affinity.ts'
-import type { WorkerGroup, WorkerQuery } from './worker-group.ts'
+import type { WorkerGroup, GroupQuery } from './worker-group.ts'
 import { answerWorkerQuery } from './api/worker-queries.ts'
 import type { Config } from './config.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
@@ -37,7 +37,7 @@ export interface Gateway {
   /** Probes the engines that are due and reports to the pool states. A timer calls it about once a second. */
   probe(): Promise<void>
   /** Answers a query of another gateway of `GatewayOptions.shared`. */
-  answer(question: WorkerQuery): Promise<unknown>
+  answer(question: GroupQuery): Promise<unknown>
   /** View of the fleet for the dashboard, as JSON. */
   view(): Promise<unknown>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */

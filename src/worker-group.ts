@@ -8,12 +8,12 @@ import type { StoredResponses } from './ports/stored-responses.ts'
 import type { RecentRequest } from './core/reports/recent-request.ts'
 
 /** `counts` returns GatewayCounts; `request` a RecentRequest, or null. */
-export type WorkerQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
+export type GroupQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
 
 /** Interface of a gateway to the other threads. */
 export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
-  ask(question: WorkerQuery): Promise<readonly unknown[]>
+  ask(query: GroupQuery): Promise<readonly unknown[]>
   /** Absent: each gateway has its own. */
   readonly storedResponses?: StoredResponses
   /** One thread probes the engines for all. Absent: each gateway probes. */

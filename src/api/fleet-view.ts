@@ -67,20 +67,20 @@ interface FleetState {
   readonly regions: readonly (RegionStatus | null)[]
 }
 
-/** Pools for operators. `shown` as in `toSnakeCase`. */
+/** Pools for operators. `convertNumber` as in `toSnakeCase`. */
 export async function poolViews(
   { ports, models }: Pick<GatewayContext, 'ports' | 'models'>,
   { digests, regions }: FleetState,
-  shown?: Parameters<typeof toSnakeCase>[1],
+  convertNumber?: Parameters<typeof toSnakeCase>[1],
 ): Promise<object[]> {
   const all = await mapYielding(
     ports.yieldToEventLoop,
     digests.flatMap((digest) => digest?.engines ?? []),
-    (engine) => toSnakeCase(engine, shown),
+    (engine) => toSnakeCase(engine, convertNumber),
   )
   return models.routes.map((route, at) => ({
     ...poolView(route, digests[at]!, all),
-    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], shown) }),
+    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], convertNumber) }),
   }))
 }
 

@@ -34,7 +34,7 @@ export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits):
   if (foreign !== null)
     throw new Failure(
       'bad_value',
-      `${foreign.field} names ${foreign.shown}, which is not allowed here (limits.media_hosts). Send the media ` +
+      `${foreign.field} names ${foreign.description}, which is not allowed here (limits.media_hosts). Send the media ` +
         `as a data: URL${mediaHosts.length === 0 ? '' : ', or from an allowed host'}.`,
       { param: foreign.field },
     )

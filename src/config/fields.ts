@@ -34,12 +34,12 @@ export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
             .join('\n')
         : undefined,
   })
-  type Written = z.output<typeof written>
+  type SnakeKeys = z.output<typeof written>
   const toCamelKeys = (value: Readonly<Record<string, unknown>>) =>
-    Object.fromEntries(names.map(([key, name]) => [name, value[key] ?? null])) as CamelKeys<Written>
+    Object.fromEntries(names.map(([key, name]) => [name, value[key] ?? null])) as CamelKeys<SnakeKeys>
   return z.pipe(
     written,
-    z.transform((value: Written) => toCamelKeys(value)) as z.ZodMiniTransform<CamelKeys<Written>, Written>,
+    z.transform((value: SnakeKeys) => toCamelKeys(value)) as z.ZodMiniTransform<CamelKeys<SnakeKeys>, SnakeKeys>,
   )
 }
 

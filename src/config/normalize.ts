@@ -57,7 +57,7 @@ function gatewayPools(name: string, { url, digestIntervalMs, models, ...gateway 
     stats_interval_ms: digestIntervalMs,
     engines: [{ id: name, url }],
   })
-  const defaults = resolveValue(written.data, [], { raw: {}, env: {}, found: [] }) as PoolDocument
+  const defaults = resolveValue(written.data, [], { raw: {}, env: {}, findings: [] }) as PoolDocument
   const { key, headers, binding, maxInFlight } = gateway
   const engines = [{ ...defaults.engines[0]!, key, headers, binding, maxInFlight }]
   return models.map((model) => ({ ...defaults, ...model, engines }))

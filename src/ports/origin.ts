@@ -55,7 +55,7 @@ export interface ResponseHandler {
   /** false: the caller reads the answer itself; no more callbacks. */
   head(answer: OriginAnswer): boolean
   /** The first byte is here. `early`: `patienceMs` have passed without it. */
-  begun(answer: OriginAnswer, early: boolean): void
+  firstByte(answer: OriginAnswer, early: boolean): void
   /** With an OriginError, or the signal's reason. */
   failed(error: unknown): void
 }
@@ -71,7 +71,7 @@ export interface OriginAnswer {
   /** Resolves at the first byte or at the end of an empty body. Rejects with an OriginError. Call it once. */
   firstByte(): Promise<void>
   /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
-  begun(): Uint8Array
+  firstBytes(): Uint8Array
   /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
   /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */

@@ -117,12 +117,7 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(
-        new Request('http://localhost/v1/firstlight/live', { method }),
-        world.scope,
-        context.ports,
-        'openai',
-      ),
+      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }
@@ -262,7 +257,7 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
-    const { open } = watch({ takes: 2, viewers: 1 })
+    const { open } = watch({ maxSnapshots: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])
     const brief = watch({ lifeMs: 1, viewers: 1 })

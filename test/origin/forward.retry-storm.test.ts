@@ -167,7 +167,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     headers: ['content-type', 'application/json'],
     sse: false,
     firstByte: async () => undefined,
-    begun: () => bytes,
+    firstBytes: () => bytes,
     read: async () => bytes,
     reader: () => ({ read: async () => null, cancel: () => {} }),
     discard: () => undefined,

@@ -36,7 +36,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
         read: async () => new Uint8Array(await response.arrayBuffer()),
         reader: () => ({ read: async () => null, cancel: () => {} }),
         pass: () => new Response(),
-        begun: () => new Uint8Array(),
+        firstBytes: () => new Uint8Array(),
         discard: () => {},
       }
     },

@@ -215,7 +215,7 @@ export class World {
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },
-      begun: () => new TextEncoder().encode(body),
+      firstBytes: () => new TextEncoder().encode(body),
       discard: () => {},
     }
   }

@@ -11,8 +11,8 @@ export function keyOrAdmin(
 ): (headers: HeaderReader) => Promise<void> {
   const keys = new KeyStore(secret === null ? [] : [{ secret, holder: true }])
   return async (headers) => {
-    const shown = bearer(headers)
-    if (shown !== null && (await keys.find(shown)) !== null) return
+    const token = bearer(headers)
+    if (token !== null && (await keys.find(token)) !== null) return
     await authenticator.admin(headers).catch((error: unknown) => {
       if (!(error instanceof Failure && error.reason === 'not_configured')) throw error
       if (secret === null)
@@ -20,7 +20,7 @@ export function keyOrAdmin(
           'not_configured',
           `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`,
         )
-      throw shown === null
+      throw token === null
         ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`.`)
         : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
     })

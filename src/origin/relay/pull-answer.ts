@@ -80,7 +80,7 @@ export class PullAnswer implements OriginAnswer {
     this.firstByteIsHere()
   }
 
-  begun(): Uint8Array {
+  firstBytes(): Uint8Array {
     return this.held.length === 1
       ? this.held[0]!
       : concatBytes(

@@ -117,7 +117,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   const call = new EngineRequest(parts, {
     patienceMs: 0,
     head: () => true,
-    begun,
+    firstByte: begun,
     failed: (error) => {
       if (!isOver) throw error
     },

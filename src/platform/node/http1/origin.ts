@@ -140,7 +140,7 @@ class HeadOnly implements ResponseHandler {
     return false
   }
 
-  begun(): void {
+  firstByte(): void {
     // Not called: `head` returns false.
   }
 }
