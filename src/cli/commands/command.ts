@@ -2,8 +2,6 @@
 import type { Lookup } from '../../platform/node/dns-lookup.ts'
 import type { Terminal } from '../terminal.ts'
 
-export { UsageError } from '../../platform/node/usage-error.ts'
-
 interface Flag {
   readonly type: 'string' | 'boolean'
   readonly short?: string

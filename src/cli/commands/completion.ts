@@ -1,5 +1,6 @@
 /** Completion scripts of shells. */
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 
