@@ -55,7 +55,7 @@ export class EngineConnection {
     const isWhole = end === 'keep' || end === 'close'
     // One write, so that no part of a short response can be lost to a reset.
     await this.#write(Buffer.concat([raw === undefined ? headOf(reply, body, isChunked) : bytesOf(raw), body]))
-    for await (const piece of pieces ?? []) {
+    for await (const piece of (pieces ?? []) as AsyncIterable<Piece>) {
       if (this.#socket.destroyed) return
       await this.#piece(piece, isChunked)
     }

@@ -4,7 +4,7 @@ import { DigestCache } from '../../src/origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
 import type { PoolPort } from '../../src/ports/pool.ts'
 import type { RequestScope } from '../../src/ports/request-scope.ts'
-import { admission, engine } from '../contracts/cluster-fixtures.ts'
+import { admission, engine } from '../kit/pool-fixtures.ts'
 
 let now = 0
 let asked: {
