@@ -9,7 +9,7 @@ import {
 } from 'openai'
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../src/gateway.ts'
-import { configOf, openWorld, type ConfigChanges, type World } from './api/fleet.ts'
+import { configOf, openWorld, type ConfigChanges, type World } from './kit/recording-ports.ts'
 
 /** The official client with the gateway in place of its network. It may retry twice, as by default. */
 function open(

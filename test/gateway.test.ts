@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { createGateway, type Gateway } from '../src/gateway.ts'
-import { configOf, onePool, openWorld, poster, type ConfigChanges, type Post, type World } from './api/fleet.ts'
+import {
+  configOf,
+  onePool,
+  openWorld,
+  poster,
+  type ConfigChanges,
+  type Post,
+  type World,
+} from './kit/recording-ports.ts'
 
 const chat = '/v1/chat/completions'
 const hello = { model: 'qwen', messages: [{ role: 'user', content: 'Hello' }] }

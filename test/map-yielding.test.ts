@@ -10,7 +10,7 @@ import type { PoolPort } from '../src/ports/pool.ts'
 import type { Ttft } from '../src/ports/ttft.ts'
 import { record } from './contracts/ttft.ts'
 import { parseExposition } from './telemetry/parse-exposition.ts'
-import { configOf, onePool, openWorld } from './api/fleet.ts'
+import { configOf, onePool, openWorld } from './kit/recording-ports.ts'
 
 describe('work in turns', () => {
   it('returns the same as without yielding, a few items at a time', async () => {

@@ -3,7 +3,7 @@ import { Authenticator } from '../../src/api/auth/authenticator.ts'
 import { keyOrAdmin } from '../../src/api/auth/key-or-admin.ts'
 import { KeyStore } from '../../src/api/auth/key-store.ts'
 import type { Failure } from '../../src/failure.ts'
-import { configOf } from './fleet.ts'
+import { configOf } from '../kit/recording-ports.ts'
 
 it('a key store caches valid secrets only, so that guesses use no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')

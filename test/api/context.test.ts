@@ -1,7 +1,7 @@
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { gatewayContract, gatewayDocument, fetchRequest } from '../contracts/gateway.ts'
-import { openWorld } from './fleet.ts'
+import { openWorld } from '../kit/recording-ports.ts'
 
 const world = openWorld()
 const config = parseConfig(

@@ -3,7 +3,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { corsContract, ours } from '../contracts/cors.ts'
 import { fetchRequest } from '../contracts/gateway.ts'
-import { configOf, onePool, openWorld, poster } from './fleet.ts'
+import { configOf, onePool, openWorld, poster } from '../kit/recording-ports.ts'
 
 corsContract('createGateway', async (document) => {
   const world = openWorld()

@@ -12,7 +12,7 @@ import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports/assets.ts'
-import { configOf, onePool, openWorld } from './fleet.ts'
+import { configOf, onePool, openWorld } from '../kit/recording-ports.ts'
 
 const files: AssetFiles = async (name) =>
   ['overview.html', 'index.html', 'runbook.html', 'index-a1.js', 'index-a1.css'].includes(name)

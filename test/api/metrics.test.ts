@@ -4,7 +4,7 @@ import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
 import type { Ttft } from '../../src/ports/ttft.ts'
 import { record } from '../contracts/ttft.ts'
-import { configOf, openWorld } from './fleet.ts'
+import { configOf, openWorld } from '../kit/recording-ports.ts'
 
 const DAY_MS = 86_400_000
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createApp } from '../../src/api/app.ts'
 import { openApiDocument } from '../../src/api/openapi.ts'
 import type { GatewayContext } from '../../src/api/context.ts'
-import { configOf, openWorld } from './fleet.ts'
+import { configOf, openWorld } from '../kit/recording-ports.ts'
 
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>

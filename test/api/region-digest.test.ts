@@ -1,7 +1,7 @@
 /** Requests of an edge to a region, and digests that the region returns. */
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
-import { configOf, openWorld, poster } from './fleet.ts'
+import { configOf, openWorld, poster } from '../kit/recording-ports.ts'
 
 const regional = { id: 'a', gateway: { url: 'https://paris.test', models: [{ model: 'qwen' }] } }
 

@@ -13,7 +13,7 @@ import {
   requestText,
   type BothServers,
 } from '../node/inbound/both-servers.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startSilent } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 bodyMemoryContract('a gateway on Node', async (document) => {

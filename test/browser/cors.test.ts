@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../node/replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../kit/node-gateway.ts'
 import { openBrowser } from './world.ts'
 
 const key = 'a-key-of-this-test'

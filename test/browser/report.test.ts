@@ -6,7 +6,7 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { firstlight } from '../cli/run-cli.ts'
-import { startSilent, type SilentGateway } from '../node/replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../kit/node-gateway.ts'
 import { openBrowser } from './world.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'report-'))

@@ -21,7 +21,13 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
-import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type BridgeWorldOptions } from './bridge-fixture.ts'
+import {
+  BLOCK_TOKENS,
+  hasZmq,
+  openBridgeWorld,
+  type BridgeWorld,
+  type BridgeWorldOptions,
+} from '../kit/bridged-gateway.ts'
 import { firstlight } from './run-cli.ts'
 import { until } from '../wait.ts'
 

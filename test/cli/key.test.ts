@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseYaml } from '../../src/config/yaml.ts'
 import { firstlight } from './run-cli.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startSilent } from '../kit/node-gateway.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'key-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,6 +1,6 @@
 /** Split serving as clients and engines see it, on any runtime. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from './disagg-fixture.ts'
+import { comparable, SplitBench, wordsOf, type Body, type SplitPool, type SplitRuntime } from '../kit/split-gateway.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Refusal } from '../../src/core/contract/refusal.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
 import type { Ports } from '../../src/ports.ts'
-import { configOf, openWorld, type World } from '../api/fleet.ts'
+import { configOf, openWorld, type World } from '../kit/recording-ports.ts'
 
 const keys = ['team-a', 'team-b'].map((name) => ({ name, secret: name, limits: { requests_per_min: 100 } }))
 const overloaded: Refusal = { reason: 'overloaded', limit: 'itl', detail: 'no room', retryAfterMs: 2_000 }

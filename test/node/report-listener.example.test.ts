@@ -1,7 +1,7 @@
 import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
 import { startFleet } from '../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent } from './replicas/silent-gateway.ts'
+import { startSilent } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {

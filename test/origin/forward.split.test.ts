@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
-import { ENGINES, SplitWorld, type EngineId, type Manner } from './disagg/split-fixture.ts'
+import { ENGINES, SplitWorld, type EngineId, type Manner } from '../kit/split-forwarder.ts'
 
 const manners: readonly Manner[] = ['ok', 'connect', 'reset', 'first_byte_timeout', 500, 503, 302, 400]
 const images = ['a', 'b', 'c']

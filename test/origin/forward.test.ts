@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { OriginError } from '../../src/ports/origin.ts'
-import { World, type Meeting } from './origin-fixture.ts'
+import { World, type Meeting } from '../kit/scripted-forwarder.ts'
 
 async function failureOf(work: Promise<unknown>): Promise<Failure> {
   const thrown = await work.then(

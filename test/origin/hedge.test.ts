@@ -10,7 +10,7 @@ import { mayHedge } from '../../src/origin/hedge.ts'
 import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
 import type { Ports } from '../../src/ports.ts'
 import type { Timers } from '../../src/ports/timers.ts'
-import { World } from './origin-fixture.ts'
+import { World } from '../kit/scripted-forwarder.ts'
 
 const HEDGE_MS = 7
 const HEARTBEAT_MS = 3

@@ -2,8 +2,8 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startBuiltWorker } from '../origin/built-worker.ts'
-import { startSilent } from '../node/replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../kit/built-worker.ts'
+import { startSilent } from '../kit/node-gateway.ts'
 import { until } from '../wait.ts'
 
 interface Open {

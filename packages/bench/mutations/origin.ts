@@ -137,7 +137,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (leftMs > 1) this.#timer = setTimeout(',
     replace: 'if (leftMs > 1e9) this.#timer = setTimeout(',
     impact: 'streams that are merely slow are cut',
-    tests: { node: ['test/origin/timers.test.ts'] },
+    tests: { node: ['test/origin/idle-timer.test.ts'] },
   },
   {
     name: 'redirects pass to clients',
@@ -193,7 +193,7 @@ export const origin: readonly Mutation[] = [
     find: 'answer.status < 500 ? null',
     replace: 'answer.status < 600 ? null',
     impact: 'an engine with a failing health check gets requests',
-    tests: { node: ['test/origin/probe.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts'] },
   },
   {
     name: 'unhealthy engines are probed as rarely as healthy ones',
@@ -201,7 +201,7 @@ export const origin: readonly Mutation[] = [
     find: 'Math.min(isUnhealthy ? UNHEALTHY_INTERVAL_MS : Infinity, pool.statsIntervalMs)',
     replace: 'pool.statsIntervalMs',
     impact: 'an engine that is back waits for a whole interval',
-    tests: { node: ['test/origin/probe.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts'] },
   },
   {
     name: 'suspected engine is not asked',
@@ -209,7 +209,7 @@ export const origin: readonly Mutation[] = [
     find: 'if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)',
     replace: '',
     impact: 'an engine that just failed is found dead seconds later',
-    tests: { node: ['test/origin/probe.test.ts', 'test/origin/fleet-probe.gateway.test.ts'] },
+    tests: { node: ['test/origin/fleet-probe.test.ts', 'test/origin/fleet-probe.gateway.test.ts'] },
   },
   {
     name: 'one miss takes a gateway out',
@@ -225,7 +225,7 @@ export const origin: readonly Mutation[] = [
     find: 'digest.seq > known.seq',
     replace: 'digest.seq !== known.seq',
     impact: 'an old digest replaces a new one',
-    tests: { node: ['test/origin/regions/digests.test.ts'] },
+    tests: { node: ['test/origin/digest-cache.test.ts'] },
   },
   {
     name: 'unreachable cluster is asked first',
@@ -233,7 +233,7 @@ export const origin: readonly Mutation[] = [
     find: 'failedAt !== null && now - failedAt < UNREACHABLE_MS',
     replace: 'failedAt !== null && now - failedAt > UNREACHABLE_MS',
     impact: 'each request waits for a cluster that is out of reach',
-    tests: { node: ['test/origin/regions/digests.test.ts', 'test/origin/regions/regions.test.ts'] },
+    tests: { node: ['test/origin/digest-cache.test.ts', 'test/origin/regions/region-digest-client.test.ts'] },
   },
   {
     name: 'prompts sent to a region are forgotten',
@@ -243,9 +243,9 @@ export const origin: readonly Mutation[] = [
     impact: 'between two digests all prompts go to one region',
     tests: {
       node: [
-        'test/origin/regions/regions.test.ts',
-        'test/origin/regions/status.test.ts',
-        'test/origin/regions/forward.test.ts',
+        'test/origin/regions/region-digest-client.test.ts',
+        'test/origin/regions/region-status.test.ts',
+        'test/origin/forward.regions.test.ts',
       ],
     },
   },
@@ -255,7 +255,7 @@ export const origin: readonly Mutation[] = [
     find: 'over: () => this.#count(-prefillS, at)',
     replace: 'over: () => this.#count(-0 * prefillS, at)',
     impact: 'a region looks busy until its next digest',
-    tests: { node: ['test/origin/regions/regions.test.ts', 'test/origin/regions/forward.test.ts'] },
+    tests: { node: ['test/origin/regions/region-digest-client.test.ts', 'test/origin/forward.regions.test.ts'] },
   },
   {
     name: 'gateways report each other’s engines back',

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
 import { visit, type Visit } from './ask.ts'
 import { closeStubs, realVllm, stub } from './stub.ts'
 

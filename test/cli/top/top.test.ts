@@ -9,7 +9,7 @@ import { startFleet, type RunningFleet } from '../../../packages/simulator/src/n
 import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
-import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 

@@ -22,7 +22,7 @@ import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/sliding-count.ts'
 import type { Decision } from '../../../src/core/contract/decision.ts'
 import type { Outcome } from '../../../src/core/contract/outcome.ts'
-import { outcome } from '../../contracts/cluster-fixtures.ts'
+import { outcome } from '../../kit/pool-fixtures.ts'
 
 describe('circuit', () => {
   const settings = { failures: 2, openMs: 1_000 }

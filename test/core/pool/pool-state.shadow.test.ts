@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'
-import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
+import { admission, engines, pool } from '../../kit/pool-fixtures.ts'
 
 function open(changes: Partial<PoolConfig>): PoolState {
   const state = new PoolState({ random: () => 0.5, epoch: 'e' })

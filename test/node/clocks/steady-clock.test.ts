@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { steadyClock } from '../../../src/platform/node/steady-clock.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 /** A machine with a clock that a test sets. */
 function machine() {

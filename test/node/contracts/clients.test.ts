@@ -3,7 +3,7 @@ import { demoConfig, startDemoFleet } from '../../../packages/simulator/src/comm
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway } from '../../../src/platform/node/start-gateway.ts'
 import { clientsContract } from '../../contracts/clients.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 clientsContract('a gateway on Node', startSilent)
 

@@ -5,9 +5,9 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
 import { gatewayDocument, gatewayKeys, fetchRequest } from '../../contracts/gateway.ts'
-import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../kit/built-worker.ts'
 import { servers } from '../inbound/both-servers.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 corsContract('a gateway on Node', async (document) => {
   const gateway = await startSilent(document)

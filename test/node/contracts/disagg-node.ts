@@ -1,6 +1,6 @@
 import { expect, vi } from 'vitest'
-import { ADMIN, type SplitRuntime } from '../../contracts/disagg-fixture.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { ADMIN, type SplitRuntime } from '../../kit/split-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 export const onNode: SplitRuntime = {
   seesLeaving: true,

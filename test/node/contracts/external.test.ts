@@ -1,6 +1,6 @@
 import { externalContract } from '../../contracts/external.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 externalContract('Node', (document) => startSilent(withKey(document)))
 externalContract('the built Worker', (document) =>

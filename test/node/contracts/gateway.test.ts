@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from 'vitest'
 import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { gatewayContract, gatewayDocument, fetchRequest } from '../../contracts/gateway.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 let gateway: RunningGateway
 

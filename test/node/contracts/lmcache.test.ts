@@ -12,7 +12,7 @@ import {
   type OpenLmcache,
   reloaded,
 } from '../../contracts/lmcache.ts'
-import { silentConfig, startSilent } from '../replicas/silent-gateway.ts'
+import { silentConfig, startSilent } from '../../kit/node-gateway.ts'
 
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)

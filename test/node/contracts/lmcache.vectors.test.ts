@@ -15,7 +15,7 @@ import {
 import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { FakeCoordinator } from '../../../packages/simulator/src/lmcache/coordinator.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 const { exchanges } = JSON.parse(
   readFileSync(new URL('../../vectors/lmcache.json', import.meta.url), 'utf8'),

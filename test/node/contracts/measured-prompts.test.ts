@@ -9,7 +9,7 @@ import { compileVocabulary } from '../../../src/core/tokens/compile-vocabulary.t
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { MEASURED_PROMPT_HEADER } from '../../../src/api/measured-prompt.ts'
 import { measuredPromptContract, type MeasuredPromptWay } from '../../contracts/measured-prompts.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 const modelFile = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>

@@ -1,6 +1,6 @@
 import { metricsContract } from '../../contracts/metrics.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 metricsContract('a gateway on Node', {
   start: startSilent,

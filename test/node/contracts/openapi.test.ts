@@ -1,6 +1,6 @@
 import { openApiContract } from '../../contracts/openapi.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 openApiContract('Node', (document) => startSilent(document as Record<string, unknown>))
 openApiContract('the built Worker', (document) =>

@@ -1,5 +1,5 @@
 import { faultTable } from '../../origin/faults.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 faultTable('the gateway on Node', {
   observeShare: 1,

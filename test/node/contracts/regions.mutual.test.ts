@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-reply.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 const KEY = 'a-key-of-the-other-1'

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Pool, View } from '../../../src/dashboard/wire.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { parseExposition } from '../../telemetry/parse-exposition.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
 import { until } from '../../wait.ts'
 
 const DIGEST_MS = 100

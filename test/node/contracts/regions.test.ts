@@ -1,6 +1,6 @@
 import { regionsContract } from '../../contracts/regions.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 const worker = (document: object) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })

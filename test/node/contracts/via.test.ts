@@ -1,7 +1,7 @@
 import { viaContract } from '../../contracts/via.ts'
-import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { startBuiltWorker } from '../../kit/built-worker.ts'
 import { servers } from '../inbound/both-servers.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 
 const worker = (document: object) =>
   startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })

@@ -1,6 +1,6 @@
 import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { originContract } from '../../contracts/origin.ts'
-import { startRawEngine } from '../../origin/raw-engine.ts'
+import { startRawEngine } from '../../kit/scripted-engine.ts'
 
 originContract('socketOrigin', {
   skip: {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
-import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
+import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { keyLimitsContract } from '../../contracts/key-limits.ts'
-import { startSilent } from '../replicas/silent-gateway.ts'
+import { startSilent } from '../../kit/node-gateway.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { LimitHost } from '../../../src/platform/node/threads/limit-host.ts'
 import { memoryLimiter } from '../../../src/memory-limiter.ts'

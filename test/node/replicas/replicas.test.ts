@@ -7,7 +7,7 @@ import { decodeAdmission, encodeAdmission } from '../../../src/platform/node/rep
 import { encodeRegistryCall, decodeRegistryCall } from '../../../src/platform/node/replicas/messages.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../../src/platform/node/threads/start-threads.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
 import { slowEngine, type SlowEngine } from '../slow-engine.ts'
 import { until } from '../../wait.ts'
 import { administrator, findServer, ValkeyServer } from '../../../scripts/valkey-server.ts'

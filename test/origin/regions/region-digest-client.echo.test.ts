@@ -8,7 +8,7 @@ import { readRegionDigestResponse } from '../../../src/origin/regions/region-dig
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
 import type { RequestScope } from '../../../src/ports/request-scope.ts'
-import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import { admission, engine } from '../../kit/pool-fixtures.ts'
 import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
 const OWN = '1.1 firstlight-0000000a'

@@ -5,7 +5,7 @@
 import http from 'node:http'
 import net from 'node:net'
 import type { AddressInfo } from 'node:net'
-import type { RunReport, Step } from '../contracts/script.ts'
+import type { RunReport, Step } from './engine-script.ts'
 
 export interface RawEngine {
   /** Runs the scripts. */

@@ -2,19 +2,19 @@
  * Dependencies of a forwarder with the real ledger: encode, prefill and decode engines that fail on request, or stop
  * and lose their blocks.
  */
-import { openRecord } from '../../../src/core/reports/request-record.ts'
-import { toPoolConfig } from '../../../src/config/pool-config.ts'
-import { toTargets } from '../../../src/config/engine-targets.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
-import type { EngineDigest } from '../../../src/core/contract/pool-digest.ts'
-import { Failure } from '../../../src/failure.ts'
-import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
-import { forward } from '../../../src/origin/forward.ts'
-import { memoryPools } from '../../../src/platform/node/memory-pools.ts'
-import { OriginError, type OriginAnswer, type OriginRequest } from '../../../src/ports/origin.ts'
-import type { Ports } from '../../../src/ports.ts'
-import type { RelayOptions } from '../../../src/ports/relay.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { openRecord } from '../../src/core/reports/request-record.ts'
+import { toPoolConfig } from '../../src/config/pool-config.ts'
+import { toTargets } from '../../src/config/engine-targets.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
+import { Failure } from '../../src/failure.ts'
+import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
+import { forward } from '../../src/origin/forward.ts'
+import { memoryPools } from '../../src/platform/node/memory-pools.ts'
+import { OriginError, type OriginAnswer, type OriginRequest } from '../../src/ports/origin.ts'
+import type { Ports } from '../../src/ports.ts'
+import type { RelayOptions } from '../../src/ports/relay.ts'
+import { admission } from './pool-fixtures.ts'
 
 export const ENGINES = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1'] as const
 const ROLES = { e: 'encode', p: 'prefill', d: 'decode' } as const

@@ -5,7 +5,7 @@ import {
   readPromptOffer,
   writeMeasuredPrompt,
   writePromptOffer,
-} from '../../../src/api/measured-prompt.ts'
+} from '../../src/api/measured-prompt.ts'
 
 const BLOCK_TOKENS = 16
 const lane = fc.integer({ min: 1, max: 2 ** 32 - 1 })

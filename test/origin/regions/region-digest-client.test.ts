@@ -11,7 +11,7 @@ import { readRegionDigestResponse } from '../../../src/origin/regions/region-dig
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import type { OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
-import { admission } from '../../contracts/cluster-fixtures.ts'
+import { admission } from '../../kit/pool-fixtures.ts'
 import { costModel, digest, regionDigest } from './digest-fixtures.ts'
 
 const CUT = 77

@@ -1,7 +1,7 @@
 /** Runs the raw engine outside workerd, because tests inside it cannot listen. */
 import type { TestProject } from 'vitest/node'
-import '../contracts/raw-engine-context.ts'
-import { startRawEngine } from './raw-engine.ts'
+import '../kit/scripted-engine-context.ts'
+import { startRawEngine } from '../kit/scripted-engine.ts'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const engine = await startRawEngine()

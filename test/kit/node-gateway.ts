@@ -1,7 +1,7 @@
-import type { Config } from '../../../src/config.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
-import { openLog } from '../../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import type { Config } from '../../src/config.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 
 export interface SilentGateway extends RunningGateway {
   /** Waits up to a second for running requests. */

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
-import { OriginError } from '../../src/ports/origin.ts'
-import type { RelayOptions } from '../../src/ports/relay.ts'
-import { until } from '../wait.ts'
-import { PullAnswer, type ByteSource } from '../../src/origin/relay/pull-answer.ts'
+import { OriginError } from '../../../src/ports/origin.ts'
+import type { RelayOptions } from '../../../src/ports/relay.ts'
+import { until } from '../../wait.ts'
+import { PullAnswer, type ByteSource } from '../../../src/origin/relay/pull-answer.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 

@@ -7,7 +7,7 @@ import { bodyText, requestBody, type Exchange, type VectorFile } from '../../../
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
-import { recordedEngine, type RecordedEngine } from '../../node/contracts/recorded-engine.ts'
+import { recordedEngine, type RecordedEngine } from '../../kit/recorded-engine.ts'
 
 const bytes = (file: string): Buffer => readFileSync(new URL(`../../vectors/${file}`, import.meta.url))
 const exchangesOf = (file: string): readonly Exchange[] =>

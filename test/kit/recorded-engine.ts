@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import { bodyText, type Exchange } from '../../../packages/bench/conformance/vector.ts'
+import { bodyText, type Exchange } from '../../packages/bench/conformance/vector.ts'
 
 export interface RecordedEngine {
   readonly url: string

@@ -1,9 +1,9 @@
 /** Requests that regions refuse. */
 import { describe, expect, it } from 'vitest'
-import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import { Failure } from '../../../src/failure.ts'
-import { forward } from '../../../src/origin/forward.ts'
-import { type Meeting, World } from '../origin-fixture.ts'
+import type { PoolRoute } from '../../src/origin/exchange.ts'
+import { Failure } from '../../src/failure.ts'
+import { forward } from '../../src/origin/forward.ts'
+import { type Meeting, World } from '../kit/scripted-forwarder.ts'
 
 const none: Meeting = { status: 503, body: '{"error":{"code":"no_engine_available"}}' }
 const full: Meeting = { status: 429, body: '{"error":{"code":"engines_full"}}' }

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { lmcacheDocument } from '../contracts/lmcache.ts'
-import { parseConfig } from '../../src/config/parse.ts'
-import { CacheLookups, type LookupInput } from '../../src/origin/lmcache/cache-lookups.ts'
-import { measureByEngine } from '../../src/origin/engine-tokenizer.ts'
-import type { PoolRoute } from '../../src/origin/exchange.ts'
-import type { Origin } from '../../src/ports/origin.ts'
-import type { Ports } from '../../src/ports.ts'
-import { analyzerOf, requestOf } from '../core/tokens/support.ts'
+import { lmcacheDocument } from '../../contracts/lmcache.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { CacheLookups, type LookupInput } from '../../../src/origin/lmcache/cache-lookups.ts'
+import { measureByEngine } from '../../../src/origin/engine-tokenizer.ts'
+import type { PoolRoute } from '../../../src/origin/exchange.ts'
+import type { Origin } from '../../../src/ports/origin.ts'
+import type { Ports } from '../../../src/ports.ts'
+import { analyzerOf, requestOf } from '../../core/tokens/support.ts'
 
 const request = { ...requestOf('completions', { prompt: 'a prompt in words' }), withIds: true }
 

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SseScanner } from '../../src/origin/relay/sse-scanner.ts'
-import { LeadingComments } from '../../src/origin/relay/leading-comments.ts'
-import { openTap } from '../../src/origin/relay/tap.ts'
+import { SseScanner } from '../../../src/origin/relay/sse-scanner.ts'
+import { LeadingComments } from '../../../src/origin/relay/leading-comments.ts'
+import { openTap } from '../../../src/origin/relay/tap.ts'
 
 const encode = (text: string) => new TextEncoder().encode(text)
 const decode = (pieces: readonly Uint8Array[]) =>

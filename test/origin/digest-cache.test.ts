@@ -1,10 +1,10 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { PoolDigest } from '../../../src/core/contract/pool-digest.ts'
-import { DigestCache } from '../../../src/origin/digest-cache.ts'
-import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
-import type { PoolPort } from '../../../src/ports/pool.ts'
-import type { RequestScope } from '../../../src/ports/request-scope.ts'
-import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+import type { PoolDigest } from '../../src/core/contract/pool-digest.ts'
+import { DigestCache } from '../../src/origin/digest-cache.ts'
+import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
+import type { PoolPort } from '../../src/ports/pool.ts'
+import type { RequestScope } from '../../src/ports/request-scope.ts'
+import { admission, engine } from '../kit/pool-fixtures.ts'
 
 let now = 0
 let asked: {

@@ -1,0 +1,131 @@
+/**
+ * One programmable engine for all tests that need an engine on a port. It answers what a table says: a status, a head,
+ * a body in timed pieces or raw bytes, over HTTP/1.1, HTTP/1.0 or TLS, and it can close, reset or keep silent at any
+ * byte. It records what it received. For an engine that behaves like vLLM, use packages/simulator.
+ */
+import { once } from 'node:events'
+import net, { type AddressInfo } from 'node:net'
+import tls from 'node:tls'
+import { EngineConnection } from './engine-connection.ts'
+import type { EngineRequest } from './engine-request.ts'
+
+/** A part of a body. A number is a pause in milliseconds; a promise is a pause until it resolves. */
+export type Piece = string | Uint8Array | number | Promise<unknown>
+
+export interface Reply {
+  /** Default: 200. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Text, bytes, or a value that is sent as JSON. */
+  readonly body?: unknown
+  /** A body in several writes, instead of `body`. Chunked unless the headers give a length. */
+  readonly pieces?: Iterable<Piece> | AsyncIterable<Piece>
+  /** Bytes (Latin-1) in place of status and headers; `pieces` may follow, as they are. */
+  readonly raw?: string | Uint8Array
+  /** The body has no framing and ends with the connection. */
+  readonly version?: '1.0'
+  /**
+   * What follows the last byte. `keep` (default) keeps the connection, `close` ends it. The others leave the body
+   * without its end: `truncate` ends the connection, `reset` resets it, `hang` leaves it open and silent.
+   */
+  readonly end?: 'keep' | 'close' | 'truncate' | 'reset' | 'hang'
+}
+
+/** A function that returns nothing has written to `request.socket` itself. */
+export type Route = Reply | ((request: EngineRequest) => Reply | void | Promise<Reply | void>)
+
+/** `METHOD /path` (without the query), `METHOD *` or `*`. Anything else is answered with 200 and `{}`. */
+export type Routes = Readonly<Record<string, Route>>
+
+export interface FakeEngineOptions {
+  /** Key and certificate: the engine is at an https address. */
+  readonly secure?: tls.TlsOptions
+  /** Default: 127.0.0.1. With 0.0.0.0 it is an engine at each loopback address; see `request.address`. */
+  readonly host?: string
+  /** Default: any free port. A fixed one (test/own-ports.ts) allows `kill` and `revive`. */
+  readonly port?: number
+}
+
+/** Accepts a request and sends nothing. */
+export const SILENCE: Reply = { raw: '', end: 'hang' }
+
+export class FakeEngine {
+  /** Answers by route; tests may replace entries at any time. */
+  routes: Record<string, Route>
+  /** Requests in the order of their arrival, without those of `GET *`, which are probes. */
+  readonly asked: EngineRequest[] = []
+  /** All requests in the order of their arrival. */
+  readonly requests: EngineRequest[] = []
+  /** Connections accepted so far. */
+  accepted = 0
+  port = 0
+  readonly sockets = new Set<net.Socket>()
+  readonly #options: FakeEngineOptions
+  #server: net.Server | null = null
+
+  private constructor(routes: Routes, options: FakeEngineOptions) {
+    this.routes = { ...routes }
+    this.#options = options
+    this.port = options.port ?? 0
+  }
+
+  static async open(routes: Routes = {}, options: FakeEngineOptions = {}): Promise<FakeEngine> {
+    const engine = new FakeEngine(routes, options)
+    await engine.revive()
+    return engine
+  }
+
+  get url(): string {
+    return `${this.#options.secure === undefined ? 'http' : 'https'}://127.0.0.1:${this.port}`
+  }
+
+  /** Requests whose response has not ended. */
+  get running(): number {
+    return this.asked.filter(({ state }) => state === 'open').length
+  }
+
+  /** Requests whose client disconnected before the end of the response. */
+  get aborted(): number {
+    return this.asked.filter(({ state }) => state === 'aborted').length
+  }
+
+  /** Stops listening and resets all connections, as when a process is killed. */
+  async kill(): Promise<void> {
+    const server = this.#server
+    this.#server = null
+    for (const socket of this.sockets) socket.resetAndDestroy()
+    if (server !== null) await new Promise((resolve) => server.close(resolve))
+  }
+
+  /** Listens again at the same port. */
+  async revive(): Promise<void> {
+    if (this.#server !== null) return
+    const accept = (socket: net.Socket): void => this.#accept(socket)
+    const { secure, host = '127.0.0.1' } = this.#options
+    this.#server = secure === undefined ? net.createServer({ noDelay: true }, accept) : tls.createServer(secure, accept)
+    await once(this.#server.listen(this.port, host), 'listening')
+    this.port = (this.#server.address() as AddressInfo).port
+  }
+
+  close(): Promise<void> {
+    return this.kill()
+  }
+
+  #accept(socket: net.Socket): void {
+    this.accepted += 1
+    this.sockets.add(socket)
+    socket
+      .setMaxListeners(0)
+      .on('error', () => {})
+      .on('close', () => this.sockets.delete(socket))
+    const number = this.accepted
+    new EngineConnection(socket, number, (request) => this.#route(request)).begin()
+  }
+
+  #route(request: EngineRequest): Route {
+    this.requests.push(request)
+    if (request.method !== 'GET') this.asked.push(request)
+    const { method, path } = request
+    return this.routes[`${method} ${path}`] ?? this.routes[`${method} *`] ?? this.routes['*'] ?? { body: {} }
+  }
+}
