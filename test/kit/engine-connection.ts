@@ -57,7 +57,7 @@ export class EngineConnection {
     await this.#write(Buffer.concat([raw === undefined ? headOf(reply, body, isChunked) : bytesOf(raw), body]))
     for await (const piece of (pieces ?? []) as AsyncIterable<Piece>) {
       if (this.#socket.destroyed) return
-      await this.#piece(piece, isChunked)
+      await this.#piece(piece as Piece, isChunked)
     }
     if (isChunked && isWhole) await this.#write(Buffer.from(LAST_CHUNK))
     if (isWhole || version === '1.0') request.finish('complete')
