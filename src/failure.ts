@@ -102,6 +102,6 @@ const DRAIN_RETRY_MS = 1_000
  * that the clients of one gateway do not return together.
  */
 export const drainFailure = (chance: number): Failure =>
-  new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
+  new Failure('draining', 'This gateway is shutting down. Retry the request; another instance will serve it.', {
     retryAfterMs: DRAIN_RETRY_MS * (1 + chance),
   })

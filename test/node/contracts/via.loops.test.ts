@@ -197,7 +197,7 @@ describe('a gateway whose engine is a load balancer in front of it', () => {
     const seen = await visitPool(pool)
     expect(seen.find('completion')).toMatchObject({
       mark: 'problem',
-      message: expect.stringMatching(/508.*come round/),
+      message: expect.stringMatching(/508.*Routing loop/),
     })
   })
 })
