@@ -128,8 +128,8 @@ export async function decision(
   if (found !== null) return jsonResponse(incoming, toSnakeCase(found))
   throw new Failure(
     'not_found',
-    'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of ' +
-      'the answer.',
+    'Decision not found. Only the most recent decisions are stored. The id is in the response header ' +
+      'x-firstlight-decision.',
   )
 }
 
@@ -154,10 +154,7 @@ export async function request(
   await flushAllWorkers(context)
   const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(requestedId)) ?? null) : null
   if (recent === null && explanation === null && report === null) {
-    throw new Failure(
-      'not_found',
-      'This gateway does not remember such a request. It keeps the last ones only, in memory.',
-    )
+    throw new Failure('not_found', 'Request not found. This gateway stores the last 1,000 requests in memory.')
   }
   const record = (recent !== null && hasEnded(recent.record) ? recent.record : report?.record) ?? null
   return jsonResponse(incoming, {
@@ -202,7 +199,7 @@ export async function setDraining(
   if (clusters.length > 1) {
     throw new Failure(
       'bad_value',
-      `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`,
+      `Engine '${engine}' exists in the clusters ${clusters.join(', ')}. Add ?cluster=NAME.`,
       { param: 'cluster' },
     )
   }

@@ -17,7 +17,7 @@ export interface OriginRequest {
   readonly connectMs: number
   /** Limit until the first byte of the body. */
   readonly firstByteMs: number
-  /** Aborted when the client disconnects or the gateway gives up. */
+  /** Aborted when the client disconnects or the gateway ends the attempt. */
   readonly signal: AbortSignalLike
   /** Absent: timers of the runtime. */
   readonly timers?: Timers | undefined

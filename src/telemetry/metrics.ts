@@ -113,8 +113,8 @@ export const METRICS: readonly Metric[] = [
   ),
   gauge(
     'places',
-    'Learned number of requests that the engine runs at the same time (max_num_seqs). Absent: no request waited for ' +
-      'a place.',
+    'Learned number of requests that the engine runs at the same time (max_num_seqs). Absent: no request waited ' +
+      'for a place.',
     (e) => e.learned?.places,
     'Load',
   ),
@@ -425,7 +425,7 @@ export const METRICS: readonly Metric[] = [
     from: 'gateway',
     type: 'gauge',
     name: 'firstlight_silent_miss_engines',
-    help: 'Engines with the silent-miss alarm.',
+    help: 'Engines for which cache hits are predicted but never reported.',
     value: (g) => g.silentEngines,
   },
   ...REGION_METRICS,

@@ -237,7 +237,7 @@ describe('/v1/firstlight/live', () => {
     const { open } = watch({ viewers: 2 })
     const first = follow(open())
     follow(open())
-    expect(() => open()).toThrow('2 viewers watch this gateway already')
+    expect(() => open()).toThrow('This gateway has 2 dashboard viewers, the maximum')
     await first.leave()
     expect(await follow(open()).next()).not.toBeNull()
   })

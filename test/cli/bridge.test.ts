@@ -357,12 +357,15 @@ const state =
 describe('a gateway’s answer to the bridge', () => {
   it('is reported if it is a refusal, and all changes remain queued', async () => {
     const { poster, stream, close } = await posterBefore([
-      () => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' }),
+      () => ({
+        status: 401,
+        body: '{"error":{"message":"Invalid admin key. It must equal admin.secret of the configuration."}}',
+      }),
     ])
     await poster.round()
     close()
     expect(poster.problem).toContain('401')
-    expect(poster.problem).toContain('not the admin key')
+    expect(poster.problem).toContain('Invalid admin key')
     expect(stream.log.isDue).toBe(true)
   })
 

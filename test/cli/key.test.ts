@@ -52,7 +52,7 @@ describe('firstlight key', () => {
     const file = join(folder, 'twice.json')
     writeFileSync(file, JSON.stringify({ ...snippets(out)[0], admin: { secret }, clusters: [cluster] }))
     const { code, err } = await firstlight('check', file)
-    expect([code, err]).toEqual([1, expect.stringContaining('keys[0].secret: is the secret of admin too')])
+    expect([code, err]).toEqual([1, expect.stringContaining('keys[0].secret: is also the secret of admin')])
     expect(err).not.toContain(secret)
   })
 
