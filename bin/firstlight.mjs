@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from './serving-flags.mjs'
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
-const source = path('../src/node.ts')
+const source = path('./program.ts')
 const bundle = path('../dist/node.mjs')
 const localNode = path('../node_modules/node/bin/node')
 const argv = process.argv.slice(2)
@@ -42,11 +42,15 @@ if (!existsSync(source) || isFresh(bundle)) {
 function isFresh(file) {
   if (!existsSync(file)) return false
   const made = statSync(file).mtimeMs
+  const tools = ['simulator', 'replay', 'convert'].map((name) => `../packages/${name}/src`)
+  const folders = ['.', '../src', ...tools.filter((folder) => existsSync(path(folder)))]
   // Folders too, because a deleted file changes only its folder.
-  const parts = readdirSync(path('../src'), { recursive: true }).map((name) => `../src/${name}`)
-  return ['../package-lock.json', './serving-flags.mjs', '../src', ...parts].every(
-    (name) => statSync(path(name)).mtimeMs < made,
-  )
+  const parts = folders.flatMap((folder) => [folder, ...filesBelow(folder)])
+  return ['../package-lock.json', ...parts].every((name) => statSync(path(name)).mtimeMs < made)
+}
+
+function filesBelow(folder) {
+  return readdirSync(path(folder), { recursive: true }).map((name) => `${folder}/${name}`)
 }
 
 /** V8 flags only take effect at the start, so the process is replaced by one that has them where possible. */

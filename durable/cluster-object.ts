@@ -65,7 +65,7 @@ export class ClusterObject<Env = Cloudflare.Env>
     if (this.#state.configure(version, readPool(pool), this.now())) this.#recordChange()
   }
 
-  /** @param notices earlier booking events of the edge, which are applied first */
+  /** @param bookingEvents earlier booking events of the edge, which are applied first */
   async admit(admission: Admission, bookingEvents: readonly BookingEvent[] = []): Promise<WireAnswer> {
     this.#recordTraffic()
     this.#receive(bookingEvents)
@@ -279,7 +279,7 @@ export class ClusterObject<Env = Cloudflare.Env>
         if (applyEvent(this.#state, bookingEvent, now)) changed = true
       } catch (error) {
         // A thrown event would be repeated with every call.
-        logError('notice_unreadable', error)
+        logError('booking_event_unreadable', error)
       }
     }
     if (changed) this.#recordChange()

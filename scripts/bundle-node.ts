@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from '
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
-import { gitCommit } from '../src/cli/commit.ts'
+import { gitCommit } from '../src/cli/version-text.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -21,7 +21,7 @@ export interface NodeBundle {
 export async function bundleNode(outfile: string): Promise<NodeBundle> {
   const { metafile, outputFiles } = await build({
     write: false,
-    entryPoints: ['src/node.ts'],
+    entryPoints: ['bin/program.ts'],
     outfile,
     absWorkingDir: root,
     bundle: true,

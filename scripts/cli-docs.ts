@@ -1,6 +1,6 @@
 /** Generates docs/cli.md from the table of commands and the table of environment variables. */
+import { commands } from '../bin/commands.ts'
 import { commandHelp } from '../src/cli/help.ts'
-import { commands } from '../src/cli/cli.ts'
 import { VARIABLES } from '../src/config/environment.ts'
 
 /** Variable → key of the configuration that it supplies. */
@@ -13,7 +13,7 @@ const SUPPLIES: Readonly<Record<string, string>> = {
 
 const HEAD = `# Command line
 
-<!-- Generated from src/cli by \`npm run docs\`; edit it there. -->
+<!-- Generated from the commands in src/cli and packages by \`npm run docs\`; edit it there. -->
 
 How to start the command: \`npm start --\` in a checkout, \`npx firstlight\` in a folder where the package is installed, or
 \`firstlight\` if it is installed globally.
@@ -50,10 +50,12 @@ firstlight completion fish | source
 ## Commands
 `
 
-export function cliMarkdown(): string {
+export async function cliMarkdown(): Promise<string> {
   const variables = Object.entries(VARIABLES).map(
     ([name, { rule }]) => `| \`${name}\` | default of ${SUPPLIES[name]!}; ${rule} |\n`,
   )
-  const sections = commands.map((command) => `\n### ${command.name}\n\n\`\`\`text\n${commandHelp(command)}\n\`\`\`\n`)
+  const sections = (await commands()).map(
+    (command) => `\n### ${command.name}\n\n\`\`\`text\n${commandHelp(command)}\n\`\`\`\n`,
+  )
   return HEAD + variables.join('') + TAIL + sections.join('')
 }

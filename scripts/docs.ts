@@ -7,7 +7,7 @@ import { metricsMarkdown } from './metrics-docs.ts'
 
 const page = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 
-writeFileSync(page('cli.md'), cliMarkdown())
+writeFileSync(page('cli.md'), await cliMarkdown())
 writeFileSync(page('config.md'), configMarkdown())
 writeFileSync(page('firstlight.schema.json'), configJsonSchema())
 writeFileSync(page('metrics.md'), metricsMarkdown())

@@ -9,16 +9,16 @@ import type { SecretRef } from './config/secret-fields.ts'
 import type { SplitMode } from './core/contract/pool-config.ts'
 
 /** Type after the secrets were read from the environment. */
-type Resolved<Value> = Value extends SecretRef
+type WithSecrets<Value> = Value extends SecretRef
   ? string
   : Value extends readonly (infer Item)[]
-    ? readonly Resolved<Item>[]
+    ? readonly WithSecrets<Item>[]
     : Value extends object
-      ? { readonly [Key in keyof Value]: Resolved<Value[Key]> }
+      ? { readonly [Key in keyof Value]: WithSecrets<Value[Key]> }
       : Value
 
 /** Document before the defaults that depend on the runtime or on other keys are filled in. */
-export type ConfigDocument = Resolved<z.output<typeof documentSchema>>
+export type ConfigDocument = WithSecrets<z.output<typeof documentSchema>>
 
 export type ClusterDocument = ConfigDocument['clusters'][number]
 

@@ -56,7 +56,7 @@ export const failures = {
   engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },
   /** A repetition would take as long. */
   answer_timeout: { status: 504, type: 'server_error', code: 'answer_timeout', retry: false },
-  engine_cut: { status: 502, type: 'server_error', code: 'engine_stream_cut', retry: true },
+  engine_truncated: { status: 502, type: 'server_error', code: 'engine_stream_truncated', retry: true },
   client_gone: { status: 499, type: 'invalid_request_error', code: 'client_closed_request', retry: false },
   internal: { status: 500, type: 'server_error', code: 'internal_error', retry: true },
 } as const satisfies Record<string, FailureShape>
@@ -94,7 +94,7 @@ export class Failure extends Error {
   }
 }
 
-/** Least Retry-After of a gateway that shuts down, ms. */
+/** Minimum Retry-After of a gateway that shuts down, ms. */
 const DRAIN_RETRY_MS = 1_000
 
 /**
@@ -102,6 +102,6 @@ const DRAIN_RETRY_MS = 1_000
  * that the clients of one gateway do not return together.
  */
 export const drainFailure = (chance: number): Failure =>
-  new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', {
+  new Failure('draining', 'This gateway is shutting down. Retry the request; another instance will serve it.', {
     retryAfterMs: DRAIN_RETRY_MS * (1 + chance),
   })

@@ -1,42 +1,43 @@
 import { createApp } from './api/app.ts'
-import { BodyMemory, countIn } from './api/body-memory.ts'
-import { ModelRegistry } from './api/model-registry.ts'
-import { drain, supersede, type GatewayContext } from './api/context.ts'
-import { answerWorkerQuery } from './api/worker-queries.ts'
-import type { WorkerQuery, WorkerGroup } from './api/worker-group.ts'
-import { ResponseAffinity } from './api/response-affinity.ts'
-import type { HttpRequest } from './api/request-context.ts'
 import { Authenticator } from './api/auth/authenticator.ts'
-import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
-import { EdgePrompts } from './api/edge-prompts.ts'
 import { blockingFingerprints } from './api/blocking-fingerprint.ts'
+import { BodyMemory, countIn } from './body-memory.ts'
+import type { GatewayContext } from './api/context.ts'
+import { dashboardSnapshot } from './api/dashboard-snapshot.ts'
+import { drain, supersede } from './api/drain.ts'
+import { EdgePrompts } from './api/edge-prompts.ts'
+import { ModelRegistry } from './api/model-registry.ts'
 import { PromptAnalyzers, type VocabularyOf } from './api/prompt-analyzers.ts'
 import { RepeatedRequests } from './api/repeated-requests.ts'
+import type { HttpRequest } from './api/request-context.ts'
 import { RequestHistory } from './api/request-history.ts'
+import { ResponseAffinity } from './origin/response-affinity.ts'
+import type { WorkerGroup, GroupQuery } from './worker-group.ts'
+import { answerWorkerQuery } from './api/worker-queries.ts'
 import type { Config } from './config.ts'
-import { KeyLimiter } from './core/limits/key-limiter.ts'
-import { FleetHistory } from './core/reports/fleet-history.ts'
 import { KeyUsage } from './core/limits/key-usage.ts'
+import { FleetHistory } from './core/reports/fleet-history.ts'
+import { memoryLimiter } from './memory-limiter.ts'
 import { DigestCache } from './origin/digest-cache.ts'
-import { forward } from './origin/forward.ts'
-import { WaitingRequests } from './origin/waiting-requests.ts'
-import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
 import { FleetProbe } from './origin/fleet-probe.ts'
+import { forward } from './origin/forward.ts'
+import { CacheLookups } from './origin/lmcache/cache-lookups.ts'
+import { WaitingRequests } from './origin/waiting-requests.ts'
+import type { Ports } from './ports.ts'
 import type { AssetFiles } from './ports/assets.ts'
 import type { Limiter } from './ports/limiter.ts'
-import type { StoredResponses } from './ports/stored-responses.ts'
-import type { Ports } from './ports.ts'
 import type { RequestScope } from './ports/request-scope.ts'
+import type { StoredResponses } from './ports/stored-responses.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The gateway as one fetch function. */
 export interface Gateway {
   /** Answers a request: a web `Request`, or a platform's own view of one. Never rejects. */
   fetch(request: HttpRequest, scope: RequestScope): Promise<Response>
-  /** Probes the engines that are due and reports to the cluster objects. A timer calls it about once a second. */
+  /** Probes the engines that are due and reports to the pool states. A timer calls it about once a second. */
   probe(): Promise<void>
   /** Answers a query of another gateway of `GatewayOptions.shared`. */
-  answer(question: WorkerQuery): Promise<unknown>
+  answer(question: GroupQuery): Promise<unknown>
   /** View of the fleet for the dashboard, as JSON. */
   view(): Promise<unknown>
   /** Starts the drain: `/ready` returns 503 and new requests are refused; running ones continue. */
@@ -84,13 +85,11 @@ const RECENT_REQUESTS = 1000
 
 const newStoredResponses = ({ limits }: Config): StoredResponses => new ResponseAffinity(limits.responseIds)
 
-/** Limits per key in the memory of this process. */
-export function memoryLimiter(now: () => number): Limiter {
-  const limiter = new KeyLimiter()
-  return {
-    reserve: (reservation) => limiter.reserve(reservation, now()),
-    settle: (settlement) => limiter.settle(settlement, now()),
-  }
+/** Memory of request bodies, which outlives a configuration, with the new limits. */
+function bodyMemoryFor({ limits }: Config, { bodyCount }: Ports, carried?: CarriedState): BodyMemory {
+  const memory = carried?.bodyMemory ?? new BodyMemory(limits, bodyCount ?? countIn(new Int32Array(1)))
+  memory.adopt(limits)
+  return memory
 }
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
@@ -101,8 +100,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
   const dueAt = carried?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(models.routes, ports, { digests, dueAt })
-  const bodyMemory = carried?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
-  bodyMemory.adopt(config.limits)
   const context: GatewayContext = {
     config,
     ports,
@@ -116,7 +113,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     fingerprintOf,
     analyzers,
     edgePrompts: new EdgePrompts({ analyzers, fingerprintOf, hasKeys: config.keys !== null, ports }),
-    bodyMemory,
+    bodyMemory: bodyMemoryFor(config, ports, carried),
     usage: carried?.usage ?? new KeyUsage(),
     limiter: carried?.limiter ?? ports.limiter ?? memoryLimiter(() => ports.now()),
     lookups: new CacheLookups(ports),

@@ -6,7 +6,7 @@ export { ConfigError, parseConfig, parseConfigText, type ParseOptions } from './
 export type { Config } from './config.ts'
 export { Failure, type FailureReason } from './failure.ts'
 export { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'
-export type { PoolPort as Cluster } from './ports/pool.ts'
+export type { PoolPort } from './ports/pool.ts'
 export type { Lease } from './ports/lease.ts'
 export type { Log } from './ports/log.ts'
 export type { Origin } from './ports/origin.ts'

@@ -14,14 +14,14 @@ export function compileJinja(
   const program = parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))
   return (variables) => {
     const environment = new Environment()
-    const known = {
+    const globals = {
       ...constants,
       raise_exception: raise,
       range,
       strftime_now: (format: string) => strftime(new Date(now()), format),
       ...variables,
     }
-    for (const [name, value] of Object.entries(known)) environment.set(name, value)
+    for (const [name, value] of Object.entries(globals)) environment.set(name, value)
     return String(new Interpreter(environment).run(program).value)
   }
 }

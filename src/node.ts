@@ -1,7 +1,7 @@
-/** Entry point on Node: the `firstlight` command, and its I/O threads, because the bundle is one file. */
-import { main } from './cli/cli.ts'
+/** Entry point on Node with the commands of the gateway alone, and its I/O threads. `bin/program.ts` has all commands. */
+import { gatewayCommands, run } from './cli/cli.ts'
 import { processIo } from './cli/process-io.ts'
 import { runThread, startedAsThread } from './platform/node/threads/thread.ts'
 
 if (startedAsThread()) await runThread()
-else process.exitCode = await main(process.argv.slice(2), processIo())
+else process.exitCode = await run(process.argv.slice(2), processIo(), Object.values(gatewayCommands))

@@ -1,7 +1,5 @@
 /** Conversion of responses: keys are camelCase in the code and snake_case on the wire. */
 
-/** Conversion of responses: keys are camelCase in the code and snake_case on the wire. */
-
 /** Converted names of our own, which are few. */
 const snakeNames = new Map<string, string>()
 
@@ -13,7 +11,7 @@ function snake(name: string): string {
 }
 
 /**
- * Copies plain data with snake_case keys. Only for keys that are our own names, not names from users. `shown`:
+ * Copies plain data with snake_case keys. Only for keys that are our own names, not names from users. `convertNumber`:
  * conversion of numbers.
  */
 export function toSnakeCase(value: unknown, convertNumber?: (value: number) => number): unknown {

@@ -4,8 +4,8 @@ import type { Timers } from './ports/timers.ts'
 
 /** Timers of the runtime, for platforms without better ones. */
 export const defaultTimers: Timers = {
-  set(delayMs, ring) {
-    const timer = setTimeout(ring, delayMs)
+  set(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs)
     return { cancel: () => clearTimeout(timer) }
   },
 }

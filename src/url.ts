@@ -1,4 +1,15 @@
-/** Hosts and ports of URLs. */
+/** Parts of URLs: hosts, ports, paths. */
+
+/** Path and query of a URL, absolute or not, without parsing, because it runs for every request. */
+export function splitUrl(url: string): { readonly path: string; readonly query: string } {
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return { path: '/', query: '' }
+  const hash = url.indexOf('#', start)
+  const end = hash < 0 ? url.length : hash
+  const mark = url.indexOf('?', start)
+  if (mark < 0 || mark > end) return { path: url.slice(start, end), query: '' }
+  return { path: url.slice(start, mark), query: url.slice(mark, end) }
+}
 
 /** Host without the brackets of an IPv6 address, as sockets and resolvers expect it. */
 export const urlHost = ({ hostname }: Pick<URL, 'hostname'>): string => hostname.replace(/^\[|\]$/g, '')

@@ -14,8 +14,8 @@ export { LimitObject } from '../durable/limit-object.ts'
 export { TtftObject } from '../durable/ttft-object.ts'
 
 const source = new ConfigSource()
-const live = new IsolateGateway(source)
-const views = new IsolateGateway(source, { isReader: true })
+const gateway = new IsolateGateway(source)
+const readGateway = new IsolateGateway(source, { isReader: true })
 
 /** State of one pool. The object has neither addresses nor secrets, so the entry point provides its probe. */
 export class ClusterObject extends BaseClusterObject<GatewayEnv> {
@@ -27,10 +27,10 @@ export class ClusterObject extends BaseClusterObject<GatewayEnv> {
 /** State that the isolates share. The object has no configuration, so the entry point takes its views. */
 export class EdgeObject extends BaseEdgeObject<GatewayEnv> {
   protected override view(): Promise<unknown> {
-    return views.view(this.env)
+    return readGateway.view(this.env)
   }
 }
 
 export default {
-  fetch: (request, env, ctx) => live.fetch(request, env, ctx),
+  fetch: (request, env, ctx) => gateway.fetch(request, env, ctx),
 } satisfies ExportedHandler<GatewayEnv>

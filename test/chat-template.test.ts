@@ -63,7 +63,7 @@ describe('chat templates', () => {
   })
 
   it('reject continuing a message that the template does not print last', () => {
-    const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'./core/tokens'.repeat(65)}`
+    const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'.'.repeat(65)}`
     const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
     expect(() => render(buried, body)).toThrow('not at the end')
     expect(render(buried.slice(0, -1), body)).toBe('so far')

@@ -1,7 +1,8 @@
 /** Conversations as prompts, and a pool for them. */
 import type { Admission } from '../../src/core/contract/admission.ts'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
-import { readAdmission, readEngine, readPool } from '../../src/core/contract/decode.ts'
+import { readAdmission, readEngine } from '../../src/core/contract/decode.ts'
+import { defaultPool } from '../replay/src/replay/default-pool.ts'
 import { chance } from '../replay/src/replay/chance.ts'
 
 const TAIL_SHARE = 0.1
@@ -63,16 +64,17 @@ export function admissionOf(blocks: Uint32Array): Admission {
 
 /** Engines with room for all of them, and leases that never expire. */
 export function poolOf(engines: number, indexEntries: number, policy: string): PoolConfig {
-  return readPool({
+  return {
+    ...defaultPool(),
     cluster: 'bench',
     pool: 'm',
     blockTokens: BLOCK_TOKENS,
     policy: { name: policy, options: {} },
-    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
     leaseMs: 1e9,
+    maxWaiting: Infinity,
     indexEntries,
     engines: Array.from({ length: engines }, (_, at) =>
       readEngine({ id: `engine-${at}`, cacheBlocks: 1_000_000, rttMs: 1 }),
     ),
-  })
+  }
 }

@@ -11,7 +11,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { PoolConfig } from '../../src/core/contract/pool-config.ts'
-import { readEngine, readPool } from '../../src/core/contract/decode.ts'
+import { readEngine } from '../../src/core/contract/decode.ts'
+import { defaultPool } from '../replay/src/replay/default-pool.ts'
 import { memoryPools, type MemoryPools } from '../../src/platform/node/memory-pools.ts'
 import { ThreadBookings } from '../../src/platform/node/threads/thread-bookings.ts'
 import { RpcChannel } from '../../src/platform/node/threads/rpc.ts'
@@ -130,13 +131,7 @@ function figures(booksUs: number, edgeUs: number | null, admitMs: readonly numbe
 
 function poolOf(count: number): PoolConfig {
   const engines = Array.from({ length: count }, (_, at) => readEngine({ id: `e${at}` }))
-  return readPool({
-    cluster: 'bench',
-    pool: 'm',
-    policy: { name: 'predicted', options: {} },
-    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
-    engines,
-  })
+  return { ...defaultPool(), cluster: 'bench', pool: 'm', engines }
 }
 
 const SCENARIOS = [

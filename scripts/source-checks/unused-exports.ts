@@ -1,6 +1,7 @@
 /**
  * Exports that nobody needs. An export is used if production code, a tool, a benchmark or a script imports it, or if the
- * file is an entry of the package. An export for tests alone has `@testing` in its docstring.
+ * file is an entry of the package. An export for tests alone has `@testing` in its docstring; a type that only the
+ * package's generated declarations name, through inference, has `@declared`.
  */
 import { importedPath, isTest, lineAt, type SourceFile } from './source-files.ts'
 
@@ -36,18 +37,19 @@ function importedNames(files: readonly SourceFile[]): Map<string, Set<string>> {
   return used
 }
 
-/** Whether the docstring that ends above this offset has the tag `@testing`. */
-function isForTests({ text, parsed }: SourceFile, offset: number): boolean {
+/** Whether the docstring above the export at this offset has a tag. */
+function hasTag({ text, parsed }: SourceFile, offset: number, tag: '@testing' | '@declared'): boolean {
   const start = text.lastIndexOf('export', offset)
   const above = parsed.comments.findLast(({ end }) => end <= start)
-  return above !== undefined && text.slice(above.end, start).trim() === '' && above.value.includes('@testing')
+  return above !== undefined && text.slice(above.end, start).trim() === '' && above.value.includes(tag)
 }
+
+const uses = (used: Map<string, Set<string>>, path: string, name: string): boolean =>
+  used.get(path)?.has(name) === true || used.get(path)?.has(ALL) === true
 
 export function unusedExports(files: readonly SourceFile[]): string[] {
   const byProduct = importedNames(files.filter((file) => !isTest(file)))
   const byTests = importedNames(files.filter(isTest))
-  const uses = (used: Map<string, Set<string>>, path: string, name: string): boolean =>
-    used.get(path)?.has(name) === true || used.get(path)?.has(ALL) === true
   return files
     .filter(({ path }) => !ENTRY.test(path))
     .flatMap((file) =>
@@ -56,9 +58,10 @@ export function unusedExports(files: readonly SourceFile[]): string[] {
         .flatMap(({ exportName, start }) => {
           const name = exportName.kind === 'Name' ? exportName.name! : 'default'
           if (exportName.kind === 'None' || uses(byProduct, file.path, name)) return []
+          if (hasTag(file, start, '@declared')) return []
           const where = `${file.path}:${lineAt(file, start)}: "${name}" is exported`
           if (!uses(byTests, file.path, name)) return [`${where}, but no other file imports it.`]
-          return isForTests(file, start) ? [] : [`${where} for tests alone. Add @testing to its docstring.`]
+          return hasTag(file, start, '@testing') ? [] : [`${where} for tests alone. Add @testing to its docstring.`]
         }),
     )
 }

@@ -5,13 +5,14 @@ import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
 import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder } from './admission-builder.ts'
-import { assertAccepting, type GatewayContext } from './context.ts'
+import { assertAccepting } from './drain.ts'
+import type { GatewayContext } from './context.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
 import { jsonResponse } from './json-response.ts'
-import { idParam } from './request-url.ts'
+import { idParam } from './path-id.ts'
 import type { RequestContext } from './request-context.ts'
-import type { RecentRequest } from './request-history.ts'
+import type { RecentRequest } from '../core/reports/recent-request.ts'
 import type { DashboardStream } from './dashboard-stream.ts'
 import { digestsOf, gatewayView, poolViews, regionsOf } from './fleet-view.ts'
 import { parseInferenceRequest } from './parse-request.ts'
@@ -40,7 +41,7 @@ function audit(
 }
 
 /**
- * Lists every pool with its engines, as its cluster object reports them. An unreachable object is marked, not fatal.
+ * Lists every pool with its engines, as its pool state reports them. An unreachable pool is marked, not fatal.
  */
 export async function fleet(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   await admitAdmin(context, incoming)
@@ -83,8 +84,8 @@ export async function dryRun(context: GatewayContext, incoming: RequestContext):
   await admitAdmin(context, incoming)
   assertAccepting(context)
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
-  const everyone: Caller = { ...ANYONE, tenant: 'admin', edge: false }
-  const parsed = await parseInferenceRequest(context, endpoint, incoming, everyone)
+  const caller: Caller = { ...ANYONE, tenant: 'admin', edge: false }
+  const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
   const admissions = new AdmissionBuilder(parsed, context)
   const admission = (route: PoolRoute) => admissions.of(route)
   const refusals: unknown[] = []
@@ -147,24 +148,24 @@ export async function request(
   id: string | undefined,
 ): Promise<Response> {
   await admitAdmin(context, incoming)
-  const wanted = idParam(id, 'request')
-  const known = await findRequestOnAnyWorker(context, wanted)
-  const why = await findDecision(context, known?.record.id ?? wanted)
+  const requestedId = idParam(id, 'request')
+  const recent = await findRequestOnAnyWorker(context, requestedId)
+  const explanation = await findDecision(context, recent?.record.id ?? requestedId)
   await flushAllWorkers(context)
-  const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(wanted)) ?? null) : null
-  if (known === null && why === null && report === null) {
+  const report = context.config.ttft.enabled ? ((await context.ports.ttft?.find(requestedId)) ?? null) : null
+  if (recent === null && explanation === null && report === null) {
     throw new Failure(
       'not_found',
       'This gateway does not remember such a request. It keeps the last ones only, in memory.',
     )
   }
-  const record = (known !== null && hasEnded(known.record) ? known.record : report?.record) ?? null
+  const record = (recent !== null && hasEnded(recent.record) ? recent.record : report?.record) ?? null
   return jsonResponse(incoming, {
-    request: known === null ? null : toSnakeCase(requestView(known)),
+    request: recent === null ? null : toSnakeCase(requestView(recent)),
     stages_ms: record?.stages ?? null,
     record: record === null ? null : toSnakeCase(record),
     ttft_report: report === null ? null : reportView(report),
-    decision: why === null ? null : toSnakeCase(why),
+    decision: explanation === null ? null : toSnakeCase(explanation),
   })
 }
 
@@ -186,15 +187,15 @@ export async function setDraining(
   await admitAdmin(context, incoming)
   const engine = idParam(id, 'engine')
   const query = new URLSearchParams(incoming.query)
-  const wanted = query.get('cluster')
+  const requestedCluster = query.get('cluster')
   const moveAt = draining ? moveTime(query.get('deadline_s'), context.ports.now()) : null
   const routes = context.models.routes.filter(
-    ({ cluster, targets }) => targets.has(engine) && (wanted === null || cluster.id === wanted),
+    ({ cluster, targets }) => targets.has(engine) && (requestedCluster === null || cluster.id === requestedCluster),
   )
   if (routes.length === 0)
     throw new Failure(
       'not_found',
-      `There is no engine '${engine}'${wanted === null ? '' : ` in a cluster '${wanted}'`}. GET ` +
+      `There is no engine '${engine}'${requestedCluster === null ? '' : ` in a cluster '${requestedCluster}'`}. GET ` +
         '/v1/firstlight/fleet lists them.',
     )
   const clusters = [...new Set(routes.map(({ cluster }) => cluster.id))]

@@ -11,9 +11,9 @@ import { corsHeaders, preflight } from './cors.ts'
 import type { GatewayContext } from './context.ts'
 import { endpoints } from './endpoints.ts'
 import { jsonResponse } from './json-response.ts'
-import { type HttpRequest, RequestContext } from './request-context.ts'
+import { type HttpRequest, openRequest, type RequestContext } from './request-context.ts'
 import { REGISTRY_PREFIX } from './lmcache/registry-path.ts'
-import { splitUrl } from './request-url.ts'
+import { splitUrl } from '../url.ts'
 import { withErrorBoundary } from './error-boundary.ts'
 import { DashboardStream } from './dashboard-stream.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard-pages.ts'
@@ -27,7 +27,7 @@ import type { ErrorShape } from './error-response.ts'
 import { proxy } from './inference.ts'
 import { storedResponse } from './stored-responses.ts'
 import { mountTtft } from './ttft-reports.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from '../version.ts'
 
 type Env = { Bindings: RequestScope }
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -60,7 +60,7 @@ const serving =
   ): RequestServer =>
   (httpRequest, scope) => {
     const { cors, via } = gatewayContext.config
-    const incoming = new RequestContext(httpRequest, scope, gatewayContext.ports, shape)
+    const incoming = openRequest(httpRequest, scope, gatewayContext.ports, shape)
     incoming.memory = gatewayContext.bodyMemory.open()
     if (cors !== null && pages) incoming.cors = corsHeaders(cors, httpRequest.headers)
     return withErrorBoundary(

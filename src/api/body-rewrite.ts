@@ -191,8 +191,8 @@ function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
  */
 function reserialize(body: Json, edits: Edits): Json {
   const unwanted = removalTest(edits)
-  const kept = Object.entries(body).filter(([key]) => !unwanted(key))
-  const out = new Map<string, unknown>(kept)
+  const remaining = Object.entries(body).filter(([key]) => !unwanted(key))
+  const out = new Map<string, unknown>(remaining)
   const xargs = body[XARGS]
   if (isJsonObject(xargs))
     out.set(XARGS, Object.fromEntries(Object.entries(xargs).filter(([key]) => !isForbidden(key))))

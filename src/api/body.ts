@@ -2,7 +2,7 @@ import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import type { Ports } from '../ports.ts'
 import { hasBackslashKey } from '../core/backslash-keys.ts'
-import type { BodyAllocation } from './body-memory.ts'
+import type { BodyAllocation } from '../body-memory.ts'
 import { exceedsJsonComplexity } from '../core/json-complexity.ts'
 
 /** A JSON document: the original bytes to forward, and the parsed value. */

@@ -30,18 +30,18 @@ export function corsHeaders(cors: CorsConfig, headers: HeaderReader): readonly s
  * Needs no key, because browsers send none and the response holds nothing confidential.
  */
 export function preflight(
-  { request: { method, headers: asked }, cors: own, logFields, requestId }: RequestContext,
+  { request: { method, headers: requestHeaders }, cors: own, logFields, requestId }: RequestContext,
   cors: CorsConfig | null,
   methods: string,
 ): Response | null {
-  const origin = asked.get('origin')
-  if (method !== 'OPTIONS' || origin === null || !asked.get('access-control-request-method')) return null
-  const isAllowed = own !== null && allowedOrigin(cors, asked) !== undefined
+  const origin = requestHeaders.get('origin')
+  if (method !== 'OPTIONS' || origin === null || !requestHeaders.get('access-control-request-method')) return null
+  const isAllowed = own !== null && allowedOrigin(cors, requestHeaders) !== undefined
   if (!isAllowed) logFields['refused_origin'] = origin.slice(0, 200)
   if (cors === null || own === null) return null
   const headers = new Headers({ 'x-request-id': requestId })
   if (isAllowed) {
-    const names = asked.get('access-control-request-headers') ?? ''
+    const names = requestHeaders.get('access-control-request-headers') ?? ''
     headers.set('access-control-allow-methods', methods)
     headers.set('access-control-max-age', String(cors.maxAgeS))
     // Only header names are returned.

@@ -7,7 +7,7 @@ import { withDeadline } from '../timeout.ts'
 import type { GatewayContext } from './context.ts'
 import { gatewayView, poolViews, redactRegional, regionsOf } from './fleet-view.ts'
 import { mapYielding } from '../map-yielding.ts'
-import type { GatewayCounts } from './worker-group.ts'
+import type { GatewayCounts } from '../worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'
 
 /** Parts of the gateway that a view needs. */
@@ -47,12 +47,12 @@ export async function dashboardSnapshot(context: SnapshotContext): Promise<unkno
   let measured: readonly Decision[] = []
   const share = Math.ceil(DECISIONS / models.routes.length)
   const digests = await mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
-    const seen = await summaryOf(context, route)
-    if (seen !== null) {
-      decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
-      measured = [...measured, ...(seen.measured ?? []).slice(0, share)]
+    const poolSummary = await summaryOf(context, route)
+    if (poolSummary !== null) {
+      decisions = [...decisions, ...poolSummary.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+      measured = [...measured, ...(poolSummary.measured ?? []).slice(0, share)]
     }
-    return seen && redactRegional(route, seen.digest)
+    return poolSummary && redactRegional(route, poolSummary.digest)
   })
   // The next snapshot has what is requested after this one.
   const regions = await regionsOf(context, false)
@@ -96,14 +96,14 @@ async function summaryOf(
   const object = ports.pool(cluster.id, pool.model)
   const key = `${cluster.id}\n${pool.model}`
   try {
-    const seen: PoolSummary = await withDeadline(
+    const poolSummary: PoolSummary = await withDeadline(
       ANSWER_MS,
       object.summary === undefined
         ? object.digest().then((digest) => ({ digest, decisions: [] }))
         : object.summary(DECISIONS, history.since(key)),
     )
-    if (seen.history !== undefined) history.add(key, seen.history, ports.now())
-    return seen
+    if (poolSummary.history !== undefined) history.add(key, poolSummary.history, ports.now())
+    return poolSummary
   } catch (error) {
     ports.log.warn('view_failed', { cluster: cluster.id, pool: pool.model, error })
     return null

@@ -11,7 +11,7 @@ export interface LiveOptions {
   /** Lifetime, ms, of a feed; its page then opens another. */
   readonly lifeMs?: number
   /** Snapshots that one feed may take. On Workers every call of an object counts against its request's limit. */
-  readonly takes?: number
+  readonly maxSnapshots?: number
 }
 
 const EVERY_MS = 1_000
@@ -38,7 +38,7 @@ interface Frame {
 }
 
 /** `taken`: by this call. null: another viewer's request is taking the snapshot. */
-type LatestFrame = { readonly frame: Frame; readonly taken: boolean } | null
+type LatestFrame = { readonly frame: Frame; readonly isNew: boolean } | null
 
 /**
  * `/v1/firstlight/live`: the fleet as server-sent events. Viewers share snapshots, never promises, since on Workers no
@@ -50,7 +50,7 @@ export class DashboardStream {
   readonly #options: Required<LiveOptions>
   readonly #utf8 = new TextEncoder()
   #frame: Frame | null = null
-  #takenAt = 0
+  #snapshotAt = 0
   #requestedAt: number | null = null
   #viewers = 0
 
@@ -62,7 +62,7 @@ export class DashboardStream {
       everyMs: engines > LARGE_ENGINES ? EVERY_MS_LARGE : EVERY_MS,
       viewers: VIEWERS,
       lifeMs: LIFE_MS,
-      takes: Math.max(10, Math.floor(OBJECT_CALLS / Math.max(1, routes.length))),
+      maxSnapshots: Math.max(10, Math.floor(OBJECT_CALLS / Math.max(1, routes.length))),
       ...options,
     }
   }
@@ -72,7 +72,7 @@ export class DashboardStream {
    * @param shared feed of all gateways that serve the address; null: this gateway's
    */
   open(incoming: RequestContext, shared: ReadableStream<Uint8Array> | null = null): Response {
-    const { viewers, everyMs, lifeMs, takes } = this.#options
+    const { viewers, everyMs, lifeMs, maxSnapshots: takes } = this.#options
     if (this.#viewers >= viewers) {
       throw new Failure('rate_limited', `${viewers} viewers watch this gateway already. Close one of them, or wait.`, {
         retryAfterMs: RETRY_MS,
@@ -90,10 +90,10 @@ export class DashboardStream {
     const feed = new Feed({
       everyMs,
       lifeMs,
-      takes,
+      maxSnapshots: takes,
       latest: () => this.#latest(),
       isClosing: () => this.#context.draining || this.#context.retired,
-      left: () => this.#viewers--,
+      onClose: () => this.#viewers--,
     })
     // Pull-based: a viewer who does not read gets nothing, and nothing is queued for it.
     return new Response(
@@ -110,17 +110,19 @@ export class DashboardStream {
     const { ports } = this.#context
     const now = ports.now()
     const isRequested = this.#requestedAt !== null && now - this.#requestedAt < LOST_AFTER_MS
-    const isFresh = this.#frame !== null && now - this.#takenAt < this.#options.everyMs
+    const isFresh = this.#frame !== null && now - this.#snapshotAt < this.#options.everyMs
     // A snapshot from before the last pause is too old to send.
     if (isRequested || isFresh)
-      return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
+      return this.#frame === null || now - this.#snapshotAt > LOST_AFTER_MS
+        ? null
+        : { frame: this.#frame, isNew: false }
     this.#requestedAt = now
     try {
       const json = JSON.stringify(await dashboardSnapshot(this.#context))
       const seq = (this.#frame?.seq ?? 0) + 1
       this.#frame = { bytes: this.#utf8.encode(`id: ${seq}\nevent: view\ndata: ${json}\n\n`), seq }
-      this.#takenAt = ports.now()
-      return { frame: this.#frame, taken: true }
+      this.#snapshotAt = ports.now()
+      return { frame: this.#frame, isNew: true }
     } finally {
       this.#requestedAt = null
     }
@@ -130,52 +132,52 @@ export class DashboardStream {
 interface FeedParts {
   readonly everyMs: number
   readonly lifeMs: number
-  readonly takes: number
+  readonly maxSnapshots: number
   readonly latest: () => Promise<LatestFrame>
   readonly isClosing: () => boolean
   /** Called once at the end. */
-  readonly left: () => void
+  readonly onClose: () => void
 }
 
 /** Feed of one viewer. */
 class Feed {
   readonly #parts: FeedParts
   readonly #life: ReturnType<typeof setTimeout>
-  #seen = 0
-  #takesLeft: number
+  #sentSeq = 0
+  #snapshotsLeft: number
   #isOver = false
   #wake: () => void = () => undefined
 
   constructor(parts: FeedParts) {
     this.#parts = parts
-    this.#takesLeft = parts.takes
-    this.#life = setTimeout(() => this.#leave(), parts.lifeMs)
+    this.#snapshotsLeft = parts.maxSnapshots
+    this.#life = setTimeout(() => this.#close(), parts.lifeMs)
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     try {
       const bytes = await this.#next()
       if (bytes !== null) return controller.enqueue(bytes)
-      this.#leave()
+      this.#close()
       controller.close()
     } catch (error) {
-      this.#leave()
+      this.#close()
       throw error
     }
   }
 
   cancel(): void {
-    this.#leave()
+    this.#close()
   }
 
   /** null: the feed ends. */
   async #next(): Promise<Uint8Array | null> {
-    if (this.#seen > 0) await this.#tick()
-    while (!this.#isOver && !this.#parts.isClosing() && this.#takesLeft > 0) {
+    if (this.#sentSeq > 0) await this.#tick()
+    while (!this.#isOver && !this.#parts.isClosing() && this.#snapshotsLeft > 0) {
       const latest = await this.#parts.latest()
-      if (latest?.taken) this.#takesLeft--
-      if (latest !== null && latest.frame.seq !== this.#seen) {
-        this.#seen = latest.frame.seq
+      if (latest?.isNew) this.#snapshotsLeft--
+      if (latest !== null && latest.frame.seq !== this.#sentSeq) {
+        this.#sentSeq = latest.frame.seq
         return latest.frame.bytes
       }
       await this.#tick()
@@ -194,11 +196,11 @@ class Feed {
     })
   }
 
-  #leave(): void {
+  #close(): void {
     if (this.#isOver) return
     this.#isOver = true
     clearTimeout(this.#life)
-    this.#parts.left()
+    this.#parts.onClose()
     this.#wake()
   }
 }

@@ -93,10 +93,10 @@ function parseHeader(header: string): unknown {
 }
 
 function checkOptions(value: unknown, base: string): RequestOptions {
-  const given = withoutAliases(value, base)
-  const parsed = options.safeParse(given)
+  const canonical = withoutAliases(value, base)
+  const parsed = options.safeParse(canonical)
   if (parsed.success) return parsed.data
-  throw badValue(parsed.error, given, base)
+  throw badValue(parsed.error, canonical, base)
 }
 
 /** Renames Dynamo's names to ours. Fails if a value is given under both. */
@@ -127,7 +127,7 @@ function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure
       param: path,
     })
   }
-  return new Failure('bad_value', `${path} is ${shown(at(root, issue.path))}: ${rule(issue)}.`, { param: path })
+  return new Failure('bad_value', `${path} is ${abbreviated(at(root, issue.path))}: ${rule(issue)}.`, { param: path })
 }
 
 function rule(issue: z.core.$ZodIssue): string {
@@ -145,7 +145,7 @@ function at(root: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /** Shows enough of a value to recognize it, and too little to leak a prompt. */
-function shown(value: unknown): string {
+function abbreviated(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
   // Copies no more of a long text.

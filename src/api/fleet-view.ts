@@ -4,9 +4,9 @@ import type { PoolRoute } from '../origin/exchange.ts'
 import { toSnakeCase } from '../snake-case.ts'
 import type { GatewayContext } from './context.ts'
 import { mapYielding } from '../map-yielding.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from '../version.ts'
 
-/** Digests of all cluster objects, in the order of the routes. null: unreachable; the log has the cause. */
+/** Digests of all pools, in the order of the routes. null: unreachable; the log has the cause. */
 export function digestsOf({ ports, models }: Pick<GatewayContext, 'ports' | 'models'>): Promise<(PoolDigest | null)[]> {
   return mapYielding(ports.yieldToEventLoop, models.routes, async (route) => {
     const { cluster, pool } = route
@@ -67,27 +67,27 @@ interface FleetState {
   readonly regions: readonly (RegionStatus | null)[]
 }
 
-/** Pools for operators. `shown` as in `toWire`. */
+/** Pools for operators. `convertNumber` as in `toSnakeCase`. */
 export async function poolViews(
   { ports, models }: Pick<GatewayContext, 'ports' | 'models'>,
   { digests, regions }: FleetState,
-  shown?: Parameters<typeof toSnakeCase>[1],
+  convertNumber?: Parameters<typeof toSnakeCase>[1],
 ): Promise<object[]> {
   const all = await mapYielding(
     ports.yieldToEventLoop,
     digests.flatMap((digest) => digest?.engines ?? []),
-    (engine) => toSnakeCase(engine, shown),
+    (engine) => toSnakeCase(engine, convertNumber),
   )
   return models.routes.map((route, at) => ({
     ...poolView(route, digests[at]!, all),
-    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], shown) }),
+    ...(route.cluster.gateway === null ? {} : { gateway: toSnakeCase(regions[at], convertNumber) }),
   }))
 }
 
 const sloFields = ({ slo }: PoolRoute['pool']) =>
   slo === null ? null : { ttft_ms: slo.ttftMs, ttft_ms_per_1k_tokens: slo.ttftMsPer1kTokens, itl_ms: slo.itlMs }
 
-/** `wired`: starts with the pool's engines, which are removed from it. */
+/** `encodedEngines`: starts with the pool's engines, which are removed from it. */
 function poolView({ cluster, pool }: PoolRoute, digest: PoolDigest | null, encodedEngines: unknown[]): object {
   const view = {
     cluster: cluster.id,

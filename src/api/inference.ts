@@ -1,6 +1,7 @@
 import { Failure } from '../failure.ts'
 import { rejectExchange } from '../origin/forward.ts'
-import { assertAccepting, type GatewayContext } from './context.ts'
+import { assertAccepting } from './drain.ts'
+import type { GatewayContext } from './context.ts'
 import type { Endpoint } from './endpoints.ts'
 import { InferenceExchange } from './inference-exchange.ts'
 import { parseInferenceRequest } from './parse-request.ts'

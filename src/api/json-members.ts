@@ -4,11 +4,6 @@
  */
 import { CLOSE_BRACE, COLON, OPEN_BRACE, QUOTE, stringEnd } from '../core/json-bytes.ts'
 
-/**
- * Finds the members of a JSON object in its bytes, so that one can be changed without the others. The bytes are valid
- * JSON (JSON.parse accepted them); the scanner returns null if it is unsure.
- */
-
 /** One `"key": value` as byte offsets; ends are exclusive and include quotes. */
 export interface Member {
   /** Decoded name. '' if longer than any name that is searched. */

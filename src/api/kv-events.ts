@@ -6,7 +6,7 @@ import { readJson } from './body.ts'
 import type { GatewayContext } from './context.ts'
 import { jsonResponse } from './json-response.ts'
 import type { RequestContext } from './request-context.ts'
-import { keyOrAdmin } from './auth/authenticator.ts'
+import { keyOrAdmin } from './auth/key-or-admin.ts'
 
 type JsonFields = Readonly<Record<string, unknown>>
 

@@ -5,10 +5,10 @@
 import { isText, type Text, Utf8Text } from '../core/tokens/utf8-text.ts'
 import { matchesHost } from '../url.ts'
 
-/** A URL whose host is not allowed. `shown` leaves out the path, because paths may be signed. */
+/** A URL whose host is not allowed. `description` leaves out the path, because paths may be signed. */
 interface ForeignMedia {
   readonly field: string
-  readonly shown: string
+  readonly description: string
 }
 
 /** Members of a content part of OpenAI and vLLM: a URL, or an object with `url`. */
@@ -81,8 +81,10 @@ function check(value: Text, field: string, hosts: readonly string[]): ForeignMed
   const url = String(value)
   const host = PLAIN_URL.exec(url)?.[1]?.toLowerCase()
   // Parsers disagree on these characters: some read the host after them.
-  if (host === undefined || /[\\\s]/.test(url)) return { field, shown: 'what is no plain http(s) URL' }
-  return hosts.some((allowed) => matchesHost(host, allowed)) ? null : { field, shown: `the host ${host.slice(0, 100)}` }
+  if (host === undefined || /[\\\s]/.test(url)) return { field, description: 'what is no plain http(s) URL' }
+  return hosts.some((allowed) => matchesHost(host, allowed))
+    ? null
+    : { field, description: `the host ${host.slice(0, 100)}` }
 }
 
 /** Most media are megabytes in a `data:` URL, so only the first letters are decoded. */

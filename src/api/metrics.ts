@@ -1,4 +1,4 @@
-/** `/metrics`: metrics of the cluster objects and the reports in Prometheus format, on both runtimes. */
+/** `/metrics` in Prometheus format, on both runtimes. */
 import { type CountedGroup, countedUpTo, groupName, Rollups } from '../core/reports/rollups.ts'
 import { sumCounts } from './sum-counts.ts'
 import type { Ports } from '../ports.ts'
@@ -12,11 +12,11 @@ import {
   type MetricsInput,
   type RegionSample,
 } from '../telemetry/prometheus-text.ts'
-import { keyOrAdmin } from './auth/authenticator.ts'
+import { keyOrAdmin } from './auth/key-or-admin.ts'
 import type { GatewayContext } from './context.ts'
 import { digestsOf, regionsOf } from './fleet-view.ts'
 import type { RequestContext } from './request-context.ts'
-import type { GatewayCounts } from './worker-group.ts'
+import type { GatewayCounts } from '../worker-group.ts'
 import { aggregateCounts } from './worker-queries.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or no key on a loopback listener. */
@@ -31,12 +31,12 @@ export function metricsHandler(context: GatewayContext): (incoming: RequestConte
 }
 
 /** The text in parts, which are sent as the client reads them: the text of 200 engines may have ten megabytes. */
-function textOf(all: MetricsInput, turn: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
-  if (turn === undefined) return exposition(all)
+function textOf(all: MetricsInput, yieldToEventLoop: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
+  if (yieldToEventLoop === undefined) return exposition(all)
   const parts = expositionParts(all)
   const utf8 = new TextEncoder()
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-    await turn()
+    await yieldToEventLoop()
     const part = parts.next()
     if (part.done === true) controller.close()
     else controller.enqueue(utf8.encode(part.value))
@@ -49,7 +49,7 @@ async function collect(context: GatewayContext): Promise<MetricsInput> {
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
   // Called first, because it adds ended requests to the rollups.
-  const counted = await aggregateCounts(context)
+  const counts = await aggregateCounts(context)
   return {
     digests: answered,
     regions: await regionSamples(context),
@@ -59,9 +59,9 @@ async function collect(context: GatewayContext): Promise<MetricsInput> {
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
       own: {
-        ...counted,
+        ...counts,
         bufferedBytes: context.bodyMemory.bytes,
-        lookups: totalsOf(counted.lookups),
+        lookups: totalsOf(counts.lookups),
         replicas: answered[0]?.replicas,
         replicasUp: answered[0]?.replicasUp,
       },
@@ -72,7 +72,7 @@ async function collect(context: GatewayContext): Promise<MetricsInput> {
 async function regionSamples(context: GatewayContext): Promise<RegionSample[]> {
   const regions = await regionsOf(context, true)
   return context.models.routes.flatMap(({ cluster, pool }, at) =>
-    regions[at] ? [{ cluster: cluster.id, model: pool.model, seen: regions[at] }] : [],
+    regions[at] ? [{ cluster: cluster.id, model: pool.model, status: regions[at] }] : [],
   )
 }
 
@@ -99,13 +99,13 @@ async function rollupsOf({ ports }: GatewayContext): Promise<readonly CountedGro
   try {
     const groups = await (ports.ttft.counted === undefined ? mergeRollups(ports.ttft) : ports.ttft.counted(LIMITS_MS))
     if (groups.length <= MANY_NAMES) return groups
-    const shownSince = ports.now() - SILENT_MS
+    const visibleSince = ports.now() - SILENT_MS
     // Groups disappear from the output before they are dropped; a sum would fall if shards dropped a group at different
     // times.
-    const forgottenBefore = shownSince - SILENT_MS
+    const forgottenBefore = visibleSince - SILENT_MS
     const silent = groups.filter(({ at }) => at! < forgottenBefore).map(groupName)
     if (silent.length > 0) await ports.ttft.forget(silent, forgottenBefore)
-    return groups.filter(({ at }) => at! >= shownSince)
+    return groups.filter(({ at }) => at! >= visibleSince)
   } catch (error) {
     ports.log.warn('rollups_failed', { error })
     return []

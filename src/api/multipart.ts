@@ -5,7 +5,7 @@
  */
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
-import type { BodyAllocation } from './body-memory.ts'
+import type { BodyAllocation } from '../body-memory.ts'
 import { decoder, readBounded, refuseEncoding, throwUnreadable, type BodySource, type JsonBody } from './body.ts'
 import { encoder, isForbidden } from './body-rewrite.ts'
 import { isOn } from './split-eligibility.ts'

@@ -4,7 +4,7 @@
  */
 import type { RequestContext } from './request-context.ts'
 import { jsonResponse } from './json-response.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from '../version.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 

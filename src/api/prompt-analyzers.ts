@@ -31,7 +31,7 @@ const utf8 = new TextEncoder()
 const withoutFragments = (request: PromptRequest): PromptRequest =>
   isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
 
-/** One measurer per pool, because vocabularies, block sizes and learned ratios belong to pools. */
+/** One analyzer per pool, because vocabularies, block sizes and learned ratios belong to pools. */
 export class PromptAnalyzers {
   readonly #analyzers = new Map<PoolSettings, PromptAnalyzer>()
   /** Keyed by cluster and model, so that learned ratios outlive a configuration. */
@@ -39,7 +39,7 @@ export class PromptAnalyzers {
   readonly #now: () => number
   readonly #vocabularyOf: VocabularyOf
 
-  /** @param before measurers of the gateway that this one replaces */
+  /** @param before analyzers of the gateway that this one replaces */
   constructor(now: () => number, vocabularyOf: VocabularyOf, before: PromptAnalyzers | null = null) {
     this.#now = now
     this.#vocabularyOf = vocabularyOf

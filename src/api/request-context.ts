@@ -2,10 +2,10 @@ import type { HeaderSource } from '../origin/headers.ts'
 import type { Ports } from '../ports.ts'
 import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
-import type { BodyAllocation } from './body-memory.ts'
+import type { BodyAllocation } from '../body-memory.ts'
 import type { BodySource } from './body.ts'
 import type { ErrorShape } from './error-response.ts'
-import { splitUrl } from './request-url.ts'
+import { splitUrl } from '../url.ts'
 
 /** A request as handlers read it. A web `Request` is one; a platform may pass a lighter object. */
 export type HttpRequest = BodySource & {
@@ -20,7 +20,7 @@ export type HttpRequest = BodySource & {
 const REQUEST_ID_PATTERN = /^[\w.:=-]{1,128}$/
 
 /** One inbound request. */
-export class RequestContext {
+export interface RequestContext {
   readonly request: HttpRequest
   readonly scope: RequestScope
   /** The gateway's own id. */
@@ -34,35 +34,42 @@ export class RequestContext {
   readonly query: string
   readonly shape: ErrorShape
   /** CORS headers for every response, flat. null: none (`cors.ts`). */
-  cors: readonly string[] | null = null
+  cors: readonly string[] | null
   /** Fields of the log line of the request; handlers add to them. Never prompts or keys. */
-  readonly logFields: Record<string, unknown> = {}
+  readonly logFields: Record<string, unknown>
   /**
-   * Memory of the body in `limits.buffered_bytes`. If `endsLater` is set, its setter releases it; otherwise the error
+   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the error
    * boundary does, with the response.
    */
-  memory: BodyAllocation | null = null
+  memory: BodyAllocation | null
   /** The log line is written after the last byte, by the code that set this. */
-  logOnStreamEnd = false
-  readonly #ports: Ports
-
-  /** Reads what every response needs, before anything can fail. */
-  constructor(request: HttpRequest, scope: RequestScope, ports: Ports, shape: ErrorShape) {
-    this.#ports = ports
-    this.receivedAt = ports.now()
-    this.request = request
-    this.scope = scope
-    this.shape = shape
-    this.id = ports.newId()
-    const label = request.headers.get('x-request-id')
-    this.requestId = label !== null && REQUEST_ID_PATTERN.test(label) ? label : this.id
-    const { path, query } = splitUrl(request.url)
-    this.path = path
-    this.query = query
-  }
-
+  logOnStreamEnd: boolean
   /** Time since arrival, ms. */
-  elapsedMs(): number {
-    return Math.max(0, this.#ports.now() - this.receivedAt)
+  elapsedMs(): number
+}
+
+/** Reads what every response needs, before anything can fail. */
+export function openRequest(
+  request: HttpRequest,
+  scope: RequestScope,
+  ports: Pick<Ports, 'now' | 'newId'>,
+  shape: ErrorShape,
+): RequestContext {
+  const receivedAt = ports.now()
+  const id = ports.newId()
+  const label = request.headers.get('x-request-id')
+  return {
+    request,
+    scope,
+    id,
+    requestId: label !== null && REQUEST_ID_PATTERN.test(label) ? label : id,
+    receivedAt,
+    ...splitUrl(request.url),
+    shape,
+    cors: null,
+    logFields: {},
+    memory: null,
+    logOnStreamEnd: false,
+    elapsedMs: () => Math.max(0, ports.now() - receivedAt),
   }
 }

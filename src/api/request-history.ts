@@ -1,12 +1,4 @@
-import type { OpenRecord } from '../core/reports/request-record.ts'
-
-/** A request in the history, for `/v1/firstlight/requests/{id}`. */
-export interface RecentRequest {
-  /** Name the client asked for. */
-  readonly model: string
-  readonly tenant: string
-  readonly record: OpenRecord
-}
+import type { RecentRequest } from '../core/reports/recent-request.ts'
 
 /** The last requests, in a ring buffer. Labels are not unique: the newest counts. */
 export class RequestHistory {

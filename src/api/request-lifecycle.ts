@@ -1,4 +1,4 @@
-/** What happens with the record of a request: history, reports, traces and access log. */
+/** Consumers of the record of a request: history, reports, traces and access log. */
 import { hasEnded, type OpenRecord, type RequestRecord } from '../core/reports/request-record.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import { beginTrace, type Trace } from '../telemetry/trace-context.ts'

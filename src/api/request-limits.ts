@@ -34,7 +34,7 @@ export function enforceLimits({ bytes, json }: JsonBody, limits: RequestLimits):
   if (foreign !== null)
     throw new Failure(
       'bad_value',
-      `${foreign.field} names ${foreign.shown}, which is not allowed here (limits.media_hosts). Send the media ` +
+      `${foreign.field} names ${foreign.description}, which is not allowed here (limits.media_hosts). Send the media ` +
         `as a data: URL${mediaHosts.length === 0 ? '' : ', or from an allowed host'}.`,
       { param: foreign.field },
     )
@@ -63,7 +63,7 @@ function cap(value: unknown, param: string, max: number, limit: string): void {
 }
 
 /**
- * Whether the value is nested deeper than `most` levels. Members that a later one of the same name replaces are not
+ * Whether the value is nested deeper than `maxDepth` levels. Members that a later one of the same name replaces are not
  * counted; parsers of engines have limits of their own.
  */
 function isDeeper(value: object, maxDepth: number): boolean {

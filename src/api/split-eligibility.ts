@@ -8,8 +8,8 @@ export function unsplittableReason(json: Json): string | null {
   for (const name of ['n', 'best_of']) if (Number(json[name]) > 1) return `${name} is more than 1`
   if (isOn(json['use_beam_search'])) return 'beam search'
   if (isOn(json['echo'])) return 'echo'
-  const { prompt_logprobs: scored } = json
-  if (scored !== undefined && scored !== null) return 'prompt_logprobs'
+  const { prompt_logprobs: promptLogprobs } = json
+  if (promptLogprobs !== undefined && promptLogprobs !== null) return 'prompt_logprobs'
   // The response precedes the computation, so there is nothing to transfer yet.
   if (isOn(json['background'])) return 'background'
   return severalPrompts(json['prompt']) ? 'several prompts' : null
@@ -50,8 +50,9 @@ function severalPrompts(prompt: unknown): prompt is readonly unknown[] {
  * single text in a list counts as the text, where #890 counts one token.
  */
 export function estimateTokensByChars(json: Json): number {
-  const { prompt: given, messages, system } = json
-  const prompt: unknown = Array.isArray(given) && given.length === 1 && typeof given[0] !== 'number' ? given[0] : given
+  const { prompt: rawPrompt, messages, system } = json
+  const prompt: unknown =
+    Array.isArray(rawPrompt) && rawPrompt.length === 1 && typeof rawPrompt[0] !== 'number' ? rawPrompt[0] : rawPrompt
   if (isText(prompt)) return Math.floor(characters(String(prompt)) / 4)
   if (Array.isArray(prompt)) return prompt.length
   if (!Array.isArray(messages)) return 0

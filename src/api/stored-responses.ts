@@ -5,12 +5,13 @@ import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { StoredResponse } from '../ports/stored-responses.ts'
 import type { Caller } from './auth/caller.ts'
-import { assertAccepting, type GatewayContext } from './context.ts'
+import { assertAccepting } from './drain.ts'
+import type { GatewayContext } from './context.ts'
 import type { RequestFields } from './fields.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import { engineModel } from './model-registry.ts'
 import type { RequestContext } from './request-context.ts'
-import { idParam } from './request-url.ts'
+import { idParam } from './path-id.ts'
 
 export async function storedResponseOf(
   context: GatewayContext,

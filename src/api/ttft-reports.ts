@@ -9,7 +9,7 @@ import type { Ttft } from '../ports/ttft.ts'
 import { readBounded } from './body.ts'
 import type { GatewayContext } from './context.ts'
 import { flushAllWorkers } from './worker-queries.ts'
-import { bearer } from './auth/authenticator.ts'
+import { bearer } from './auth/bearer.ts'
 import { KeyStore } from './auth/key-store.ts'
 import { asFailure } from './error-response.ts'
 
@@ -71,9 +71,10 @@ class ReportHandlers {
   async post(from: ReportRequest, token: string | null): Promise<Response> {
     if (!(await this.#mayReport(from, token)) && !(this.#needsAdmin(from) && (await this.#isAdmin(from, token))))
       return this.#refused(from)
-    const given = await this.#read(from.request)
-    if (given === undefined) return json({ detail: 'the body is not JSON (NaN and Infinity are not JSON either)' }, 400)
-    return Array.isArray(given) ? this.#batch(given) : this.#one(given)
+    const content = await this.#read(from.request)
+    if (content === undefined)
+      return json({ detail: 'the body is not JSON (NaN and Infinity are not JSON either)' }, 400)
+    return Array.isArray(content) ? this.#batch(content) : this.#single(content)
   }
 
   /** The parsed body. undefined: no JSON. */
@@ -94,20 +95,20 @@ class ReportHandlers {
     return found === null ? json({ detail: 'not found' }, 404) : json(reportView(found), 200)
   }
 
-  async #one(given: unknown): Promise<Response> {
-    const partial = readPartial(given)
+  async #single(report: unknown): Promise<Response> {
+    const partial = readPartial(report)
     if ('detail' in partial) return json(partial, 400)
     const [added] = await this.#ttft.report([partial])
     this.#log([added!])
     return json({ request_id: added!.id, combined: added!.combined }, 200)
   }
 
-  async #batch(given: readonly unknown[]): Promise<Response> {
-    if (given.length > MAX_BATCH)
-      return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${given.length}` }, 400)
+  async #batch(reports: readonly unknown[]): Promise<Response> {
+    if (reports.length > MAX_BATCH)
+      return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${reports.length}` }, 400)
     const rejected: { readonly index: number; readonly detail: string }[] = []
     const partials: ReportPartial[] = []
-    for (const [index, one] of given.entries()) {
+    for (const [index, one] of reports.entries()) {
       const partial = readPartial(one)
       if ('detail' in partial) rejected.push({ index, ...partial })
       else partials.push(partial)

@@ -5,15 +5,15 @@ import type { EndedByStep } from '../core/reports/ended-history.ts'
 import { sumCounts } from './sum-counts.ts'
 import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
 import type { GatewayContext } from './context.ts'
-import type { RecentRequest } from './request-history.ts'
-import type { GatewayCounts, WorkerQuery } from './worker-group.ts'
+import type { RecentRequest } from '../core/reports/recent-request.ts'
+import type { GatewayCounts, GroupQuery } from '../worker-group.ts'
 
 type WorkerQueryContext = Pick<GatewayContext, 'telemetry' | 'lookups' | 'models' | 'recent' | 'shared' | 'usage'>
 
 /** Answers a query of another thread. */
 export async function answerWorkerQuery(
   context: WorkerQueryContext,
-  question: WorkerQuery,
+  question: GroupQuery,
 ): Promise<GatewayCounts | RecentRequest | null> {
   if (question.about === 'request') return context.recent.find(question.id)
   // The counts include the rollups of ended requests.

@@ -1,5 +1,4 @@
 /** The `firstlight` command: finds the subcommand, runs it, and prints errors with a next step. */
-import packageJson from '../../package.json' with { type: 'json' }
 import { ConfigError } from '../config/parse.ts'
 import { didYouMean } from '../config/suggest.ts'
 import { VocabularyError } from '../core/tokens/vocabulary.ts'
@@ -7,60 +6,51 @@ import { hasConfig } from '../platform/node/load-config.ts'
 import { explainSystemError } from '../platform/node/system-error.ts'
 import { readArgs } from './commands/args.ts'
 import { bridge } from './commands/bridge.ts'
-import { calibrate } from '../../packages/replay/src/commands/calibrate.ts'
 import { check } from './commands/check.ts'
-import { type Command, type Io, UsageError } from './commands/command.ts'
-import { completionCommand } from './commands/completion.ts'
-import { convert } from '../../packages/convert/src/commands/convert.ts'
-import { demo } from '../../packages/simulator/src/commands/demo.ts'
+import type { Command, CommandEntry, Io } from './commands/command.ts'
+import { UsageError } from '../platform/node/usage-error.ts'
 import { doctor } from './commands/doctor.ts'
-import { fleet } from '../../packages/simulator/src/commands/fleet.ts'
 import { key } from './commands/key.ts'
-import { load } from '../../packages/replay/src/commands/load.ts'
-import { replay } from '../../packages/replay/src/commands/replay.ts'
 import { serve } from './commands/serve.ts'
 import { top } from './commands/top.ts'
 import { vocab } from './commands/vocab.ts'
-import { commit } from './commit.ts'
 import { commandHelp, mainHelp } from './help.ts'
+import { versionText } from './version-text.ts'
 
-/** All subcommands in the order of the help. */
-export const commands: readonly Command[] = [
-  serve,
-  check,
-  doctor,
-  demo,
-  fleet,
-  top,
-  replay,
-  calibrate,
-  load,
-  bridge,
-  vocab,
-  key,
-  convert,
-  completionCommand(() => commands),
-]
+/** The subcommands that need no package. */
+export const gatewayCommands = { serve, check, doctor, top, bridge, vocab, key }
 
-/** Resolves with the exit code: 0 success, 1 failure, 2 invalid command line. */
-export async function main(argv: readonly string[], io: Io): Promise<number> {
+/** Loads every command, in the order of the entries. */
+export const loadAll = (entries: readonly CommandEntry[]): Promise<readonly Command[]> =>
+  Promise.all(entries.map(loaded))
+
+const loaded = async (entry: CommandEntry): Promise<Command> => ('load' in entry ? entry.load() : entry)
+
+/**
+ * Runs a command line. Resolves with the exit code: 0 success, 1 failure, 2 invalid command line.
+ *
+ * @param entries all subcommands, in the order of the help
+ */
+export async function run(argv: readonly string[], io: Io, entries: readonly CommandEntry[]): Promise<number> {
   try {
-    return await dispatch(argv, io)
+    return await dispatch(argv, io, entries)
   } catch (error) {
     return report(error, io)
   }
 }
 
-async function dispatch(argv: readonly string[], io: Io): Promise<number> {
+async function dispatch(argv: readonly string[], io: Io, entries: readonly CommandEntry[]): Promise<number> {
   const [first, ...rest] = argv
   if (first === '--version' || first === '-v' || first === 'version') {
-    const hash = commit()
-    io.out(`${packageJson.version}${hash === null ? '' : ` (commit ${hash})`}`)
+    io.out(versionText())
     return 0
   }
-  if (first === '--help' || first === '-h' || first === 'help') return help(rest[0], io)
+  if (first === '--help' || first === '-h' || first === 'help') {
+    io.out(await help(rest[0], entries))
+    return 0
+  }
   const named = first !== undefined && !first.startsWith('-')
-  const command = named ? find(first) : byDefault(argv, io)
+  const command = await find(named ? first : byDefault(argv, io, entries), entries)
   const args = readArgs(command, named ? rest : argv)
   if (args.help) {
     io.out(commandHelp(command))
@@ -69,21 +59,19 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   return command.run(args, io)
 }
 
-/** Runs `serve` if a configuration exists, else the demo. */
-function byDefault(argv: readonly string[], io: Io): Command {
+/** Names `serve` if a configuration exists or there is no demo, else the demo. */
+function byDefault(argv: readonly string[], io: Io, entries: readonly CommandEntry[]): string {
   const asked = argv.some((word) => word === '-c' || word.startsWith('--config'))
-  return find(asked || hasConfig(io.env) ? 'serve' : 'demo')
+  return asked || hasConfig(io.env) || !entries.some(({ name }) => name === 'demo') ? 'serve' : 'demo'
 }
 
-function help(name: string | undefined, io: Io): number {
-  io.out(name === undefined ? mainHelp(commands) : commandHelp(find(name)))
-  return 0
-}
+const help = async (name: string | undefined, entries: readonly CommandEntry[]): Promise<string> =>
+  name === undefined ? mainHelp(await loadAll(entries)) : commandHelp(await find(name, entries))
 
-function find(name: string): Command {
-  const command = commands.find((one) => one.name === name)
-  if (command !== undefined) return command
-  const names = commands.map((one) => one.name)
+async function find(name: string, entries: readonly CommandEntry[]): Promise<Command> {
+  const entry = entries.find((one) => one.name === name)
+  if (entry !== undefined) return loaded(entry)
+  const names = entries.map((one) => one.name)
   throw new UsageError(
     `firstlight has no command "${name}"${didYouMean(name, names)}`,
     'Run firstlight --help for the list.',

@@ -1,7 +1,8 @@
-/** Help texts, generated from the table of commands. */
+/** Help texts, generated from the tables of commands. */
 import type { Command } from './commands/command.ts'
 
 export function mainHelp(list: readonly Command[]): string {
+  const otherwise = list.some(({ name }) => name === 'demo') ? ', or runs the demo if there is none' : ''
   return [
     'Firstlight: one OpenAI endpoint over a fleet of LLM engines.',
     '',
@@ -10,7 +11,7 @@ export function mainHelp(list: readonly Command[]): string {
     'Commands:',
     ...columns(list.map(({ name, summary }) => [name, summary])),
     '',
-    'Without a command: serves ./firstlight.yaml, or runs the demo if there is none.',
+    `Without a command: serves ./firstlight.yaml${otherwise}.`,
     'Run firstlight COMMAND --help for flags and examples, firstlight --version for the version.',
   ].join('\n')
 }

@@ -1,7 +1,8 @@
 /** Addresses as HOST:PORT. */
 import * as z from 'zod/mini'
 
-interface Address {
+/** @declared */
+export interface Address {
   readonly host: string
   readonly port: number
 }

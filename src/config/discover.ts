@@ -67,33 +67,33 @@ export const hasTemplates = (config: Pick<Config, 'clusters'>): boolean =>
  * Replaces each template by one engine per address or pod: `ID-ADDRESS`, colons as dashes. An address that the document
  * names itself is skipped. A name without addresses leaves no engine.
  * @param discovered addresses and pods, or only addresses
- * @param leftOut called for engines whose id or address another engine of the cluster has
+ * @param onSkipped called for engines whose id or address another engine of the cluster has
  */
 export function withDiscovered(
   config: Config,
   discovered: DiscoveredEngines | DiscoveredEngines['addressesOf'],
-  leftOut: (engine: string) => void = () => undefined,
+  onSkipped: (engine: string) => void = () => undefined,
 ): Config {
   const engines = typeof discovered === 'function' ? { addressesOf: discovered, podsOf: () => [] } : discovered
   return hasTemplates(config)
-    ? { ...config, clusters: config.clusters.map((cluster) => clusterWithDiscovered(cluster, engines, leftOut)) }
+    ? { ...config, clusters: config.clusters.map((cluster) => clusterWithDiscovered(cluster, engines, onSkipped)) }
     : config
 }
 
 function clusterWithDiscovered(
   cluster: ClusterConfig,
   discovered: DiscoveredEngines,
-  leftOut: (engine: string) => void,
+  onSkipped: (engine: string) => void,
 ): ClusterConfig {
-  const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
-  const named = new Set(written.map((engine) => hostPort(engine)))
-  const taken = new Set(written.map(({ id }) => id))
+  const configured = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
+  const configuredServers = new Set(configured.map((engine) => hostPort(engine)))
+  const taken = new Set(configured.map(({ id }) => id))
   /** Two names may have one address, and the id `a-fd00` at 1::2 equals `a` at fd00:1::2. */
   const isNew = (engine: EngineConfig): boolean => {
     const server = hostPort(engine)
-    if (named.has(server)) return false
+    if (configuredServers.has(server)) return false
     const isOther = taken.has(engine.id) || taken.has(server)
-    if (isOther) leftOut(`${cluster.id}, ${engine.id} at ${engine.url}`)
+    if (isOther) onSkipped(`${cluster.id}, ${engine.id} at ${engine.url}`)
     else taken.add(engine.id).add(server)
     return !isOther
   }

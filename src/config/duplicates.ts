@@ -4,11 +4,11 @@ import { type Path, renderPath } from './path.ts'
 
 export type NamedPath = readonly [name: string, path: Path]
 
-export function checkDuplicates(found: Finding[], names: readonly NamedPath[]): void {
-  const seen = new Map<string, Path>()
+export function checkDuplicates(findings: Finding[], names: readonly NamedPath[]): void {
+  const firstPaths = new Map<string, Path>()
   for (const [name, path] of names) {
-    const first = seen.get(name)
-    if (first === undefined) seen.set(name, path)
-    else found.push({ path, rule: `is taken already by ${renderPath(first)}` })
+    const first = firstPaths.get(name)
+    if (first === undefined) firstPaths.set(name, path)
+    else findings.push({ path, rule: `is taken already by ${renderPath(first)}` })
   }
 }

@@ -28,18 +28,18 @@ export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const written = z.strictObject(shape, {
     error: (issue) =>
       issue.code === 'unrecognized_keys'
-        ? // One line per key: `findings` splits them again.
+        ? // One line per key: `findings` (finding.ts) splits them again.
           issue.keys
             .map((key) => `is not a known key${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`)
             .join('\n')
         : undefined,
   })
-  type Written = z.output<typeof written>
+  type SnakeKeys = z.output<typeof written>
   const toCamelKeys = (value: Readonly<Record<string, unknown>>) =>
-    Object.fromEntries(names.map(([key, name]) => [name, value[key] ?? null])) as CamelKeys<Written>
+    Object.fromEntries(names.map(([key, name]) => [name, value[key] ?? null])) as CamelKeys<SnakeKeys>
   return z.pipe(
     written,
-    z.transform((value: Written) => toCamelKeys(value)) as z.ZodMiniTransform<CamelKeys<Written>, Written>,
+    z.transform((value: SnakeKeys) => toCamelKeys(value)) as z.ZodMiniTransform<CamelKeys<SnakeKeys>, SnakeKeys>,
   )
 }
 
@@ -96,7 +96,6 @@ export const modelName = textLike(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name
 
 export const headerName = textLike(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
 
-/** Host of a URL, without a port; `*.` before a domain matches every host below it. */
 const DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2}))?$/
 
 const dateRule = 'must be a date like "2027-01-31", or a time with a zone like "2027-01-31T18:00:00Z", in quotes'
@@ -106,6 +105,7 @@ export const dateText = z
   .string({ error: asRule(dateRule) })
   .check(z.refine((value) => DATE.test(value) && !Number.isNaN(Date.parse(value)), { error: dateRule }))
 
+/** Host of a URL, without a port; `*.` before a domain matches every host below it. */
 export const hostName = textLike(
   /^(?:\*\.)?[a-z0-9](?:[a-z0-9._-]{0,251}[a-z0-9])?$|^\[[0-9a-f:.]{2,45}\]$/,
   'must be a host in lower case without a port, like images.example.com or *.example.com',

@@ -1,7 +1,4 @@
-/**
- * Turns a document that passed the schema into a `Config`, and a configured pool into what the core and the origin
- * get.
- */
+/** Turns a document that passed the schema into a `Config`. */
 import type {
   ClusterConfig,
   ClusterDocument,
@@ -60,7 +57,7 @@ function gatewayPools(name: string, { url, digestIntervalMs, models, ...gateway 
     stats_interval_ms: digestIntervalMs,
     engines: [{ id: name, url }],
   })
-  const defaults = resolveValue(written.data, [], { raw: {}, env: {}, found: [] }) as PoolDocument
+  const defaults = resolveValue(written.data, [], { raw: {}, env: {}, findings: [] }) as PoolDocument
   const { key, headers, binding, maxInFlight } = gateway
   const engines = [{ ...defaults.engines[0]!, key, headers, binding, maxInFlight }]
   return models.map((model) => ({ ...defaults, ...model, engines }))

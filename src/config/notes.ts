@@ -6,7 +6,6 @@ import { isLoopback } from './address.ts'
 import { enginesAtOwnAddress, reportsShareMainPort } from './listen-conflicts.ts'
 import { THRESHOLD_TOKENS } from './split-schema.ts'
 
-/** Notes: valid settings that are probably unintended. */
 function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
   return clusters.flatMap((cluster) =>
     cluster.gateway === null

@@ -1,4 +1,4 @@
-/** What the runtime gives to the parser. */
+/** Input of the parser from the runtime. */
 
 /** Variables from which secrets are read; values of other types are ignored. */
 export type Env = Readonly<Record<string, unknown>>
@@ -11,7 +11,7 @@ export interface ParseOptions {
   readonly defaultObserveShare: number
   /** `limits.buffered_bytes` of a document without it, in bytes. Default: 256 MiB. */
   readonly defaultBufferedBytes?: number
-  /** Environment whose standard variables (parse.ts) are defaults of the document. Absent: none. */
+  /** Environment whose standard variables (environment.ts) are defaults of the document. Absent: none. */
   readonly environment?: Env
   /** This process opens `listen` itself, so a loopback address is private. false on Workers. */
   readonly listens: boolean

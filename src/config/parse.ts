@@ -42,7 +42,7 @@ function parseDocument(written: unknown, env: Env, options: ParseOptions, line: 
   const document = withEnvironment(written, options.environment ?? {})
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
   if (!result.success) throw new ConfigError(problemsOf(document, findings(result.error.issues), line))
-  const { document: resolved, found: unresolved } = resolveSecrets(result.data, document, env)
+  const { document: resolved, findings: unresolved } = resolveSecrets(result.data, document, env)
   const config = toConfig(resolved, options)
   const findingsOfRules = [
     ...checkClusterForms(resolved),

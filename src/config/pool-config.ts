@@ -1,35 +1,36 @@
 import type { ClusterConfig, EngineConfig, PoolSettings } from '../config.ts'
 import type { EngineSpec, PoolConfig } from '../core/contract/pool-config.ts'
 
-/** Pool as its PoolState gets it: without addresses, secrets and settings of the edge. */
+/**
+ * Pool as its PoolState gets it: without addresses, secrets and settings of the edge. A list of the keys to copy, so
+ * that a new key stays at the edge unless it is added here.
+ */
 export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
-  const { model, split, engines, ...rest } = pool
-  const {
-    aliases: _aliases,
-    adapters: _adapters,
-    tokenizer: _tokenizer,
-    lmcache: _lmcache,
-    limits: _limits,
-    discoverIntervalMs: _discoverIntervalMs,
-    observeShare: _observeShare,
-    session: _session,
-    classPriority: _classPriority,
-    shards: _shards,
-    ...core
-  } = rest
-  const { mode, thresholdTokens, fallback } = split
+  const { policy, shadow, blockTokens, leaseMs, circuit, statsIntervalMs, indexEntries, slo, maxWaiting, queue } = pool
+  const { mode, thresholdTokens, fallback } = pool.split
+  const { share, minPerS } = pool.retry
   return {
-    ...core,
     cluster: cluster.id,
-    pool: model,
+    pool: pool.model,
+    policy,
+    shadow,
+    blockTokens,
     split: { mode, thresholdTokens, fallback },
-    engines: engines.map((engine) =>
+    leaseMs,
+    retry: { share, minPerS },
+    circuit,
+    statsIntervalMs,
+    indexEntries,
+    slo,
+    maxWaiting,
+    queue,
+    engines: pool.engines.map((engine) =>
       cluster.gateway === null ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true },
     ),
   }
 }
 
-/** A list of the keys to copy, so that a new key with a secret stays out of the core. */
+/** A list of the keys to copy, so that a new key, such as a secret, stays at the edge. */
 function toEngineSpec(engine: EngineConfig): EngineSpec {
   const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } =
     engine

@@ -1,3 +1,4 @@
+/** Configuration problems: path, value, rule. */
 import { type Path, valueAt } from './path.ts'
 
 export interface Problem {

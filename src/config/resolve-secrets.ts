@@ -15,15 +15,15 @@ export function resolveSecrets(
   document: z.output<typeof documentSchema>,
   raw: unknown,
   env: Env,
-): { readonly document: ConfigDocument; readonly found: readonly Finding[] } {
-  const found: Finding[] = []
-  return { document: resolveValue(document, [], { raw, env, found }) as ConfigDocument, found }
+): { readonly document: ConfigDocument; readonly findings: readonly Finding[] } {
+  const findings: Finding[] = []
+  return { document: resolveValue(document, [], { raw, env, findings }) as ConfigDocument, findings }
 }
 
 interface Resolution {
   readonly raw: unknown
   readonly env: Env
-  readonly found: Finding[]
+  readonly findings: Finding[]
 }
 
 export function resolveValue(value: unknown, path: Path, at: Resolution): unknown {
@@ -41,7 +41,7 @@ export function resolveValue(value: unknown, path: Path, at: Resolution): unknow
   )
 }
 
-function readSecret({ value, pattern }: SecretRef, path: Path, { env, found }: Resolution): string {
+function readSecret({ value, pattern }: SecretRef, path: Path, { env, findings }: Resolution): string {
   if (typeof value === 'string') return value
   const read = env[value.env]
   if (typeof read === 'string' && pattern.test(read)) return read
@@ -49,6 +49,6 @@ function readSecret({ value, pattern }: SecretRef, path: Path, { env, found }: R
     typeof read === 'string' && read !== ''
       ? `whose value is not ${textRule(pattern)}`
       : 'which is not set in the environment'
-  found.push({ path: [...path, 'env'], rule: `names ${value.env}, ${problem}` })
+  findings.push({ path: [...path, 'env'], rule: `names ${value.env}, ${problem}` })
   return ''
 }

@@ -1,14 +1,12 @@
 /** Suggests the most similar known word for a misspelt one. */
 
-/** Configuration problems: path, value, rule. */
-
 /** Returns `; did you mean "x"?` for the most similar known word, or '' if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
-  const wanted = normalise(word)
+  const normalised = normalise(word)
   let best: string | null = null
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1
+  let bestDistance = Math.max(1, Math.floor(normalised.length / 3)) + 1
   for (const candidate of known) {
-    const distance = editDistance(wanted, normalise(candidate))
+    const distance = editDistance(normalised, normalise(candidate))
     if (distance < bestDistance) {
       best = candidate
       bestDistance = distance

@@ -1,7 +1,5 @@
 /** Formats quantities of a configuration for people. Exact: a value that no larger unit divides keeps its unit. */
 
-/** Formats quantities of a configuration for people. Exact: a value that no larger unit divides keeps its unit. */
-
 const SIZES: readonly (readonly [string, number])[] = [
   ['GiB', 2 ** 30],
   ['MiB', 2 ** 20],

@@ -5,18 +5,18 @@ import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 
 /** Keys that describe a model server of one's own. */
-export function checkProvider(found: Finding[], engine: EngineConfig, at: Path): void {
+export function checkProvider(findings: Finding[], engine: EngineConfig, at: Path): void {
   const rule = 'is for engines of your own: leave it out with `kind: external`'
   if (engine.kind !== 'external') {
     if (engine.providerModel !== null)
-      found.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })
+      findings.push({ path: [...at, 'provider_model'], rule: 'needs `kind: external`; engines serve the pool’s model' })
     return
   }
-  if (engine.type !== 'auto') found.push({ path: [...at, 'type'], rule })
-  if (engine.role !== 'any') found.push({ path: [...at, 'role'], rule })
-  if (engine.discover !== null) found.push({ path: [...at, 'discover'], rule })
-  if (engine.kvEvents !== null) found.push({ path: [...at, 'kv_events'], rule })
-  if (engine.lmcacheInstance !== null) found.push({ path: [...at, 'lmcache_instance'], rule })
+  if (engine.type !== 'auto') findings.push({ path: [...at, 'type'], rule })
+  if (engine.role !== 'any') findings.push({ path: [...at, 'role'], rule })
+  if (engine.discover !== null) findings.push({ path: [...at, 'discover'], rule })
+  if (engine.kvEvents !== null) findings.push({ path: [...at, 'kv_events'], rule })
+  if (engine.lmcacheInstance !== null) findings.push({ path: [...at, 'lmcache_instance'], rule })
 }
 
 /** Headers that belong to the connection or are set by the gateway. */
@@ -32,21 +32,25 @@ const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-export function checkHeaders(found: Finding[], headers: EngineConfig['headers'], at: Path): void {
+export function checkHeaders(findings: Finding[], headers: EngineConfig['headers'], at: Path): void {
   const names = Object.keys(headers)
   checkDuplicates(
-    found,
+    findings,
     names.map((name) => [name.toLowerCase(), [...at, 'headers', name]]),
   )
   for (const name of names) {
     if (RESERVED_HEADERS.has(name.toLowerCase()))
-      found.push({ path: [...at, 'headers', name], rule: 'belongs to the connection and cannot be set' })
+      findings.push({ path: [...at, 'headers', name], rule: 'belongs to the connection and cannot be set' })
   }
 }
 
-export function checkEngine(found: Finding[], { key, headers }: Pick<EngineConfig, 'key' | 'headers'>, at: Path): void {
-  checkHeaders(found, headers, at)
+export function checkEngine(
+  findings: Finding[],
+  { key, headers }: Pick<EngineConfig, 'key' | 'headers'>,
+  at: Path,
+): void {
+  checkHeaders(findings, headers, at)
   if (key !== null && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
-    found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
+    findings.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
   }
 }

@@ -6,11 +6,11 @@ import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 import { didYouMean } from './suggest.ts'
 
-export function checkKeys(found: Finding[], document: Config, listens: boolean): void {
+export function checkKeys(findings: Finding[], document: Config, listens: boolean): void {
   const { keys, jwt } = document
   if (keys === null && jwt === null) {
     if (listens && !document.open && !isLoopback(document.listen.host)) {
-      found.push({
+      findings.push({
         path: ['listen'],
         rule: 'can be reached from other machines: configure `keys`, or say `open: true`',
       })
@@ -18,9 +18,9 @@ export function checkKeys(found: Finding[], document: Config, listens: boolean):
     return
   }
   const names = keys === null ? 'jwt' : 'keys'
-  if (document.open) found.push({ path: ['open'], rule: `contradicts \`${names}\`: leave one of them out` })
+  if (document.open) findings.push({ path: ['open'], rule: `contradicts \`${names}\`: leave one of them out` })
   checkDuplicates(
-    found,
+    findings,
     (keys ?? []).map((key, index) => [key.name, ['keys', index, 'name']]),
   )
   const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(modelNames)))
@@ -29,7 +29,7 @@ export function checkKeys(found: Finding[], document: Config, listens: boolean):
   for (const { models, path } of granted)
     for (const [at, model] of (models ?? []).entries()) {
       if (!served.has(model))
-        found.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
+        findings.push({ path: [...path, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
     }
 }
 
@@ -38,7 +38,7 @@ export function checkSecrets(
   { keys, admin, bridge }: Config,
   hashOf: (secret: string) => string = (secret) => secret,
 ): Finding[] {
-  const found: Finding[] = []
+  const findings: Finding[] = []
   const owners = new Map<string, string>()
   if (admin !== null) owners.set(hashOf(admin.secret), 'admin')
   if (bridge !== null) owners.set(hashOf(bridge.secret), 'bridge')
@@ -47,10 +47,10 @@ export function checkSecrets(
     const owner = owners.get(hash)
     // An unresolved secret is '' and was reported already.
     if (owner !== undefined && secret !== '')
-      found.push({ path: ['keys', index, 'secret'], rule: `is the secret of ${owner} too` })
+      findings.push({ path: ['keys', index, 'secret'], rule: `is the secret of ${owner} too` })
     else owners.set(hash, `keys[${index}]`)
   }
-  return found
+  return findings
 }
 
 function modelNames(pool: PoolSettings): string[] {

@@ -6,10 +6,10 @@ import { didYouMean } from './suggest.ts'
 import { checkEngine, checkHeaders, checkProvider } from './validate-engine.ts'
 import { checkSplit } from './validate-split.ts'
 
-export function checkPool(found: Finding[], pool: PoolSettings, at: Path): void {
+export function checkPool(findings: Finding[], pool: PoolSettings, at: Path): void {
   const roles = new Set(pool.engines.filter(({ kind }) => kind !== 'external').map(({ role }) => role))
   if (!roles.has('any') && !roles.has('decode')) {
-    found.push({
+    findings.push({
       path: [...at, 'engines'],
       rule: 'must have one engine with role any or decode: no other engine can answer a request',
     })
@@ -21,41 +21,41 @@ export function checkPool(found: Finding[], pool: PoolSettings, at: Path): void 
       const hint = pool.aliases.includes(model)
         ? '; aliases are names for clients, name the model itself'
         : didYouMean(model, own)
-      found.push({
+      findings.push({
         path: [...at, 'engines', index, 'models', entry],
         rule: `is neither the pool's model nor one of its adapters${hint}`,
       })
     }
-    checkEngine(found, engine, [...at, 'engines', index])
-    checkProvider(found, engine, [...at, 'engines', index])
+    checkEngine(findings, engine, [...at, 'engines', index])
+    checkProvider(findings, engine, [...at, 'engines', index])
   }
-  checkShards(found, pool, [...at, 'shards'])
-  checkLmcache(found, pool, at)
-  checkSplit(found, pool, [...at, 'split'])
+  checkShards(findings, pool, [...at, 'shards'])
+  checkLmcache(findings, pool, at)
+  checkSplit(findings, pool, [...at, 'split'])
 }
 
-function checkShards(found: Finding[], { shards, engines, lmcache }: PoolSettings, path: Path): void {
+function checkShards(findings: Finding[], { shards, engines, lmcache }: PoolSettings, path: Path): void {
   if (shards > engines.length)
-    found.push({ path, rule: `must be at most ${engines.length}, the number of engines: each object has its own` })
+    findings.push({ path, rule: `must be at most ${engines.length}, the number of engines: each object has its own` })
   if (shards > 1 && lmcache?.registry === true)
-    found.push({ path, rule: 'must be 1 with `lmcache.registry`: LMCache servers report to one object' })
+    findings.push({ path, rule: 'must be 1 with `lmcache.registry`: LMCache servers report to one object' })
 }
 
-function checkLmcache(found: Finding[], { lmcache, engines }: PoolSettings, at: Path): void {
+function checkLmcache(findings: Finding[], { lmcache, engines }: PoolSettings, at: Path): void {
   if (lmcache === null) return
   const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || null].filter((one) => one !== null)
   if (sources.length !== 1)
-    found.push({
+    findings.push({
       path: [...at, 'lmcache'],
       rule: 'must have exactly one of coordinator, controller and registry: true',
     })
-  checkHeaders(found, lmcache.headers, [...at, 'lmcache'])
+  checkHeaders(findings, lmcache.headers, [...at, 'lmcache'])
   // Instances are identified by host, so engines that share one must name theirs.
   const hosts = engines.map(({ url }) => new URL(url).hostname)
   for (const [index, { lmcacheInstance: instance }] of engines.entries()) {
     const host = hosts[index]!
     if (instance !== null || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
-    found.push({
+    findings.push({
       path: [...at, 'engines', index, 'lmcache_instance'],
       rule: `is required: another engine has the host ${host} too`,
     })

@@ -7,16 +7,16 @@ import { canDecode, canPrefill } from './split-roles.ts'
 import { didYouMean } from './suggest.ts'
 
 /** Checks the receivers of the connector `lmcache`. */
-export function checkSplit(found: Finding[], pool: PoolSettings, at: Path): void {
+export function checkSplit(findings: Finding[], pool: PoolSettings, at: Path): void {
   const { split, engines } = pool
-  checkReceivers(found, pool, [...at, 'lmcache'])
+  checkReceivers(findings, pool, [...at, 'lmcache'])
   const isDisaggregated = engines.some((engine) => canPrefill(engine) || engine.role === 'decode')
   if (split.connector === 'lmcache' && split.mode !== 'never' && isDisaggregated)
-    checkReceiverCoverage(found, pool, [...at, 'lmcache'])
+    checkReceiverCoverage(findings, pool, [...at, 'lmcache'])
 }
 
 /** Checks each configured receiver: its ports, its engine, its host. */
-function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
+function checkReceivers(findings: Finding[], { split, engines }: PoolSettings, at: Path): void {
   const { decoder } = split.lmcache
   const decoders = Object.entries(split.lmcache.decoders ?? {})
   const receivers = [
@@ -25,7 +25,7 @@ function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: 
   ]
   for (const [path, { initPorts: init, allocPorts: alloc }] of receivers) {
     if (init.length !== alloc.length)
-      found.push({
+      findings.push({
         path: [...at, ...path],
         rule: `has ${init.length} init_ports and ${alloc.length} alloc_ports: there is one of each per rank`,
       })
@@ -33,7 +33,7 @@ function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: 
   const decodeEngines = engines.filter(canDecode).map(({ id }) => id)
   for (const [id] of decoders) {
     if (!decodeEngines.includes(id))
-      found.push({
+      findings.push({
         path: [...at, 'decoders', id],
         rule: `is no engine of this pool that decodes${didYouMean(id, decodeEngines)}`,
       })
@@ -41,7 +41,7 @@ function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: 
   for (const [id, { host }] of decoders) {
     const template = engines.find((engine) => engine.id === id && engine.discover !== null)
     if (template !== undefined && host !== hostOf(template.url))
-      found.push({
+      findings.push({
         path: [...at, 'decoders', id, 'host'],
         rule:
           `must be the host of the engine's url, ${hostOf(template.url)}: with \`discover\` each address is a ` +
@@ -51,16 +51,16 @@ function checkReceivers(found: Finding[], { split, engines }: PoolSettings, at: 
 }
 
 /** Every decode engine needs a receiver. Without one it would use another protocol, or get another engine's cache. */
-function checkReceiverCoverage(found: Finding[], { split, engines }: PoolSettings, at: Path): void {
+function checkReceiverCoverage(findings: Finding[], { split, engines }: PoolSettings, at: Path): void {
   const { decoder, decoders } = split.lmcache
   const decodeEngines = engines.filter(canDecode).map(({ id }) => id)
   if (decoder === null) {
     const missing = decodeEngines.filter((id) => decoders?.[id] === undefined)
     if (missing.length > 0)
-      found.push({ path: at, rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\`` })
+      findings.push({ path: at, rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\`` })
     return
   }
-  const addFinding = (rule: string) => found.push({ path: [...at, 'decoder'], rule })
+  const addFinding = (rule: string) => findings.push({ path: [...at, 'decoder'], rule })
   if (decoders !== null) addFinding('contradicts `decoders`: leave one of them out')
   else if (engines.some((engine) => canDecode(engine) && engine.discover !== null))
     addFinding('is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`')

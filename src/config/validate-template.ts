@@ -5,9 +5,9 @@ import { MAX_TEMPLATE_ID_CHARS } from './discover.ts'
 import type { Finding } from './finding.ts'
 import type { Path } from './path.ts'
 
-export function checkTemplate(found: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
+export function checkTemplate(findings: Finding[], engine: EngineConfig, at: Path, listens: boolean): void {
   const addFinding = (key: keyof typeof engine | 'lmcache_instance' | 'kv_events', rule: string) =>
-    found.push({ path: [...at, key], rule })
+    findings.push({ path: [...at, key], rule })
   if (engine.discover !== 'kubernetes' && engine.kubernetes !== null)
     return void addFinding(
       'kubernetes',

@@ -12,20 +12,20 @@ import { checkTemplate, templatesIn } from './validate-template.ts'
 
 /** Returns all violations across keys of a valid document. `listens`: this runtime opens `listen` itself. */
 export function crossCheck(document: Config, listens: boolean): Finding[] {
-  const found: Finding[] = []
+  const findings: Finding[] = []
   checkDuplicates(
-    found,
+    findings,
     document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]),
   )
-  for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
-  checkLimits(found, document)
-  checkKeys(found, document, listens)
-  checkHeaders(found, document.traces.headers, ['traces'])
-  for (const { engine, at } of templatesIn(document)) checkTemplate(found, engine, at, listens)
+  for (const [index, cluster] of document.clusters.entries()) checkCluster(findings, cluster, ['clusters', index])
+  checkLimits(findings, document)
+  checkKeys(findings, document, listens)
+  checkHeaders(findings, document.traces.headers, ['traces'])
+  for (const { engine, at } of templatesIn(document)) checkTemplate(findings, engine, at, listens)
   if (!listens && document.record !== null)
-    found.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
-  checkReplicas(found, document, listens)
-  return found
+    findings.push({ path: ['record'], rule: 'needs `firstlight serve` on Node: leave it out' })
+  checkReplicas(findings, document, listens)
+  return findings
 }
 
 /** Checks that a cluster has either pools or a gateway. */
@@ -37,24 +37,24 @@ export function checkClusterForms({ clusters }: ConfigDocument): Finding[] {
   )
 }
 
-function checkLimits(found: Finding[], { limits }: Config): void {
+function checkLimits(findings: Finding[], { limits }: Config): void {
   const { bodyBytes, bufferedBytes } = limits
   if (bufferedBytes >= bodyBytes) return
-  found.push({
+  findings.push({
     path: ['limits', 'buffered_bytes'],
     rule: `must be at least limits.body_bytes, ${bodyBytes}: a body of that size would always be refused`,
   })
 }
 
-function checkReplicas(found: Finding[], { replicas }: Config, listens: boolean): void {
+function checkReplicas(findings: Finding[], { replicas }: Config, listens: boolean): void {
   if (replicas === null) return
-  if (!listens) found.push({ path: ['replicas'], rule: 'needs `firstlight serve` on Node: leave it out' })
+  if (!listens) findings.push({ path: ['replicas'], rule: 'needs `firstlight serve` on Node: leave it out' })
   else if (!isServerUrl(replicas.url))
-    found.push({ path: ['replicas'], rule: 'must have a `url` like redis://10.0.0.1:6379 or rediss://valkey' })
+    findings.push({ path: ['replicas'], rule: 'must have a `url` like redis://10.0.0.1:6379 or rediss://valkey' })
 }
 
-function checkCluster(found: Finding[], cluster: ClusterConfig, at: Path): void {
-  if (cluster.gateway !== null) return checkGateway(found, cluster.gateway, [...at, 'gateway'])
+function checkCluster(findings: Finding[], cluster: ClusterConfig, at: Path): void {
+  if (cluster.gateway !== null) return checkGateway(findings, cluster.gateway, [...at, 'gateway'])
   const names: NamedPath[] = []
   const engineIds: NamedPath[] = []
   const servers: NamedPath[] = []
@@ -67,21 +67,21 @@ function checkCluster(found: Finding[], cluster: ClusterConfig, at: Path): void 
       // Several templates may select different pods.
       if (engine.discover !== 'kubernetes') servers.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
     }
-    checkPool(found, pool, path)
+    checkPool(findings, pool, path)
   }
-  checkDuplicates(found, names)
-  checkDuplicates(found, engineIds)
+  checkDuplicates(findings, names)
+  checkDuplicates(findings, engineIds)
   // Two ids for one server would book its work twice. Headers distinguish data-parallel ranks behind one address.
-  checkDuplicates(found, servers)
+  checkDuplicates(findings, servers)
 }
 
-function checkGateway(found: Finding[], gateway: RegionalGateway, at: Path): void {
+function checkGateway(findings: Finding[], gateway: RegionalGateway, at: Path): void {
   const models = gateway.models.map((one, index) => [one, [...at, 'models', index]] as const)
   checkDuplicates(
-    found,
+    findings,
     models.flatMap(([one, path]) => namesWithPaths(one, path)),
   )
-  checkEngine(found, gateway, at)
+  checkEngine(findings, gateway, at)
 }
 
 /** Names of a pool with their paths. */

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
 
 interface ChartProps {
   /** Seconds since the epoch, ascending. */

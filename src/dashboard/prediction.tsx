@@ -1,4 +1,3 @@
-import 'uplot/dist/uPlot.min.css'
 import type { ComponentChildren } from 'preact'
 import { Chart } from './chart.tsx'
 import { cachedTokensOf } from './decision.ts'

@@ -3,7 +3,7 @@ import type { Admission } from '../core/contract/admission.ts'
 import { type EarlyLegRole, legsOf } from '../core/contract/legs.ts'
 import { endedAs } from '../core/contract/outcome.ts'
 import type { Placement } from '../core/contract/placement.ts'
-import type { Refusal } from '../core/contract/refusal.ts'
+import { preferRetryable, type Refusal } from '../core/contract/refusal.ts'
 import type { Ports } from '../ports.ts'
 import type { EngineTarget } from '../ports/engine-target.ts'
 import type { AdmitResult } from '../ports/pool.ts'
@@ -121,56 +121,76 @@ async function placeOn(
   exchange: Exchange,
   context: PlacementContext,
 ): Promise<AcquiredPlacement | NoPlacement> {
-  const { ports, digests, history } = context
-  const { routes, isLastResort, isChosen } = pass
   const notes: string[] = [...pass.notes]
   const refusals: PassRefusals = { notes, mayPanic: [], mayWait: [] }
   let worst: Refusal | null = null
-  for (const route of routes) {
+  for (const route of pass.routes) {
     // The caches do not matter to a request that is bound to one engine.
     const lookups = exchange.pinned === null ? exchange.hints?.(route) : null
-    if (lookups) history.stages.addAll(await lookups)
-    let unknown: readonly string[] = none
-    while (unknown.length < MAX_UNKNOWN) {
-      const startedAt = ports.now()
-      const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
-      const parts = bookingParts(exchange, ports, route, isLastResort ? { ...base, isLastResort } : base)
-      const result =
-        pass.waits === true
-          ? await waitOn(exchange, ports, route, parts)
-          : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
-      history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
-      if ('refusal' in result) {
-        worst = preferRetryable(worst, result.refusal)
-        addRefusal(refusals, exchange, route, result.refusal)
-        break
-      }
-      const engine = targetOf(route, result.placement)
-      const isGateway = engine?.isGateway === true
-      const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, parts.admission) : null
-      if (sent !== null) result.booking.sent(sent)
-      // The ledger counts all engines behind another gateway as one.
-      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : result.predictedTtftMs
-      if (engine !== null)
-        return {
-          route,
-          engine,
-          placement: result.placement,
-          policy: result.policy,
-          predictedTtftMs,
-          booking: result.booking,
-          promptTokens: parts.admission.promptTokens,
-          sequences: parts.admission.sequences,
-          notes: [...notes, ...result.notes],
-        }
-      void result.booking.release(endedAs('abandoned'))
-      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
-      unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
-    }
-    if (unknown.length >= MAX_UNKNOWN) notes.push(`failover=${route.cluster.id}:unknown_engine`)
+    if (lookups) context.history.stages.addAll(await lookups)
+    const result = await placeOnPool(pass, exchange, context, route)
+    if (result === 'unknown_engine') notes.push(`failover=${route.cluster.id}:unknown_engine`)
+    else if ('refusal' in result) {
+      worst = preferRetryable(worst, result.refusal)
+      addRefusal(refusals, exchange, route, result.refusal)
+    } else return { ...result, notes: [...notes, ...result.notes] }
   }
   const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
   return { refused, ...refusals }
+}
+
+/** Places the request on one pool. The pool may choose engines that this configuration does not have, a few times. */
+async function placeOnPool(
+  pass: Pass,
+  exchange: Exchange,
+  { ports, digests, history }: PlacementContext,
+  route: PoolRoute,
+): Promise<AcquiredPlacement | { readonly refusal: Refusal } | 'unknown_engine'> {
+  let unknown: readonly string[] = none
+  while (unknown.length < MAX_UNKNOWN) {
+    const startedAt = ports.now()
+    const base = admissionFor({ exchange, route, history, elapsedMs: startedAt - exchange.receivedAt }, unknown)
+    const parts = bookingParts(exchange, ports, route, pass.isLastResort ? { ...base, isLastResort: true } : base)
+    const result =
+      pass.waits === true
+        ? await waitOn(exchange, ports, route, parts)
+        : (admitNow(parts) ?? (await admitOn(ports, digests, route, parts)))
+    history.stages.add(pass.waits === true ? 'gateway_queue' : 'admit', ports.now() - startedAt)
+    if ('refusal' in result) return result
+    const engine = targetOf(route, result.placement)
+    if (engine !== null) return acquired(result, { pass, digests, route, engine, admission: parts.admission })
+    void result.booking.release(endedAs('abandoned'))
+    ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: result.placement })
+    unknown = [...unknown, ...engineIdsOf(result.placement).filter((id) => !route.targets.has(id))]
+  }
+  return 'unknown_engine'
+}
+
+interface PlacedOn {
+  readonly pass: Pass
+  readonly digests: Digests
+  readonly route: PoolRoute
+  readonly engine: EngineTarget
+  readonly admission: Admission
+}
+
+function acquired(result: AdmittedPlacement, { pass, digests, route, engine, admission }: PlacedOn): AcquiredPlacement {
+  const { booking, placement, policy, notes } = result
+  const isGateway = engine.isGateway === true
+  const sent = isGateway || pass.isChosen ? digests.sent(route, admission) : null
+  if (sent !== null) booking.sent(sent)
+  return {
+    route,
+    engine,
+    placement,
+    policy,
+    // The ledger counts all engines behind another gateway as one.
+    predictedTtftMs: isGateway ? (sent?.predictedTtftMs ?? null) : result.predictedTtftMs,
+    booking,
+    promptTokens: admission.promptTokens,
+    sequences: admission.sequences,
+    notes,
+  }
 }
 
 function bookingParts(exchange: Exchange, ports: Ports, route: PoolRoute, admission: Admission): AdmitContext {
@@ -224,7 +244,7 @@ async function admitOn(
     return toPlacement(await admitInTime(pool.admit(admission, parts.scope), limitMs, parts.timers), parts)
   } catch (error) {
     const isLate = limitMs !== null && limitMs < ADMIT_MS && error instanceof DeadlineError
-    if (!isLate) ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    if (!isLate) ports.log.warn('pool_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     // Without the object the retry budget is unknown.
     const placement = admission.hedge === true ? null : digests.fallback(admission, route, isLate)
     if (placement === null)
@@ -324,19 +344,4 @@ function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | 
 
 function engineIdsOf(placement: Placement): readonly string[] {
   return [...legsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
-}
-
-/** Returns the refusal that is worth a retry: a full pool before an unavailable one. */
-function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
-  if (a === null) return b
-  const order: readonly Refusal['reason'][] = [
-    'overloaded',
-    'engines_full',
-    'retry_budget',
-    'role_empty',
-    'engines_unavailable',
-    'no_engine',
-    'unconfigured',
-  ]
-  return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
 }

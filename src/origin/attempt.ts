@@ -81,7 +81,7 @@ function attemptFailure({ failure }: OriginError, { stream }: Exchange): Attempt
 }
 
 function giveUp(attempt: AttemptContext, failed: AttemptFailed): AttemptFailed {
-  // The end of an aborted attempt says nothing of its engine.
+  // The end of an aborted attempt is no sign of a fault of its engine.
   const isLost = attempt.race?.lost === true
   const isExcused =
     isLost || failed.failure === 'gateway_limit' || (failed.failure === 'loop' && loopsThroughOthers(attempt, failed))
@@ -99,7 +99,7 @@ function logFailedStatus(
   { engine, failure, status }: AttemptFailed,
 ): void {
   if (status === null) return
-  const next = status === 401 ? { next: "It does not take the gateway's key: give the engine its `key`." } : {}
+  const next = status === 401 ? { next: "The engine rejected the gateway's API key. Set `key` of this engine." } : {}
   ports.log[failure === 'busy' ? 'debug' : 'warn']('attempt_failed', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
@@ -119,12 +119,12 @@ function loopsThroughOthers(
   { exchange, ports, placed }: AttemptContext,
   { engine: { id, url } }: AttemptFailed,
 ): boolean {
-  ports.log.warn('loop_found', {
+  ports.log.warn('loop_detected', {
     id: exchange.id,
     cluster: placed.route.cluster.id,
     engine: id,
     url,
-    next: 'It leads back to a gateway that the request has passed. Configure the address of the engine itself.',
+    next: 'The URL points to a gateway that the request already passed. Configure the URL of the engine itself.',
   })
   return passedOthers(headerOf(exchange.headers, 'via'))
 }

@@ -19,7 +19,7 @@ const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
  */
 export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
   if (!answer.sse) return null
-  const begun = answer.begun()
+  const begun = answer.firstBytes()
   if (!mayBeError(begun)) return null
   const match = ERROR_EVENT.exec(utf8.decode(begun.subarray(0, FIRST_EVENT_BYTES)))
   if (match === null) return null

@@ -1,58 +1,56 @@
 /** The failure that the client gets if no engine answers. */
 import type { AttemptFailure } from '../core/contract/outcome.ts'
-import type { Refusal } from '../core/contract/refusal.ts'
+import { isPoolFull, type Refusal, type RefusalReason } from '../core/contract/refusal.ts'
 import { Failure, type FailureReason, failures } from '../failure.ts'
 import type { AttemptFailed } from './attempt-context.ts'
 import type { Exchange } from './exchange.ts'
 import { loopFailure } from './via.ts'
 
-function overloadFailure({ limit, detail }: Refusal, retryAfterMs: number): Failure {
-  if (limit === 'deadline')
-    return new Failure('deadline_unmet', 'No engine can send the first token before the deadline of this request.', {
-      retryAfterMs,
-      cause: detail,
-    })
-  return new Failure('overloaded', 'This model has more requests than it can serve in time. Try again later.', {
-    retryAfterMs,
-    cause: detail,
-  })
+const BUDGET_EXHAUSTED = "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
+
+/** What the client gets for a refusal. Status, code and whether a retry makes sense follow from `failure`. */
+interface ClientFailure {
+  readonly failure: FailureReason
+  readonly message: string | ((refusal: Refusal) => string)
 }
 
-const BUDGET_EXHAUSTED = "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
+const NO_ENGINE: ClientFailure = {
+  failure: 'no_engine',
+  message: 'No engine is available for this model right now.',
+}
+
+const DEADLINE_UNMET: ClientFailure = {
+  failure: 'deadline_unmet',
+  message: 'No engine can send the first token before the deadline of this request.',
+}
+
+const CLIENT_FAILURES: Readonly<Record<RefusalReason, ClientFailure>> = {
+  overloaded: {
+    failure: 'overloaded',
+    message: 'This model has more requests than it can serve in time. Try again later.',
+  },
+  engines_full: { failure: 'engines_full', message: 'All engines for this model are full. Try again shortly.' },
+  retry_budget: { failure: 'retry_budget', message: `The request failed, and ${BUDGET_EXHAUSTED}` },
+  role_empty: {
+    failure: 'role_empty',
+    message: ({ emptyRole = 'a role this request needs' }) => `No engine with ${emptyRole} is available.`,
+  },
+  engines_unavailable: NO_ENGINE,
+  no_engine: NO_ENGINE,
+  unconfigured: NO_ENGINE,
+}
+
+/** Finds the failure for a refusal. A pool state of a later version may send a reason that is not listed. */
+const clientFailureOf = ({ reason, limit }: Refusal): ClientFailure =>
+  reason === 'overloaded' && limit === 'deadline' ? DEADLINE_UNMET : (CLIENT_FAILURES[reason] ?? NO_ENGINE)
 
 /** Converts a refusal to the failure that the client gets. */
 function refusalFailure(refusal: Refusal): Failure {
-  const retryAfterMs = Math.max(1, refusal.retryAfterMs)
-  switch (refusal.reason) {
-    case 'overloaded':
-      return overloadFailure(refusal, retryAfterMs)
-    case 'engines_full':
-      return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-    case 'retry_budget':
-      return new Failure('retry_budget', `The request failed, and ${BUDGET_EXHAUSTED}`, {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-    case 'role_empty':
-      return new Failure(
-        'role_empty',
-        `No engine with ${refusal.emptyRole ?? 'a role this request needs'} is available.`,
-        {
-          retryAfterMs,
-          cause: refusal.detail,
-        },
-      )
-    case 'unconfigured':
-    case 'no_engine':
-    case 'engines_unavailable':
-      return new Failure('no_engine', 'No engine is available for this model right now.', {
-        retryAfterMs,
-        cause: refusal.detail,
-      })
-  }
+  const { failure, message } = clientFailureOf(refusal)
+  return new Failure(failure, typeof message === 'string' ? message : message(refusal), {
+    retryAfterMs: Math.max(1, refusal.retryAfterMs),
+    cause: refusal.detail,
+  })
 }
 
 /** Retry-After when no engine could be reached: about the time until a restarted engine is found, ms. */
@@ -64,10 +62,9 @@ export const isGatewayFailure = ({ failure }: AttemptFailed): boolean => failure
 /** The failure for the client. Loops count only if nothing else failed. `refusal`: why there was no further attempt. */
 export function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
   const others = failed.filter(({ failure }) => failure !== 'loop')
-  const isFull = refusal?.reason === 'engines_full' || refusal?.reason === 'overloaded'
+  const hasOnlyUnreached = others.length > 0 && others.every(({ failure }) => unreached.has(failure))
   // Engines that could not be reached are away; those that are left have no room.
-  if (isFull && others.length > 0 && others.every(({ failure }) => unreached.has(failure)))
-    return refusalFailure(refusal)
+  if (hasOnlyUnreached && refusal !== null && isPoolFull(refusal)) return refusalFailure(refusal)
   if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
   const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
   return refusal === null || (isLast && failed.length > 0) ? loopFailure() : refusalFailure(refusal)

@@ -11,7 +11,7 @@ import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './digests.ts'
 import { headerOf } from './headers.ts'
 import { fetchRegionDigests, RegionUnavailable } from './regions/region-digest-client.ts'
-import type { RegionDigestReply } from './regions/region-digest-reply.ts'
+import type { RegionDigestResponse } from './regions/region-digest-reply.ts'
 import { regionStatusOf } from './regions/region-status.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import { RegionEstimator, type InFlightPrompt } from './regions/region-estimator.ts'
@@ -44,7 +44,7 @@ class Entry {
   affinityKeys: AffinityKeys | null = null
   /** Local time of receipt; the object's clock may differ. */
   receivedAt = 0
-  askedAt: number | null = null
+  requestedAt: number | null = null
   failedAt: number | null = null
   /** The log has the warning about different block division. */
   hasWarnedOfBlocking = false
@@ -145,8 +145,8 @@ export class DigestCache implements Digests {
     this.#refresh(route, { background: (work) => (refresh = work) }, true)
     if (waits) await refresh
     const { estimator, digest, failedAt, receivedAt } = this.#entry(route)
-    if (!estimator?.isTold || digest === null) return null
-    const { regionDigests, rttMs, isCutAlike: blockingMatch } = estimator
+    if (!estimator?.hasDigest || digest === null) return null
+    const { regionDigests, rttMs, hasSameBlocking: blockingMatch } = estimator
     return regionStatusOf(regionDigests, {
       reachable: failedAt === null,
       ageMs: this.#ports.now() - receivedAt,
@@ -180,7 +180,7 @@ export class DigestCache implements Digests {
       // A request must not go back to the gateway that sent it.
       unreachable:
         isUnreachable ||
-        usableEstimator?.isDark === true ||
+        usableEstimator?.hasNoEngine === true ||
         (usableEstimator?.name != null && hasPassed(via, usableEstimator.name)),
     }
   }
@@ -189,16 +189,16 @@ export class DigestCache implements Digests {
   #refresh(route: PoolRoute, scope: Pick<RequestScope, 'background'>, isChoice: boolean): void {
     const entry = this.#entry(route)
     const now = this.#ports.now()
-    const isAsked = entry.askedAt !== null && now - entry.askedAt < LOST_AFTER_MS
+    const isPending = entry.requestedAt !== null && now - entry.requestedAt < LOST_AFTER_MS
     const freshMs = route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS
     const isKnown = entry.digest !== null && (entry.estimator !== null || !isChoice)
-    if (isAsked || (isKnown && now - entry.receivedAt < freshMs)) return
+    if (isPending || (isKnown && now - entry.receivedAt < freshMs)) return
     scope.background(this.#fetch(route, this.#startRefresh(route, isChoice)))
   }
 
   #startRefresh(route: PoolRoute, isChoice: boolean): Entry {
     const entry = this.#entry(route)
-    entry.askedAt = this.#ports.now()
+    entry.requestedAt = this.#ports.now()
     if (isChoice) entry.estimator ??= new RegionEstimator()
     return entry
   }
@@ -208,18 +208,18 @@ export class DigestCache implements Digests {
     const { estimator } = entry
     try {
       estimator?.beginRefresh()
-      const [digest, reply] = await Promise.all([
+      const [digest, response] = await Promise.all([
         this.#pool(route).digest(),
-        estimator && this.#fetchRegionReply(route, entry),
+        estimator && this.#fetchRegionDigests(route, entry),
       ])
-      entry.askedAt = null
+      entry.requestedAt = null
       entry.failedAt = null
-      if (reply && estimator)
-        estimator.update(reply, {
+      if (response && estimator)
+        estimator.update(response, {
           tookMs: Math.max(0, this.#ports.now() - startedAt),
-          isCutAlike: this.#checkBlocking(route, entry, reply),
+          hasSameBlocking: this.#checkBlocking(route, entry, response),
         })
-      if (!reply && !isNewer(digest, entry.digest)) return
+      if (!response && !isNewer(digest, entry.digest)) return
       entry.digest = digest
       entry.receivedAt = this.#ports.now()
     } catch (error) {
@@ -232,15 +232,16 @@ export class DigestCache implements Digests {
   }
 
   /** Fetches the region digest. null: the gateway is reachable but sends none. */
-  async #fetchRegionReply(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
+  async #fetchRegionDigests(route: PoolRoute, entry: Entry): Promise<RegionDigestResponse | null> {
     try {
-      if (route.cluster.gateway === null) return { cut: null, regionDigests: [await this.#pool(route).regionDigest()] }
-      const reply = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
+      if (route.cluster.gateway === null)
+        return { fingerprint: null, regionDigests: [await this.#pool(route).regionDigest()] }
+      const response = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
       entry.hasWarnedOfMissingDigest = false
-      return reply
+      return response
     } catch (error) {
       if (route.cluster.gateway === null) return null
-      if (!(error instanceof RegionUnavailable && error.isThere)) throw error
+      if (!(error instanceof RegionUnavailable && error.servesRequests)) throw error
       if (!entry.hasWarnedOfMissingDigest) this.#warn('region_digest_refused', route, error)
       entry.hasWarnedOfMissingDigest = true
       entry.estimator = new RegionEstimator()
@@ -254,7 +255,7 @@ export class DigestCache implements Digests {
   }
 
   /** Warns once if prompts are divided into blocks differently there. */
-  #checkBlocking(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
+  #checkBlocking(route: PoolRoute, entry: Entry, { fingerprint: cut, regionDigests }: RegionDigestResponse): boolean {
     // Without fingerprints no choice depends on the division.
     if (
       route.cluster.gateway === null ||

@@ -77,7 +77,7 @@ class PendingDispatch implements ResponseHandler {
     return false
   }
 
-  begun(answer: OriginAnswer, early: boolean): void {
+  firstByte(answer: OriginAnswer, early: boolean): void {
     const { onFirstByte, resolve, reject } = this.#parts
     try {
       resolve(onFirstByte(answer, early))

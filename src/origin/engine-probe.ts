@@ -189,7 +189,7 @@ async function typeOf(context: ProbeContext, target: EngineTarget, { load, ...si
   return type
 }
 
-/** Asked once, until the engine fails. null: it does not report it. */
+/** Requested once, until the engine fails. null: it does not report it. */
 async function versionOf(context: ProbeContext, target: EngineTarget, { version }: EngineType): Promise<string | null> {
   if (version === null) return null
   const { path, pattern } = version
@@ -201,7 +201,7 @@ async function versionOf(context: ProbeContext, target: EngineTarget, { version 
   })
 }
 
-/** Longest prompt with output. Asked once, until the engine fails. null: it does not report it. */
+/** Longest prompt with output. Requested once, until the engine fails. null: it does not report it. */
 async function contextTokensOf(
   context: ProbeContext,
   target: EngineTarget,

@@ -72,10 +72,10 @@ export class EngineTokenizer {
     if (!this.mayAsk(call.target)) return null
     const pending = this.#pending.get(key)
     const isLost = pending === undefined || this.#options.now() - pending.since > LOST_AFTER_MS
-    return await (isLost ? this.#ask(body, key, call) : pending.answer)
+    return await (isLost ? this.#request(body, key, call) : pending.answer)
   }
 
-  #ask(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
+  #request(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
     const answer = this.#fetch(body, call).then((ids) => {
       this.#pending.delete(key)
       if (ids !== null) this.#cache.set(key, ids)

@@ -38,7 +38,7 @@ export function mayHedge({ exchange, placed }: AttemptContext): boolean {
   const { pool, targets } = placed.route
   const { hedgeMs } = pool.retry
   if (hedgeMs !== 'auto' && typeof hedgeMs !== 'number') return false
-  // Without a stream the first byte comes with the last one, and no prediction tells when.
+  // Without a stream the first byte comes with the last one, and no prediction covers that.
   if (hedgeMs === 'auto' && !exchange.stream) return false
   return exchange.pinned === null && targets.size > 1 && placed.placement.kind === 'whole' && isOwnEngine(placed.engine)
 }

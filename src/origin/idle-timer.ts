@@ -28,7 +28,7 @@ export class IdleTimer {
   }
 
   /** Records activity, or the end of the wait. */
-  heard(): void {
+  pause(): void {
     this.#listening = false
   }
 

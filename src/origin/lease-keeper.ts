@@ -47,7 +47,7 @@ export class LeaseKeeper {
   #outputBlocks = 0
   #progressQueued = false
   #released = false
-  #sent: Pick<InFlightPrompt, 'over'> | null = null
+  #sent: Pick<InFlightPrompt, 'end'> | null = null
 
   constructor(parts: BookingParts) {
     this.#parts = parts
@@ -62,7 +62,7 @@ export class LeaseKeeper {
   }
 
   /** Counts the prompt towards its region until the first token or the end. */
-  sent(sent: Pick<InFlightPrompt, 'over'>): void {
+  sent(sent: Pick<InFlightPrompt, 'end'>): void {
     this.#sent = sent
   }
 
@@ -110,7 +110,7 @@ export class LeaseKeeper {
   }
 
   #endInFlight(): void {
-    this.#sent?.over()
+    this.#sent?.end()
     this.#sent = null
   }
 

@@ -76,7 +76,7 @@ export class LocalPool implements PoolPort {
     return new LocalLease(this.#state, this.#now, resumed)
   }
 
-  applyNow(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean {
+  applyNow(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean {
     const now = this.#now()
     return event[0] === 'book' ? !('refusal' in this.#state.resume(event[1], now)) : applyEvent(this.#state, event, now)
   }
@@ -145,7 +145,8 @@ class LocalLease implements Lease {
   }
 
   async renew(): Promise<void> {
-    if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
+    if (!this.#state.renew(this.#key, this.#now()))
+      throw new Error('unknown booking (expired or restarted): call resume')
   }
 
   release(outcome: Outcome): Promise<void> {

@@ -36,7 +36,7 @@ export class Patience {
 /** Timers for limits of what another process sends. */
 export function patientTimers(timers: Timers, now: () => number): Timers {
   return {
-    set(limitMs, ring) {
+    set(limitMs, onDue) {
       let patience: Patience | null = null
       let timer: Timer
       const wait = (ms: number): void => {
@@ -44,7 +44,7 @@ export function patientTimers(timers: Timers, now: () => number): Timers {
         timer = timers.set(ms, () => {
           const extensionMs = (patience ??= new Patience(limitMs)).extensionMs(now() - dueAt)
           if (extensionMs > 0) wait(extensionMs)
-          else ring()
+          else onDue()
         })
       }
       wait(limitMs)

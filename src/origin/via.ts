@@ -36,6 +36,6 @@ export const passedOthers = (via: string | null): boolean => via !== null && /fi
 export const loopFailure = (): Failure =>
   new Failure(
     'loop',
-    "This request has come round: an address that should be an engine's leads back to a gateway that it has " +
-      'passed. The log says which.',
+    'Routing loop: a configured engine URL points back to a gateway that this request already passed. ' +
+      "The gateway's log names the URL.",
   )

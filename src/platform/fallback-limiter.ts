@@ -49,7 +49,7 @@ export class FallbackLimiter implements Limiter {
   async reserve(reservation: Reservation): Promise<LimitAnswer> {
     const own = this.#isGuarded() ? this.#reserveShare(reservation) : null
     if (own !== null && own.exceeded !== null) return own
-    const answer = await this.#ask(reservation)
+    const answer = await this.#reserveAtCarrier(reservation)
     if (answer === null) {
       const alone = own ?? this.#alone(reservation)
       if (alone.exceeded === null) this.#carrier.adopt?.(reservation)
@@ -71,27 +71,27 @@ export class FallbackLimiter implements Limiter {
   }
 
   /** null: the carrier is unreachable. */
-  async #ask(reservation: Reservation): Promise<LimitAnswer | null> {
+  async #reserveAtCarrier(reservation: Reservation): Promise<LimitAnswer | null> {
     if (this.#parts.now() < this.#pausedUntil) return null
-    const asked = this.#askCarrier(reservation)
+    const pending = this.#callCarrier(reservation)
     // Twice: after a stall of this process timers fire before answers that have arrived are read.
     for (let half = 0; half < 2; half++) {
-      const found = await withTimeout(this.#parts.limitMs / 2, asked)
+      const found = await withTimeout(this.#parts.limitMs / 2, pending)
       if (found === null) continue
       if (!this.#isUp) this.#parts.log.info('key_limit_available')
       this.#isUp = true
       return found.value
     }
-    this.#failed(reservation, asked)
+    this.#failed(reservation, pending)
     return null
   }
 
   /** A carrier that throws rejects. */
-  async #askCarrier(reservation: Reservation): Promise<LimitAnswer> {
+  async #callCarrier(reservation: Reservation): Promise<LimitAnswer> {
     return this.#carrier.reserve(reservation)
   }
 
-  #failed(reservation: Reservation, asked: Promise<LimitAnswer>): void {
+  #failed(reservation: Reservation, pending: Promise<LimitAnswer>): void {
     const now = this.#parts.now()
     this.#pausedUntil = now + PAUSE_MS
     this.#guardedUntil = now + GUARD_MS
@@ -102,7 +102,7 @@ export class FallbackLimiter implements Limiter {
         : undefined
     const wasUp = this.#isUp
     this.#isUp = false
-    void asked.then(settleLate).catch((error: unknown) => {
+    void pending.then(settleLate).catch((error: unknown) => {
       if (wasUp) this.#parts.log.warn('key_limit_unavailable', { fallback: this.#parts.fallback(), error })
     })
   }

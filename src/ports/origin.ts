@@ -42,20 +42,20 @@ export interface Origin {
   /** Resolves with the response head. Rejects with an OriginError, or with the signal's reason. */
   send(request: OriginRequest): Promise<OriginAnswer>
   /**
-   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do
+   * `send` and `firstByte` in one, called in the tick in which the bytes arrived, as a platform with sockets can do
    * without a copy and a promise for every step. Absent: `send`.
    */
   begin?(request: OriginRequest, handler: ResponseHandler): void
 }
 
-/** Callbacks until the first byte: `head`, then `begun`; or `failed`, once, at any time before `begun`. */
+/** Callbacks until the first byte: `head`, then `firstByte`; or `failed`, once, at any time before `firstByte`. */
 export interface ResponseHandler {
-  /** Time to wait for the first byte of a stream after its head, before `begun` is called early; 0: `firstByteMs`. */
+  /** Time to wait for the first byte of a stream after its head, before `firstByte` is called early; 0: `firstByteMs`. */
   readonly patienceMs: number
   /** false: the caller reads the answer itself; no more callbacks. */
   head(answer: OriginAnswer): boolean
   /** The first byte is here. `early`: `patienceMs` have passed without it. */
-  begun(answer: OriginAnswer, early: boolean): void
+  firstByte(answer: OriginAnswer, early: boolean): void
   /** With an OriginError, or the signal's reason. */
   failed(error: unknown): void
 }
@@ -71,7 +71,7 @@ export interface OriginAnswer {
   /** Resolves at the first byte or at the end of an empty body. Rejects with an OriginError. Call it once. */
   firstByte(): Promise<void>
   /** The first bytes of the body, which `firstByte` read. They are not relayed yet. */
-  begun(): Uint8Array
+  firstBytes(): Uint8Array
   /** Reads the whole body. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
   /** Relays head and body to the client. Call it after `firstByte` has resolved, or before with `heartbeatMs` set. */

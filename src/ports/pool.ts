@@ -1,4 +1,4 @@
-/** Port of pool state: what a gateway asks the sequencer of one pool. */
+/** Port of pool state: calls of a gateway to the sequencer of one pool. */
 import type { Admission } from '../core/contract/admission.ts'
 import type { BookingEvent } from '../core/contract/booking-event.ts'
 import type { Decision } from '../core/contract/decision.ts'
@@ -45,7 +45,7 @@ export interface PoolPort {
    * Applies an event of another gateway, for pool state in this process; `book` is `resume`. false: the pool state does
    * not have the booking. Absent: not supported.
    */
-  applyNow?(event: BookingEvent | readonly [said: 'book', booking: Resume]): boolean
+  applyNow?(event: BookingEvent | readonly [kind: 'book', booking: Resume]): boolean
   /** Ranks without booking. */
   rank(admission: Admission): Promise<RankOutcome>
   /** Applies signals. Returns the probed engines that also serve other sources. */
@@ -77,5 +77,5 @@ export type AdmitResult =
 
 export type RankOutcome = { readonly decision: Decision } | { readonly refusal: Refusal }
 
-/** Arguments of `Ports.cluster`. */
+/** Arguments of `Ports.pool`. */
 export type PoolName = readonly [clusterId: string, pool: string]

@@ -47,7 +47,7 @@ export interface RelayOptions {
 }
 
 export interface RelayResult {
-  readonly end: 'complete' | 'client_gone' | 'engine_cut' | 'lapsed'
+  readonly end: 'complete' | 'client_gone' | 'engine_truncated' | 'lapsed'
   readonly failure: AttemptFailure | null
   /** `data:` events that passed; 0 when not observed. */
   readonly events: number

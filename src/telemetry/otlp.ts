@@ -78,19 +78,19 @@ function spansOf(traced: TracedRequest): unknown[] {
   ]
 }
 
-function spanOf({ trace, record }: TracedRequest, [id, parent]: readonly [string, string | null], of: SpanFields) {
-  // A cut stream had started with status 200.
+function spanOf({ trace, record }: TracedRequest, [id, parent]: readonly [string, string | null], span: SpanFields) {
+  // A truncated stream had started with status 200.
   const isError = record.status >= 500 || record.result === 'engine_failed'
   return {
     traceId: trace.traceId,
     spanId: id,
     ...(parent === null ? {} : { parentSpanId: parent }),
-    name: of.name,
-    kind: of.kind,
-    startTimeUnixNano: toNanoseconds(of.from),
-    endTimeUnixNano: toNanoseconds(Math.max(of.from, of.to)),
-    attributes: attributes(of.values),
-    ...(isError && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
+    name: span.name,
+    kind: span.kind,
+    startTimeUnixNano: toNanoseconds(span.from),
+    endTimeUnixNano: toNanoseconds(Math.max(span.from, span.to)),
+    attributes: attributes(span.values),
+    ...(isError && span.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
   }
 }
 

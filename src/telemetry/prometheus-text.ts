@@ -1,4 +1,7 @@
-/** Encoder of the Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/**
+ * Encoder of the Prometheus text format, version 0.0.4.
+ * https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 import type { EngineDigest, PoolDigest } from '../core/contract/pool-digest.ts'
 import type { RegionStatus } from '../core/contract/region-status.ts'
 import type { CountedGroup } from '../core/reports/rollups.ts'
@@ -16,7 +19,7 @@ import { BUCKETS_S, METRICS, NAMED_STAGES } from './metrics.ts'
 export interface RegionSample {
   readonly cluster: string
   readonly model: string
-  readonly seen: RegionStatus
+  readonly status: RegionStatus
 }
 
 export interface MetricsInput {
@@ -37,8 +40,8 @@ type Labels = Readonly<Record<string, string>>
 const PART_LENGTH = 65_536
 
 /** Returns all metrics with a sample. */
-export function exposition(exposed: MetricsInput): string {
-  return [...expositionParts(exposed)].join('')
+export function exposition(input: MetricsInput): string {
+  return [...expositionParts(input)].join('')
 }
 
 /** Yields the text in parts. Its inputs must not change until the last one. */
@@ -73,7 +76,7 @@ function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }:
         yield line(metric.name, labelled({ [metric.label]: name }), count)
       return
     case 'region':
-      for (const { cluster, model, seen } of regions)
+      for (const { cluster, model, status: seen } of regions)
         yield lineOf(metric.name, labelled({ model, cluster }), metric.value(seen))
       return
     case 'engine':
@@ -120,12 +123,12 @@ function linesOfDecisions(
   const sums = new Map<string, number>()
   for (const decision of decisions) {
     if (!counts(decision)) continue
-    const of = labelled({
+    const labelText = labelled({
       model: pool,
       cluster,
       ...Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])])),
     })
-    sums.set(of, (sums.get(of) ?? 0) + sum(decision))
+    sums.set(labelText, (sums.get(labelText) ?? 0) + sum(decision))
   }
   return [...sums].map(([of, count]) => line(name, of, count)).join('')
 }
@@ -154,14 +157,15 @@ function linesOfDurations(
   let lines = ''
   for (const [at, timed] of stages.entries()) {
     if (stage === null ? NAMED_STAGES.has(timed) : timed !== stage) continue
-    const own = labelled(
+    const labelText = labelled(
       stage === null ? { model, cluster, engine, stage: timed } : { gen_ai_request_model: model, cluster, engine },
     )
-    const bucket = `${name}_bucket${own.slice(0, -1)}`
+    const bucket = `${name}_bucket${labelText.slice(0, -1)}`
     const row = at * (LE.length + 1)
     for (const [index, le] of LE.entries()) lines += line(bucket, le, rows[row + index]!)
     lines +=
-      line(`${name}_sum`, own, rows[row + LE.length]! / 1000) + line(`${name}_count`, own, rows[row + LE.length - 1]!)
+      line(`${name}_sum`, labelText, rows[row + LE.length]! / 1000) +
+      line(`${name}_count`, labelText, rows[row + LE.length - 1]!)
   }
   return lines
 }

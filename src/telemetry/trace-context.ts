@@ -1,7 +1,4 @@
 /** W3C Trace Context of a request and of its engine call. https://www.w3.org/TR/trace-context/ */
-
-/** W3C Trace Context of a request and of its engine call. https://www.w3.org/TR/trace-context/ */
-
 export interface Trace {
   readonly traceId: string
   /** Span of the client; null: the trace starts here. */

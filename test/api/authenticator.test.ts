@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Authenticator, keyOrAdmin } from '../../src/api/auth/authenticator.ts'
+import { Authenticator } from '../../src/api/auth/authenticator.ts'
+import { keyOrAdmin } from '../../src/api/auth/key-or-admin.ts'
 import { KeyStore } from '../../src/api/auth/key-store.ts'
 import type { Failure } from '../../src/failure.ts'
 import { configOf } from './fleet.ts'

@@ -5,7 +5,7 @@ import { CacheLookups } from '../../src/origin/lmcache/cache-lookups.ts'
 import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
-import { RequestContext } from '../../src/api/request-context.ts'
+import { openRequest } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
 import type { Decision } from '../../src/core/contract/decision.ts'
 import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
@@ -117,12 +117,7 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      new RequestContext(
-        new Request('http://localhost/v1/firstlight/live', { method }),
-        world.scope,
-        context.ports,
-        'openai',
-      ),
+      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }
@@ -262,7 +257,7 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
-    const { open } = watch({ takes: 2, viewers: 1 })
+    const { open } = watch({ maxSnapshots: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])
     const brief = watch({ lifeMs: 1, viewers: 1 })

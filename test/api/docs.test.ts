@@ -11,7 +11,7 @@ describe('docs/api.md', () => {
   })
 
   // A cut stream has no status of its own.
-  const { engine_cut, ...answered } = failures
+  const { engine_truncated, ...answered } = failures
   it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))(
     'names the error code %s with its status',
     (code, status) => {
@@ -22,6 +22,6 @@ describe('docs/api.md', () => {
   )
 
   it('names the code of the event that ends a broken stream', () => {
-    expect(page).toContain(`\`${engine_cut.code}\``)
+    expect(page).toContain(`\`${engine_truncated.code}\``)
   })
 })

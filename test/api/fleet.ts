@@ -200,7 +200,7 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     read: async () => bytes,
     pass: (reply) => pass(reply, bytes, answer),
     reader: () => ({ read: async () => null, cancel: () => {} }),
-    begun: () => new Uint8Array(),
+    firstBytes: () => new Uint8Array(),
     discard: () => undefined,
   }
 }

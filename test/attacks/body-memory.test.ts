@@ -1,7 +1,7 @@
 /** Sum of request bodies on Node: the shared contract, and every way in which a request to an engine can end. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
+import { BodyMemory, countIn } from '../../src/body-memory.ts'
 import { bodyMemoryContract } from '../contracts/body-memory.ts'
 import { gatewayKeys } from '../contracts/gateway.ts'
 import {

@@ -16,7 +16,7 @@ import { type BridgeStatus, statusMetrics } from '../../src/cli/bridge/status.ts
 import { listenForStatus } from '../../src/cli/bridge/status-server.ts'
 import { Poster } from '../../src/cli/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/cli/bridge/sockets.ts'
-import { main } from '../../src/cli/cli.ts'
+import { main } from '../../bin/commands.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'

@@ -3,12 +3,17 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { commands } from '../../src/cli/cli.ts'
+import { commands as loadCommands } from '../../bin/commands.ts'
+
+const commands = await loadCommands()
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const inFolder = (folder: string): string[] =>
   readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
-const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'docs/tutorials', 'durable'].flatMap(inFolder)
+const packages = ['simulator', 'replay', 'convert', 'bench'].map((name) => `packages/${name}`)
+const pages = ['.', 'docs', 'docs/decisions', 'docs/measurements', 'docs/tutorials', 'durable', ...packages].flatMap(
+  inFolder,
+)
 const sourceFolders = ['src', 'durable']
   .flatMap((folder) =>
     readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' }).map((name) =>

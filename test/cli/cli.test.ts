@@ -2,7 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { main, commands } from '../../src/cli/cli.ts'
+import { commands as loadCommands, main } from '../../bin/commands.ts'
+
+const commands = await loadCommands()
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-cli-'))
 const secretConfig = join(folder, 'secret.yaml')
 writeFileSync(

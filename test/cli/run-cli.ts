@@ -1,5 +1,5 @@
 /** Runs the command line inside the test's process. Returns its output and exit code. */
-import { main } from '../../src/cli/cli.ts'
+import { main } from '../../bin/commands.ts'
 import type { Io } from '../../src/cli/commands/command.ts'
 
 export const firstlight = (...argv: string[]) => firstlightIn({}, ...argv)

@@ -66,10 +66,18 @@ describe('bin/firstlight.mjs', () => {
 
 describe('bin/firstlight.mjs in a checkout', () => {
   const checkout = join(folder, 'checkout')
-  const sources = ['package-lock.json', 'src/node.ts', 'src/deep/part.ts', 'src/deep', 'src', 'bin/serving-flags.mjs']
+  const files = [
+    'bin/program.ts',
+    'package-lock.json',
+    'src/node.ts',
+    'src/deep/part.ts',
+    'packages/replay/src/part.ts',
+  ]
+  const folders = ['src/deep', 'src', 'packages/replay/src', 'bin']
+  const sources = [...files, ...folders, 'bin/commands.ts', 'bin/serving-flags.mjs']
   cpSync(fileURLToPath(new URL('../../bin', import.meta.url)), join(checkout, 'bin'), { recursive: true })
-  for (const name of ['src/deep', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
-  for (const name of sources.slice(0, 3)) writeFileSync(join(checkout, name), 'console.log("sources")')
+  for (const name of ['src/deep', 'packages/replay/src', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
+  for (const name of files) writeFileSync(join(checkout, name), 'console.log("sources")')
   writeFileSync(join(checkout, 'dist', 'node.mjs'), 'console.log("bundle")')
 
   /** Program that runs if this file was modified after the bundle was built. */

@@ -32,13 +32,13 @@ describe('a process that serves', () => {
       await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
       expect(await exited).toEqual([0, null])
       // Other servers reload at SIGHUP, so the log shows the right signal.
-      const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
+      const next = signal === 'SIGHUP' ? ',"next":"Use SIGUSR2 to reload the configuration without a restart."' : ''
       expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
     },
   )
 })
 
-const cli = new URL('../../src/cli/cli.ts', import.meta.url).href
+const cli = new URL('../../src/cli/process-io.ts', import.meta.url).href
 
 // Node's default handler opens the inspector, through which every key in the process can be read.
 it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes on', async () => {

@@ -81,6 +81,31 @@ describe('toPoolConfig', () => {
       expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
   })
 
+  it('does not send a key that is not listed', () => {
+    const [engine] = pool!.engines
+    const later = { ...pool!, edgeOnly: 1, engines: [{ ...engine!, edgeOnly: 1 }] }
+    const sent = toPoolConfig(cluster!, { ...later, split: { ...pool!.split, edgeOnly: 1 } } as typeof later)
+    expect(JSON.stringify(sent)).not.toContain('edgeOnly')
+    expect(Object.keys(sent).sort()).toEqual([
+      'blockTokens',
+      'circuit',
+      'cluster',
+      'engines',
+      'indexEntries',
+      'leaseMs',
+      'maxWaiting',
+      'policy',
+      'pool',
+      'queue',
+      'retry',
+      'shadow',
+      'slo',
+      'split',
+      'statsIntervalMs',
+    ])
+    expect(sent.retry).toEqual({ share: 0.2, minPerS: 1 })
+  })
+
   it('has neither addresses nor secrets', () => {
     const text = JSON.stringify(toPoolConfig(cluster!, pool!))
     expect(text).not.toContain('hush')

@@ -90,7 +90,7 @@ class Site {
 }
 
 const message = (reason: string): object => ({
-  code: 'engine_stream_cut',
+  code: 'engine_stream_truncated',
   message: expect.stringContaining(`(${reason})`),
 })
 

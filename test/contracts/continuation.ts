@@ -270,7 +270,7 @@ export function continuationContract(name: string, start: Start): void {
         '/v1/chat/completions',
         chat({ max_tokens: 20, response_format: { type: 'json_object' } }),
       )
-      expect(cut).toMatchObject({ engine: 'e0', error: { code: 'engine_stream_cut' } })
+      expect(cut).toMatchObject({ engine: 'e0', error: { code: 'engine_stream_truncated' } })
       expect(cut.isClean).toBe(false)
     })
 
@@ -278,7 +278,7 @@ export function continuationContract(name: string, start: Start): void {
       bench.fault('e0', { kind: 'cut', after: 4, count: 1 })
       bench.fault('e1', { kind: 'status', status: 500 })
       const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
-      expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(cut.error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(cut.text).toBe(
         (await bench.uncut('/v1/completions', completion({ max_tokens: 20 }))).text.slice(0, cut.text.length),
       )
@@ -382,7 +382,7 @@ export function continuationContract(name: string, start: Start): void {
       try {
         bench.fault('e0', { kind: 'cut', after: 3, count: 1 })
         const cut = await bench.stream('/v1/completions', completion({ max_tokens: 20 }))
-        expect(cut.error).toMatchObject({ code: 'engine_stream_cut' })
+        expect(cut.error).toMatchObject({ code: 'engine_stream_truncated' })
       } finally {
         await bench.close()
       }
@@ -484,7 +484,7 @@ export function continuationContract(name: string, start: Start): void {
       for (const engine of engines.slice(1)) engine.next({ differsAt: 0 })
       // The client has the id of the first byte of `ö`.
       const { error, text } = await cut({ fault: 'reset', after: 3 }, { return_token_ids: true })
-      expect({ error, text }).toMatchObject({ error: { code: 'engine_stream_cut' }, text: 'Gr' })
+      expect({ error, text }).toMatchObject({ error: { code: 'engine_stream_truncated' }, text: 'Gr' })
     })
 
     it.each([1, 46, 150, 215, 260, 300])(
@@ -547,7 +547,7 @@ export function continuationContract(name: string, start: Start): void {
     it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
       for (const engine of engines.slice(1)) engine.next({ [how]: true })
       const { text, error, isClean } = await cut({ fault: 'end', after: 20 })
-      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(isClean).toBe(false)
       expect(text).not.toContain(SECRET)
       expect(OUTPUT.startsWith(text)).toBe(true)
@@ -562,7 +562,7 @@ export function continuationContract(name: string, start: Start): void {
       expect(await cut({ fault: 'end', after: 12 })).toMatchObject({ text: OUTPUT, error: null })
       for (const engine of engines) engine.next(failing)
       const { error, text } = await cut({ fault: 'end', after: 12 })
-      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
   })

@@ -144,7 +144,7 @@ export function cutCasesContract(name: string, start: Start): void {
       for (const engine of engines.slice(1)) engine.next({ status })
       const { error, text } = await cut({ fault: 'end', after: 9 })
       expect(error).toMatchObject({
-        code: 'engine_stream_cut',
+        code: 'engine_stream_truncated',
         message: expect.stringMatching(/\((no_engine|engine_failed)\)/),
       })
       expect(text).toBe(OUTPUT.slice(0, 9))

@@ -399,7 +399,7 @@ export function originContract(name: string, contract: OriginContract): void {
             body: `${token('a')}${token('b')}data: {"cut":"reset"}\n\n`,
             clean: false,
           })
-          expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset', events: 2 })
+          expect(await passed.ended).toMatchObject({ end: 'engine_truncated', failure: 'reset', events: 2 })
           expect(passed.settledTimes()).toBe(1)
         })
       }
@@ -412,7 +412,7 @@ export function originContract(name: string, contract: OriginContract): void {
           const passed = pass(answer, { endsWithDone })
           const cut = endsWithDone ? 'data: {"cut":"reset"}\n\n' : ''
           expect(await drain(passed.response)).toEqual({ body: token('a') + cut, clean: !endsWithDone })
-          expect((await passed.ended).end).toBe(endsWithDone ? 'engine_cut' : 'complete')
+          expect((await passed.ended).end).toBe(endsWithDone ? 'engine_truncated' : 'complete')
         }
         const whole = await open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }]).send()
         await whole.firstByte()
@@ -437,7 +437,7 @@ export function originContract(name: string, contract: OriginContract): void {
         await answer.firstByte()
         const passed = pass(answer)
         expect(await drain(passed.response)).toEqual({ body: '{"a":', clean: false })
-        expect((await passed.ended).end).toBe('engine_cut')
+        expect((await passed.ended).end).toBe('engine_truncated')
       })
 
       test('that nobody reads ends as the client’s doing after the write limit', async () => {
@@ -459,7 +459,7 @@ export function originContract(name: string, contract: OriginContract): void {
           body: `${token('a')}data: {"cut":"idle_timeout"}\n\n`,
           clean: false,
         })
-        expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
+        expect(await passed.ended).toMatchObject({ end: 'engine_truncated', failure: 'idle_timeout' })
         expect((await report('closed')).closed).toBe(true)
       })
 
@@ -607,7 +607,7 @@ export function originContract(name: string, contract: OriginContract): void {
         const { body, clean } = await drain(passed.response, goAfter(token('b')))
         expect(clean).toBe(false)
         expect(body.replace(/\n\n\n+/, '\n\n')).toBe(`${token('a')}${token('b')}data: {"cut":"reset"}\n\n`)
-        expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset' })
+        expect(await passed.ended).toMatchObject({ end: 'engine_truncated', failure: 'reset' })
       })
 
       test('that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {

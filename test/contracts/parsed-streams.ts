@@ -101,7 +101,7 @@ export function parsedStreamContract(name: string, start: Start): void {
             error: null,
           })
         else {
-          expect(streamed.error).toMatchObject({ code: 'engine_stream_cut' })
+          expect(streamed.error).toMatchObject({ code: 'engine_stream_truncated' })
           expect(content + call).toBe(OUTPUT.slice(0, after))
           expect(content.length).toBeLessThanOrEqual(BEFORE)
         }
@@ -127,7 +127,7 @@ export function parsedStreamContract(name: string, start: Start): void {
         const streamed = await cut({ after, thinks: BEFORE, merge }, {})
         const { content, reasoning } = parsed(streamed)
         if (mode === 'ids' && after <= BEFORE) {
-          expect(streamed.error).toMatchObject({ code: 'engine_stream_cut' })
+          expect(streamed.error).toMatchObject({ code: 'engine_stream_truncated' })
           expect({ after, content }).toEqual({ after, content: '' })
           expect(REASONING.startsWith(reasoning)).toBe(true)
         } else

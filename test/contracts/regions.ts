@@ -3,7 +3,7 @@
  * down, and the exchanged digests.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readRegionDigestReply } from '../../src/origin/regions/region-digest-reply.ts'
+import { readRegionDigestResponse } from '../../src/origin/regions/region-digest-reply.ts'
 import { startFleet, type RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'
@@ -237,7 +237,7 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
 
     it('export their digest to keys with `edge`, and to no others', async () => {
       const { url } = regions.paris.gateway
-      const told = readRegionDigestReply(await (await send(url, `${DIGEST_PATH}?model=sim`, { key: EDGE })).json())
+      const told = readRegionDigestResponse(await (await send(url, `${DIGEST_PATH}?model=sim`, { key: EDGE })).json())
       expect(told).toMatchObject({
         cut: expect.any(Number),
         regionDigests: [{ cluster: 'here', pool: 'sim', engines: 2, soonest: { waitS: expect.any(Number) } }],

@@ -136,21 +136,21 @@ export function replayContract(name: string, start: Start): void {
 
     it.each([3, 9, 20])('ends with the error event if token %i of the repetition is another', async (differsAt) => {
       const { text, error, isClean } = await cut({ fault: 'end', after: 21 }, JSON_FORMAT, { differsAt })
-      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(isClean).toBe(false)
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
     it.each(['leaks', 'lies'] as const)('sends nothing of an engine that %s', async (how) => {
       const { text, error } = await cut({ fault: 'end', after: 21 }, JSON_FORMAT, { [how]: true })
-      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(OUTPUT.startsWith(text)).toBe(true)
     })
 
     it('does not repeat a sampled request without a seed', async () => {
       const before = engines[1]!.bodies.length
       const { error } = await cut({ fault: 'end', after: 9 }, { ...JSON_FORMAT, temperature: 0.7 })
-      expect(error).toMatchObject({ code: 'engine_stream_cut' })
+      expect(error).toMatchObject({ code: 'engine_stream_truncated' })
       expect(engines[1]!.bodies).toHaveLength(before)
     })
   })

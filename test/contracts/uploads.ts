@@ -219,7 +219,7 @@ export function uploadsContract(
         })(),
       ).rejects.toThrow()
       expect(chunksOf(text)).toHaveLength(4)
-      expect(text).toContain('engine_stream_cut')
+      expect(text).toContain('engine_stream_truncated')
       await idle()
     })
 

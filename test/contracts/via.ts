@@ -236,7 +236,7 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       ])
       expect(JSON.parse(refused.body)).toEqual({
         error: {
-          message: expect.stringContaining('come round'),
+          message: expect.stringContaining('Routing loop'),
           type: 'server_error',
           param: null,
           code: 'loop_detected',

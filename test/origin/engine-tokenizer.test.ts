@@ -33,7 +33,7 @@ class TokenizeOnly implements Origin {
       read: async () => new TextEncoder().encode(JSON.stringify(reply.body)),
       reader: () => ({ read: async () => null, cancel: () => {} }),
       pass: () => new Response(),
-      begun: () => new Uint8Array(),
+      firstBytes: () => new Uint8Array(),
       discard: () => {},
     }
   }

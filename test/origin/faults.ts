@@ -280,7 +280,7 @@ export function faultTable(name: string, table: FaultTable): void {
       expect(seen.clean).toBe(false)
       expect(seen.body).not.toContain('[DONE]')
       const events = seen.body.split('\n\n').filter((event) => event.startsWith('data: '))
-      expect(JSON.parse(events.at(-1)!.slice(6))).toMatchObject({ error: { code: 'engine_stream_cut' } })
+      expect(JSON.parse(events.at(-1)!.slice(6))).toMatchObject({ error: { code: 'engine_stream_truncated' } })
       expect(events.filter((event) => event.includes('"error"'))).toHaveLength(1)
       await quiet()
     })

@@ -44,7 +44,7 @@ const meeting = fc.oneof(
     weight: 4,
     arbitrary: fc.constantFrom<Meeting>(
       { status: 200, body: HANDED },
-      { status: 200, body: HANDED, end: 'engine_cut' },
+      { status: 200, body: HANDED, end: 'engine_truncated' },
       { status: 200, body: HANDED, end: 'client_gone' },
     ),
   },
@@ -167,7 +167,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     headers: ['content-type', 'application/json'],
     sse: false,
     firstByte: async () => undefined,
-    begun: () => bytes,
+    firstBytes: () => bytes,
     read: async () => bytes,
     reader: () => ({ read: async () => null, cancel: () => {} }),
     discard: () => undefined,
@@ -176,7 +176,7 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
         () =>
           reply.settled({
             end,
-            failure: end === 'engine_cut' ? 'reset' : null,
+            failure: end === 'engine_truncated' ? 'reset' : null,
             events: 3,
             usage: null,
             bytes: bytes.length,

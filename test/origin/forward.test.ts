@@ -159,7 +159,7 @@ describe('a request that successive engines fail', () => {
   }
 
   it('is aborted after its first byte on one engine only', async () => {
-    const world = new World({ 'c-a': [{ status: 200, end: 'engine_cut' }], 'c-b': [] })
+    const world = new World({ 'c-a': [{ status: 200, end: 'engine_truncated' }], 'c-b': [] })
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
     expect(world.sent).toHaveLength(1)
@@ -167,7 +167,7 @@ describe('a request that successive engines fail', () => {
       [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
     ])
     const event = (path: string) => new TextDecoder().decode(world.replies[0]!.truncationEvent!('reset')).includes(path)
-    expect(event('engine_stream_cut')).toBe(true)
+    expect(event('engine_stream_truncated')).toBe(true)
   })
 })
 
@@ -193,7 +193,7 @@ describe('a request in a routing loop', () => {
       ['c-a', 'engine_failed loop'],
       ['c-b', 'complete null'],
     ])
-    expect(world.logged).toEqual(['loop_found'])
+    expect(world.logged).toEqual(['loop_detected'])
     expect(world.told).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
   })
 
@@ -225,7 +225,7 @@ describe('a request in a routing loop', () => {
       expect(world.open).toBe(0)
       // A routing loop is not counted as a fault of requests, however many agree.
       expect(world.signals).toEqual([])
-      expect(world.logged).toEqual(['loop_found', 'loop_found', 'loop_found'])
+      expect(world.logged).toEqual(['loop_detected', 'loop_detected', 'loop_detected'])
     }
   })
 
@@ -292,7 +292,9 @@ describe('the end of a stream', () => {
     expect(await told({ observe: false })).toEqual([['complete', true]])
     expect(await told({ observe: true })).toEqual([['complete', undefined]])
     expect(await told({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false }, { status: 200, end: 'engine_cut' })).toEqual([['engine_failed', undefined]])
+    expect(await told({ observe: false }, { status: 200, end: 'engine_truncated' })).toEqual([
+      ['engine_failed', undefined],
+    ])
   })
 
   it('is recorded by its status if no stream is read, or nothing is to be read', async () => {
@@ -613,7 +615,7 @@ describe('clusters', () => {
       ['id-1', 'abandoned'],
       ['id-1~', 'complete'],
     ])
-    expect(world.logged).not.toContain('cluster_unreachable')
+    expect(world.logged).not.toContain('pool_unreachable')
   })
 
   it('that answer too late are skipped, and their bookings are released', async () => {
@@ -716,7 +718,7 @@ describe('whatever happens', () => {
       { status: 200 },
       { status: 200, sse: false },
     ),
-    fc.constantFrom<Meeting>({ status: 200, end: 'engine_cut' }, { status: 200, end: 'client_gone' }),
+    fc.constantFrom<Meeting>({ status: 200, end: 'engine_truncated' }, { status: 200, end: 'client_gone' }),
   )
   it('every booking is released exactly once', async () => {
     await fc.assert(

@@ -92,7 +92,7 @@ class Play {
       },
       read: async () => new TextEncoder().encode('currently busy'),
       reader: () => ({ read: async () => null, cancel: () => {} }),
-      begun: () => new TextEncoder().encode('data: x\n\n'),
+      firstBytes: () => new TextEncoder().encode('data: x\n\n'),
       pass: (reply) => {
         this.passed.push(id)
         queueMicrotask(() => reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: 9 }))

@@ -122,7 +122,7 @@ describe('a booking in this process', () => {
   it('is on its way until its first token, or its end', () => {
     let arrived = 0
     const [streamed, refused] = [opened(), opened()]
-    for (const booking of [streamed, refused]) booking.sent({ over: () => void arrived++ })
+    for (const booking of [streamed, refused]) booking.sent({ end: () => void arrived++ })
     streamed.firstToken({})
     expect(arrived).toBe(1)
     void streamed.release(ending)

@@ -7,7 +7,7 @@ import { TimeoutRateMonitor } from '../../src/origin/lmcache/timeout-rate-monito
 import { openDeadline } from '../../src/origin/lmcache/open-deadline.ts'
 import { LmcacheMetadata } from '../../src/origin/lmcache/lmcache-metadata.ts'
 import { Breaker } from '../../src/origin/breaker.ts'
-import { Skips } from '../../src/origin/lmcache/skips.ts'
+import { SkipCounter } from '../../src/origin/lmcache/skips.ts'
 import type { EngineTarget } from '../../src/ports/engine-target.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports/origin.ts'
 import { FakeController } from '../../packages/simulator/src/lmcache/controller.ts'
@@ -36,7 +36,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
         read: async () => new Uint8Array(await response.arrayBuffer()),
         reader: () => ({ read: async () => null, cancel: () => {} }),
         pass: () => new Response(),
-        begun: () => new Uint8Array(),
+        firstBytes: () => new Uint8Array(),
         discard: () => {},
       }
     },
@@ -84,8 +84,16 @@ function open({ services, legacy = false, model = 'm' }: LmcacheFixtureOptions) 
     worldSize: 1,
     servedModel: 'served',
   })
-  const skips = new Skips()
-  const lookup = new PoolLookup({ ports, source, facts, engines, shared: false, skipped: skips.count, names: {} })
+  const skips = new SkipCounter()
+  const lookup = new PoolLookup({
+    ports,
+    source,
+    metadata: facts,
+    engines,
+    shared: false,
+    skipped: skips.count,
+    names: {},
+  })
   const find = async (tokens = ids(600)) => {
     const deadline = openDeadline(5_000, () => clock.now)
     const background: Promise<unknown>[] = []
@@ -233,11 +241,11 @@ describe('lookups that come too late', () => {
   it('ring once a minute, when every tenth of at least twenty is late', () => {
     const alarm = new TimeoutRateMonitor()
     const rung: number[] = []
-    for (let at = 0; at < 100; at += 1) if (alarm.ended(at % 5 === 0, at) !== null) rung.push(at)
+    for (let at = 0; at < 100; at += 1) if (alarm.record(at % 5 === 0, at) !== null) rung.push(at)
     expect(rung).toEqual([19])
-    for (let at = 60_000; at < 60_100; at += 1) if (alarm.ended(at % 20 === 0, at) !== null) rung.push(at)
+    for (let at = 60_000; at < 60_100; at += 1) if (alarm.record(at % 20 === 0, at) !== null) rung.push(at)
     expect(rung).toEqual([19])
-    for (let at = 120_000; at < 120_100; at += 1) if (alarm.ended(true, at) !== null) rung.push(at)
+    for (let at = 120_000; at < 120_100; at += 1) if (alarm.record(true, at) !== null) rung.push(at)
     expect(rung).toEqual([19, 120_019])
   })
 

@@ -206,7 +206,7 @@ export class World {
         const settle = () =>
           reply.settled({
             end,
-            failure: end === 'engine_cut' ? 'reset' : null,
+            failure: end === 'engine_truncated' ? 'reset' : null,
             events: 4,
             usage: null,
             bytes: body.length,
@@ -215,7 +215,7 @@ export class World {
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },
-      begun: () => new TextEncoder().encode(body),
+      firstBytes: () => new TextEncoder().encode(body),
       discard: () => {},
     }
   }

@@ -140,14 +140,14 @@ describe('an answer that breaks off', () => {
   it('ends with the error event', async () => {
     const { reader, next } = await open({ ...reply(), truncationEvent: (failure) => bytes(failure) })
     expect(text(await next)).toBe('reset')
-    await expect(reader.read()).rejects.toThrow('the answer was cut')
+    await expect(reader.read()).rejects.toThrow('the response was truncated')
   })
 
   it('ends at once if there is none', async () => {
     const { truncationEvent: _, ...options } = { ...reply(), heartbeatMs: 0 }
     const wait = vi.spyOn(globalThis, 'setTimeout')
     const { next } = await open(options)
-    await expect(next).rejects.toThrow('the answer was cut')
+    await expect(next).rejects.toThrow('the response was truncated')
     expect(wait).not.toHaveBeenCalled()
     wait.mockRestore()
   })

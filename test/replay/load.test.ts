@@ -20,7 +20,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { main } from '../../src/cli/cli.ts'
+import { main } from '../../bin/commands.ts'
 import { promptOf } from '../../packages/replay/src/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import type { Admission } from '../../src/core/contract/admission.ts'
@@ -51,7 +51,7 @@ beforeAll(async () => {
   gateway = await startGateway(
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     log,
-    '../cli',
+    '.',
     { middleware: recording.middleware },
   )
 })
@@ -443,7 +443,7 @@ describe('a trace file', () => {
 
   /** Runs a script in a process of its own, under a shell limit. */
   async function within(limit: string, script: string): Promise<void> {
-    const recorder = new URL('../../src/platform/node/recording.ts', import.meta.url).href
+    const recorder = new URL('../../src/platform/node/trace-file.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
     await promisify(execFile)('bash', [
       '-c',

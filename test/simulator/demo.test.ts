@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { main } from '../../src/cli/cli.ts'
+import { main } from '../../bin/commands.ts'
 import { demoDocument, startDemoFleet } from '../../packages/simulator/src/commands/demo-fleet.ts'
 import type { RunningFleet } from '../../packages/simulator/src/node/fleet-host.ts'
 import { startRegions } from '../../scripts/dev-edge-regions.ts'

@@ -33,7 +33,7 @@ const regions = [
   {
     cluster: 'tokyo',
     model: 'qwen',
-    seen: {
+    status: {
       reachable: true,
       ageMs: 700,
       rttMs: 30,
@@ -161,7 +161,7 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_region_rtt_seconds', labels)).toEqual([0.03])
     expect(value('firstlight_region_digest_age_seconds', labels)).toEqual([0.7])
     expect(value('firstlight_region_blocking_match', labels)).toEqual([0])
-    const dark = regions.map((one) => ({ ...one, seen: { ...one.seen, engines: 0, expectedTtftMs: null } }))
+    const dark = regions.map((one) => ({ ...one, status: { ...one.status, engines: 0, expectedTtftMs: null } }))
     const text = exposition({ digests: [], rollups: [], gateway, regions: dark })
     expect(text).toContain('firstlight_region_engines{model="qwen",cluster="tokyo"} 0')
     expect(text).not.toContain('firstlight_region_expected_time_to_first_token_seconds{')

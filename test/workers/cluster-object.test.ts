@@ -7,7 +7,7 @@ import {
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { ClusterObject as ClusterBooks, type ClusterObject } from '../../durable/cluster-object.ts'
+import { ClusterObject as ClusterObjectBase, type ClusterObject } from '../../durable/cluster-object.ts'
 import { bookingKey } from '../../src/core/pool/bookings.ts'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
@@ -258,12 +258,12 @@ it('receives one call per request, and all ends together from a busy isolate', a
   const { cluster } = open()
   await cluster.configure(1, pool())
   const calls: string[] = []
-  const { admit, tell } = ClusterBooks.prototype
-  ClusterBooks.prototype.admit = function (...given) {
+  const { admit, tell } = ClusterObjectBase.prototype
+  ClusterObjectBase.prototype.admit = function (...given) {
     calls.push('admit')
     return admit.apply(this, given)
   }
-  ClusterBooks.prototype.tell = function (...given) {
+  ClusterObjectBase.prototype.tell = function (...given) {
     calls.push('tell')
     return tell.apply(this, given)
   }
@@ -275,7 +275,7 @@ it('receives one call per request, and all ends together from a busy isolate', a
     void lease.release(outcome())
   }
   await Promise.all(background)
-  Object.assign(ClusterBooks.prototype, { admit, tell })
+  Object.assign(ClusterObjectBase.prototype, { admit, tell })
   expect(calls.filter((call) => call === 'admit')).toHaveLength(30)
   expect(calls.length).toBeLessThan(40)
   expect((await cluster.digest()).bookings).toBe(0)
@@ -390,7 +390,7 @@ it('survives a probe that throws', async () => {
 
 it('serves an edge of an older version', async () => {
   const { cluster, stub } = open()
-  await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }] } as unknown as PoolConfig)
+  await cluster.configure(1, { ...pool(), engines: [{ id: 'a' }] } as unknown as PoolConfig)
   const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as {
     placement?: { engine: string }
   }

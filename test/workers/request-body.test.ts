@@ -1,7 +1,7 @@
 /** Reading of request bodies on Workers: complete for any pieces, with at most twice their bytes in memory. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
+import { BodyMemory, countIn } from '../../src/body-memory.ts'
 import type { BodySource } from '../../src/api/body.ts'
 import { collecting } from '../../src/platform/workers/request-body.ts'
 

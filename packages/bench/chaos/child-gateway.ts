@@ -10,7 +10,7 @@ import type { LogReader } from './log.ts'
 import { guard, rssBytes } from '../proxy/processes.ts'
 
 /** The adapter of node:http prints the error that cuts a stream. */
-const EXPECTED = /^\[Error: the answer was cut\]$/
+const EXPECTED = /^\[Error: the response was truncated\]$/
 
 export interface ChildOptions {
   /** Name in problem messages. */

@@ -11,7 +11,7 @@ const { name, registry, objectsOf, document } = JSON.parse(process.argv[2]!) as 
 Object.assign(process.env, homebound)
 
 /** workerd reports a cut stream as an uncaught exception. */
-const EXPECTED = /^Uncaught exception: .*the answer was cut$/
+const EXPECTED = /^Uncaught exception: .*the response was truncated$/
 
 const options = convertV4MiniflareOptions({
   workers: [

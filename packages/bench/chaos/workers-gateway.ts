@@ -17,14 +17,14 @@ const CLOCK_MS = 20_000
 /** Longest time until an object answers, ms. */
 const OBJECT_MS = 30_000
 /** workerd reports a cut stream as an uncaught exception. */
-const EXPECTED = /^Uncaught exception: .*the answer was cut$/
+const EXPECTED = /^Uncaught exception: .*the response was truncated$/
 /** Names as `objectName` in src/platform/workers creates them. */
 const OBJECTS = POOLS.map((pool) => `cluster:chaos:${pool}:g1`)
 /** The first checks its configuration every half second, the other every two: in between, they differ. */
 const TIME_SCALE = { firstlight: '60', other: '15' } as const
 
 const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
-const OUTDIR = fileURLToPath(new URL('../../dist/chaos-worker', import.meta.url))
+const OUTDIR = fileURLToPath(new URL('../../../dist/chaos-worker', import.meta.url))
 
 export class WorkersGateway implements Deployment {
   readonly log = new LogReader()

@@ -2,7 +2,7 @@
 # Builds kube-apiserver and fetches Debian's etcd into .cache/conformance/kubernetes (8 minutes of CPU time, 2 GB of Go caches).
 # Needs Go 1.26 or newer and apt-get; installs nothing on the system.
 set -euo pipefail
-OUT=$(cd "$(dirname "$0")/../.." && pwd)/.cache/conformance/kubernetes
+OUT=$(cd "$(dirname "$0")/../../.." && pwd)/.cache/conformance/kubernetes
 VERSION=${1:-v1.37.2}
 export PATH=$PATH:/usr/local/go/bin GOTOOLCHAIN=local GOFLAGS=-mod=mod GOMAXPROCS=${JOBS:-1}
 mkdir -p "$OUT/deb" "$OUT/module"

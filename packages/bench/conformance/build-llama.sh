@@ -3,7 +3,7 @@
 # The source archive of llama-cpp-python on PyPI contains llama.cpp. Needs python3, cmake and a C++ compiler.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-OUT=$(cd "$HERE/../.." && pwd)/.cache/conformance/llama
+OUT=$(cd "$HERE/../../.." && pwd)/.cache/conformance/llama
 VERSION=0.3.36
 mkdir -p "$OUT" && cd "$OUT"
 [ -d venv ] || python3 -m venv venv

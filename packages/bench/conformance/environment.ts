@@ -23,7 +23,7 @@ const modelScript = join(here, 'python/make_model.py')
 const whisperScript = join(here, 'python/make_whisper.py')
 const llavaScript = join(here, 'python/make_llava.py')
 const template = join(here, 'python/chat_template.jinja')
-export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', import.meta.url))
+export const cacheFolder = fileURLToPath(new URL('../../../.cache/conformance', import.meta.url))
 
 /** Finds the environment in the cache or builds it (about 2 minutes, 7 GB). */
 export async function prepareEnvironment(processes: Processes): Promise<Environment> {
@@ -138,7 +138,7 @@ async function basePython(processes: Processes): Promise<string> {
   const asked = process.env.FIRSTLIGHT_PYTHON
   for (const name of asked === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [asked]) {
     const answer = await processes
-      .output([name, '-c', 'import sys; print(*sys.version_info[:2], sep="./")'])
+      .output([name, '-c', 'import sys; print(*sys.version_info[:2], sep=".")'])
       .catch(() => null)
     const minor = answer === null ? null : /^3\.(\d+)/.exec(answer)
     if (minor !== null && Number(minor[1]) >= 11 && Number(minor[1]) <= 13) return name

@@ -76,7 +76,7 @@ function compareValues(real: unknown, other: unknown, path: string, comparison: 
   if (kind !== kindOf(other)) return void found.push(`${path || 'body'} is ${show(other)}, not ${show(real)}`)
   const key = path
     .replaceAll(/\[\d+\]/g, '')
-    .split('./')
+    .split('.')
     .at(-1)!
   if (kind === 'array')
     return compareLists(

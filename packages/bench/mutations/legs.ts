@@ -11,7 +11,7 @@ const LOOKUP = {
 export const legs: readonly Mutation[] = [
   {
     name: 'prefill leg streams',
-    file: 'src/origin/disagg/preparatory-legs.ts',
+    file: 'src/origin/disagg/prefill-leg.ts',
     find: "set['stream'] = 'false'",
     replace: "set['stream'] = 'true'",
     impact: 'the gateway waits for a JSON object that is a stream',
@@ -19,7 +19,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg computes the whole answer',
-    file: 'src/origin/disagg/preparatory-legs.ts',
+    file: 'src/origin/disagg/prefill-leg.ts',
     find: "if (name === limit || Object.hasOwn(json, name)) set[name] = '1'",
     replace: "if (name === limit && !Object.hasOwn(json, name)) set[name] = '1'",
     impact: 'the prefill engine decodes too',
@@ -27,7 +27,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg of responses is stored',
-    file: 'src/origin/disagg/preparatory-legs.ts',
+    file: 'src/origin/disagg/prefill-leg.ts',
     find: "if (responses) set['store'] = 'false'",
     replace: '',
     impact: 'a response is stored twice, once on an engine that never serves it',
@@ -59,7 +59,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill engine stays booked until the answer ends',
-    file: 'src/origin/disagg/preparatory-legs.ts',
+    file: 'src/origin/disagg/prefill-leg.ts',
     find: "placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)",
     replace: '',
     impact: 'prefill engines look busy with prompts that they have finished',
@@ -67,7 +67,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg waits as long as it likes',
-    file: 'src/origin/disagg/preparatory-legs.ts',
+    file: 'src/origin/disagg/prefill-leg.ts',
     find: 'body, limitMs: limits.prefillMs })',
     replace: 'body, limitMs: 0 * limits.prefillMs + 3_600_000 })',
     impact: 'a hung prefill engine blocks clients without a limit',
@@ -91,7 +91,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'decode leg makes one token too many',
-    file: 'src/origin/disagg/lmcache.ts',
+    file: 'src/origin/disagg/lmcache-leg.ts',
     find: 'limit === null ? null : limit - 1',
     replace: 'limit',
     impact: 'clients get more tokens than they asked for',
@@ -99,7 +99,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'decode leg begins before the cache is there',
-    file: 'src/origin/disagg/lmcache.ts',
+    file: 'src/origin/disagg/lmcache-leg.ts',
     find: 'return answer.status === 200\n',
     replace: 'return answer.status !== 0\n',
     impact: 'the decode engine computes the prompt again',
@@ -107,7 +107,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'requests with stop texts are split by LMCache',
-    file: 'src/origin/disagg/lmcache.ts',
+    file: 'src/origin/disagg/lmcache-fields.ts',
     find: "stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),",
     replace: 'stop: () => true,',
     impact: 'a stop text across the first token is missed',
@@ -115,7 +115,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'events are split at half a record',
-    file: 'src/origin/relay/transform.ts',
+    file: 'src/origin/relay/sse-records.ts',
     find: "? '' : records.pop()!",
     replace: "? '' : ''",
     impact: 'changed streams break events that come in two pieces',
@@ -123,7 +123,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'client that disconnects does not stop an encoder',
-    file: 'src/origin/disagg/encode.ts',
+    file: 'src/origin/disagg/encode-stage.ts',
     find: "else exchange.signal.addEventListener('abort', left)",
     replace: '',
     impact: 'encoders compute for a client that has disconnected',
@@ -131,7 +131,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'encoders go on after one of them failed',
-    file: 'src/origin/disagg/encode.ts',
+    file: 'src/origin/disagg/encode-stage.ts',
     find: 'for (const other of underWay) other.abort()',
     replace: '',
     impact: 'pictures are encoded for a request that has failed',
@@ -139,7 +139,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'encoded items are forgotten',
-    file: 'src/origin/disagg/encode.ts',
+    file: 'src/origin/disagg/encode-stage.ts',
     find: "if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)",
     replace: "if ('answer' in leg) void items",
     impact: 'the same picture is encoded in every turn',
@@ -147,7 +147,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'items of a failed encoder still count as encoded',
-    file: 'src/origin/disagg/encode.ts',
+    file: 'src/origin/disagg/encoded-items.ts',
     find: 'if (holder === engine) this.#engineOf.delete(key)',
     replace: 'if (holder !== engine) this.#engineOf.delete(key)',
     impact: 'after a restart of an encoder prefills miss their embeddings',
@@ -155,7 +155,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'failure of a prefill engine counts against the decode engine',
-    file: 'src/origin/disagg/legs.ts',
+    file: 'src/origin/disagg/attribute-failure.ts',
     find: "if (holder === undefined || !(failed.failure === 'status_5xx'",
     replace: "if (holder !== undefined || !(failed.failure === 'status_5xx'",
     impact: 'one dead prefill engine opens the circuits of all decode engines',
@@ -163,7 +163,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'a slow prefill engine counts as failed',
-    file: 'src/origin/disagg/legs.ts',
+    file: 'src/origin/disagg/attribute-failure.ts',
     find: "new Set(['first_byte_timeout', 'gateway_limit'])",
     replace: "new Set(['gateway_limit'])",
     impact: 'the circuit of a busy prefill engine opens',
@@ -171,7 +171,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups ignore their deadline',
-    file: 'src/origin/lmcache/lookups.ts',
+    file: 'src/origin/lmcache/open-deadline.ts',
     find: 'within: (work) => Promise.race([work.then((value) => ({ value })), over]),',
     replace: 'within: (work) => work.then((value) => ({ value })),',
     impact: 'a hung coordinator holds every request up',
@@ -196,7 +196,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups without the salt of the key',
-    file: 'src/origin/lmcache/lookup-services.ts',
+    file: 'src/origin/lmcache/pool-lookup.ts',
     find: "{ tokens, salt: question.salt ?? '', model, worldSize",
     replace: "{ tokens, salt: '', model, worldSize",
     impact: 'tenants see what others have cached',
@@ -204,7 +204,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups of one prompt are made for each request',
-    file: 'src/origin/lmcache/lookup-services.ts',
+    file: 'src/origin/lmcache/pool-lookup.ts',
     find: 'if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer',
     replace: '',
     impact: 'a burst of one prompt floods the coordinator',
@@ -212,7 +212,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups that found nothing are made again',
-    file: 'src/origin/lmcache/lookup-services.ts',
+    file: 'src/origin/lmcache/pool-lookup.ts',
     find: 'return until !== undefined && this.#now < until',
     replace: 'return until !== undefined && this.#now > until',
     impact: 'each new prompt asks the coordinator in vain',
@@ -220,7 +220,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups count adapters as their base model',
-    file: 'src/origin/lmcache/lookups.ts',
+    file: 'src/origin/lmcache/cache-lookups.ts',
     find: 'if (prompted.adapter !== null || prompted.measure.items > 0) {',
     replace: 'if (prompted.measure.items > 0) {',
     impact: 'a request for an adapter goes where the base model has a cache',
@@ -228,7 +228,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'coordinator may announce more chunks than came',
-    file: 'src/origin/lmcache/lookup-services.ts',
+    file: 'src/origin/lmcache/coordinator.ts',
     find: 'if (chunks.length !== answer.chunks) throw new Error(',
     replace: 'if (chunks.length < 0) throw new Error(',
     impact: 'a truncated answer sets a wrong chunk size',
@@ -239,7 +239,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'world size is read from the wrong byte',
-    file: 'src/origin/lmcache/lookup-services.ts',
+    file: 'src/origin/lmcache/coordinator.ts',
     find: '(known.key.kv_rank >>> 24) & 0xff',
     replace: '(known.key.kv_rank >>> 16) & 0xff',
     impact: 'prompts on engines with several GPUs are never found',

@@ -56,7 +56,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object: one unreadable booking event loses the others',
     file: 'durable/cluster-object.ts',
-    find: "logError('notice_unreadable', error)",
+    find: "logError('booking_event_unreadable', error)",
     replace: 'throw error',
     impact: 'releases in the same message are lost',
     tests: CLUSTER,

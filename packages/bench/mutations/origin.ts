@@ -237,7 +237,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'prompts sent to a region are forgotten',
-    file: 'src/origin/regions/estimator.ts',
+    file: 'src/origin/regions/region-estimator.ts',
     find: 'return estimate.waitS + this.#sentS / digest.engines',
     replace: 'return estimate.waitS + 0 * this.#sentS',
     impact: 'between two digests all prompts go to one region',
@@ -251,7 +251,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'prompts stay sent after their first token',
-    file: 'src/origin/regions/estimator.ts',
+    file: 'src/origin/regions/region-estimator.ts',
     find: 'over: () => this.#count(-prefillS, at)',
     replace: 'over: () => this.#count(-0 * prefillS, at)',
     impact: 'a region looks busy until its next digest',
@@ -259,7 +259,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'gateways report each other’s engines back',
-    file: 'src/origin/regions/client.ts',
+    file: 'src/origin/regions/region-digest-reply.ts',
     find: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
     replace: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
     impact: 'two gateways that name each other count engines again and again',
@@ -283,7 +283,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'digest is used without validation',
-    file: 'src/origin/regions/client.ts',
+    file: 'src/origin/regions/region-digest-reply.ts',
     find:
       'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > ' +
       '1) return null',

@@ -2,7 +2,7 @@
 import type { Mutation } from './mutation.ts'
 
 const TAP = { node: ['test/origin/tap.test.ts'] }
-const PULL = { node: ['test/origin/relay/controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
+const PULL = { node: ['test/origin/relay/relay-controller.test.ts'], workers: ['test/workers/origin.test.ts'] }
 const LOAD = {
   node: ['test/node/contracts/output-load.test.ts'],
   built: ['test/node/contracts/output-load.worker.test.ts'],
@@ -16,7 +16,7 @@ const CONTINUATION = { node: ['test/node/contracts/continuation.test.ts'] }
 export const relay: readonly Mutation[] = [
   {
     name: 'output of streams never grows blocks',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: 'placed.booking.progress(blocks)',
     replace: '',
     impact: 'long answers look free on every engine',
@@ -24,7 +24,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'output does not fill the partial block of the prompt',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/output-blocks.ts',
     find: 'this.#partial = shape.promptTokens % shape.blockTokens',
     replace: 'this.#partial = 0',
     impact: 'the last block of each stream is missing',
@@ -32,7 +32,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'events are counted as tokens',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: 'tokensPerEvent: tokensPerEvent.of(this.#engine, exchange.path),',
     replace: 'tokensPerEvent: 1,',
     impact: 'output of engines that draft grows too slowly',
@@ -40,7 +40,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'first token is never reported',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: 'placed.booking.firstToken(stages.snapshot())',
     replace: '',
     impact: 'prefill work stays until streams end',
@@ -48,7 +48,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'booking of a stream is never released',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: 'const released = placed.booking.release(outcome)',
     replace: 'const released = null as Promise<void> | null',
     impact: 'engines fill up with requests that have ended',
@@ -59,7 +59,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'first byte of a whole answer counts as a first token',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: 'if (!this.#answer.sse || this.#begun) return',
     replace: 'if (this.#begun) return',
     impact: 'responses that are no streams distort TTFT predictions',
@@ -67,7 +67,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'refused request counts as complete',
-    file: 'src/origin/relay/relay.ts',
+    file: 'src/origin/relay/answer-relay.ts',
     find: "return status >= 300 ? 'engine_refused' : 'complete'",
     replace: "return status > 400 ? 'engine_refused' : 'complete'",
     impact: 'answers of 400 are counted as served',
@@ -75,7 +75,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'comment counts as the first token',
-    file: 'src/origin/relay/sse.ts',
+    file: 'src/origin/relay/leading-comments.ts',
     find: 'if (byte !== COLON) return true',
     replace: 'return true',
     impact: 'a keep-alive ends failover and counts as TTFT',
@@ -86,7 +86,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'events end at a lone CR',
-    file: 'src/origin/relay/sse.ts',
+    file: 'src/origin/relay/sse-scanner.ts',
     find: 'if (left === 0 || (left === 1 && chunk[at] === CR)) return',
     replace: 'if (left === 0) return',
     impact: 'CRLF cut between two chunks joins two events',
@@ -162,7 +162,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'done mark inside a text ends a stream',
-    file: 'src/origin/relay/sse.ts',
+    file: 'src/origin/relay/done-detector.ts',
     find: 'const MARK = /(?:^|[\\r\\n])data: ?',
     replace: 'const MARK = /data: ?',
     impact: 'a model that writes data: [DONE] hides that its engine died',
@@ -170,7 +170,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'stream without [DONE] is complete',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'endsWithDone !== true || this.tap.done',
     replace: 'endsWithDone !== true || this.tap.done || !this.tap.done',
     impact: 'an engine that dies with a clean end looks well',
@@ -186,7 +186,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'idle timeout never starts',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'if (this.#started && idleMs > 0 && now - this.#idleSince >= idleMs - 1)',
     replace: 'if (this.#started && idleMs > 0 && idleMs < 0)',
     impact: 'a stream of a hung engine never ends',
@@ -194,7 +194,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'a stream settles twice',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'if (this.#settled) return\n    this.#settled = true',
     replace: 'this.#settled = true',
     impact: 'one request is counted twice',
@@ -202,7 +202,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'heartbeat in the middle of an event',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'return this.#heartbeatMs > 0 && this.tap.atBoundary',
     replace: 'return this.#heartbeatMs > 0',
     impact: 'a keep-alive breaks an event in two',
@@ -210,7 +210,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'error event in the middle of an event',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'hasRoom && this.#traits.sse && this.tap.atBoundary',
     replace: 'hasRoom && this.#traits.sse',
     impact: 'clients read half an event and an error as one',
@@ -218,7 +218,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'events are reported once',
-    file: 'src/origin/relay/controller.ts',
+    file: 'src/origin/relay/relay-controller.ts',
     find: 'this.#reportAt = this.#options.onEvents(',
     replace: 'this.#reportAt = Infinity + this.#options.onEvents(',
     impact: 'active blocks stop growing after the first',
@@ -242,7 +242,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'an engine that continues may send any text',
-    file: 'src/origin/continuation/pending-text.ts',
+    file: 'src/origin/continuation/checked-segment.ts',
     find: 'return isTextOf(text, added, {',
     replace: 'return true || isTextOf(text, added, {',
     impact: 'the prompt of a client is sent as output (vllm#48853)',
@@ -250,7 +250,7 @@ export const relay: readonly Mutation[] = [
   },
   {
     name: 'finish reason abort is complete',
-    file: 'src/origin/continuation/segments.ts',
+    file: 'src/origin/continuation/chunk.ts',
     find: "new Set(['abort', 'error'])",
     replace: 'new Set([])',
     impact: 'streams of a paused engine end early, and look complete',

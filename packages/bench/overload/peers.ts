@@ -62,7 +62,7 @@ export async function overloadBesidePeers(
         .map((row) => Number(row['goodput'])),
     )
   const figures = LOADS.flatMap((load) => {
-    const at = String(load).replace('./', '_')
+    const at = String(load).replace('.', '_')
     const peer = version === null ? [] : [[`vllm_router_best_goodput_at_${at}`, best(load, 'vllm-router')]]
     return [[`slo_goodput_at_${at}`, best(load, 'firstlight slo')], ...peer] as [string, number][]
   })

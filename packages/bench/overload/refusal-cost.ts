@@ -1,12 +1,13 @@
 /** CPU time of a refusal by the state of a pool with 64 engines, microseconds. */
-import { readAdmission, readEngine, readPool } from '../../../src/core/contract/decode.ts'
+import { readAdmission, readEngine } from '../../../src/core/contract/decode.ts'
+import { defaultPool } from '../../replay/src/replay/default-pool.ts'
 import { PoolState } from '../../../src/core/pool/pool-state.ts'
 
 const CALLS = 5_000
 
 export function refusalUs(): number {
   const engines = Array.from({ length: 64 }, (_, at) => readEngine({ id: `e${at}` }))
-  const pool = readPool({ cluster: 'c', pool: 'm', policy: { name: 'predicted', options: {} }, engines, maxWaiting: 1 })
+  const pool = { ...defaultPool(), engines, maxWaiting: 1 }
   const state = new PoolState({ random: () => 0, epoch: 'bench' })
   state.configure(1, pool, 0)
   const blocks = Uint32Array.from({ length: 2 * 128 }, (_, at) => at)

@@ -71,7 +71,7 @@ export const peers: Readonly<Record<string, Peer>> = {
     env: { TRUSTED_CUSTOM_HOSTS: '127.0.0.1,localhost', NODE_ENV: 'production' },
     command: ({ port }) => [
       'node',
-      join(process.env['PORTKEY'] ?? './', 'build/start-server.js'),
+      join(process.env['PORTKEY'] ?? '.', 'build/start-server.js'),
       `--port=${port}`,
       '--headless',
     ],

@@ -59,7 +59,7 @@ export async function startServed(file: string, script: string = BUNDLE): Promis
 }
 
 /** In this folder for the packages beside it. */
-const BUNDLE = here('../../.cache/bench/node.mjs')
+const BUNDLE = here('../../../.cache/bench/node.mjs')
 let bundled: Promise<unknown> | null = null
 
 const answers = (port: number): Promise<boolean> =>

@@ -85,7 +85,7 @@ export class Edges implements ReplayRouter {
   }
 
   #over(job: Job): void {
-    this.#sent.get(job)?.over()
+    this.#sent.get(job)?.end()
     this.#sent.delete(job)
   }
 
@@ -151,8 +151,8 @@ class Edge {
     view.digest = digest
     view.heardAt = now
     view.expectations?.update(
-      { cut: 1, regionDigests },
-      { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'digest' && knowing.prefixes },
+      { fingerprint: 1, regionDigests },
+      { tookMs: this.rttMs(region), hasSameBlocking: knowing.kind === 'digest' && knowing.prefixes },
     )
   }
 

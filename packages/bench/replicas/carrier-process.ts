@@ -2,7 +2,7 @@
  * One replica of the bench: `alone` and `send` book at a steady pace, `follow` applies what the sender publishes. The
  * first seconds are not measured: at this pace V8 compiles for some 20 s, on threads that count as CPU of the process.
  */
-import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
 import type { Admission } from '../../../src/core/contract/admission.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import { memoryPools } from '../../../src/platform/node/memory-pools.ts'

@@ -1,4 +1,4 @@
-/** Converts a name to an engine id: letters, digits, `./`, `_` and `-`. */
+/** Converts a name to an engine id: letters, digits, `.`, `_` and `-`. */
 export const idOf = (name: string): string =>
   name
     .replaceAll(/[^A-Za-z0-9._-]+/g, '-')

@@ -57,7 +57,7 @@ export function readFault(text: string): FaultRule {
     const names = Object.keys(known)
     const found = known[field]
     if (found === undefined)
-      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || './'} Fields: ${names.join(', ')}`)
+      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || '.'} Fields: ${names.join(', ')}`)
     if (!found.holds(value)) throw new Error(`${field} of ${name} must be ${found.must}, got ${JSON.stringify(value)}`)
   }
   const { delay_ms: delayMs, ...rest } = given

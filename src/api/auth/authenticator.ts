@@ -1,13 +1,10 @@
 import type { Config } from '../../config.ts'
 import { Failure } from '../../failure.ts'
-import { matchesHost } from '../../url.ts'
+import { bearer, type HeaderReader, keyFailure } from './bearer.ts'
+import { refuseForeignHost, refuseForeignPages } from './browser-guard.ts'
 import { ANYONE, type Caller, callerOf } from './caller.ts'
 import { KeyStore } from './key-store.ts'
 import { looksLikeToken, type TokenPorts, TokenVerifier } from './token-verifier.ts'
-import { allowedOrigin } from '../cors.ts'
-
-/** The part of a request's headers that is read here. */
-type HeaderReader = Pick<Headers, 'get'>
 
 /** Why requests are accepted: by key, because the gateway is open, or because it listens on loopback; or not at all. */
 type TrustMode = 'keys' | 'open' | 'loopback' | 'unconfigured'
@@ -115,62 +112,4 @@ export class Authenticator {
     if ((await this.#admins.find(secret)) === null)
       throw keyFailure('key_wrong', 'This is not the admin key of this gateway.')
   }
-}
-
-/** Accepts this secret, and whatever the admin API accepts. null: no such secret. `name`: its key in the document. */
-export function keyOrAdmin(
-  authenticator: Authenticator,
-  secret: string | null,
-  name: string,
-): (headers: HeaderReader) => Promise<void> {
-  const keys = new KeyStore(secret === null ? [] : [{ secret, holder: true }])
-  return async (headers) => {
-    const shown = bearer(headers)
-    if (shown !== null && (await keys.find(shown)) !== null) return
-    await authenticator.admin(headers).catch((error: unknown) => {
-      if (!(error instanceof Failure && error.reason === 'not_configured')) throw error
-      if (secret === null)
-        throw new Failure(
-          'not_configured',
-          `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`,
-        )
-      throw shown === null
-        ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`..`)
-        : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
-    })
-  }
-}
-
-/** null: no bearer token was sent. */
-export function bearer(headers: HeaderReader): string | null {
-  const value = headers.get('authorization')
-  return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
-}
-
-function keyFailure(reason: 'key_missing' | 'key_wrong' | 'key_expired', message: string): Failure {
-  return new Failure(reason, message, { headers: { 'www-authenticate': 'Bearer' } })
-}
-
-/** A gateway without keys must not serve pages of the user's browser. Browsers always send this header. */
-function refuseForeignPages(headers: HeaderReader, cors: Config['cors']): void {
-  if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
-  throw new Failure(
-    'forbidden',
-    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or ' +
-      'let the page in by `cors`.',
-  )
-}
-
-const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
-
-/** With DNS rebinding, a foreign name resolves to this host and a page has the gateway's origin. */
-function refuseForeignHost(headers: HeaderReader, allowed: readonly string[]): void {
-  const host = headers.get('host')?.toLowerCase().replace(/:\d+$/, '')
-  // Only HTTP/1.0 has no host, and browsers do not use it.
-  if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
-  throw new Failure(
-    'forbidden',
-    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. ` +
-      'Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).',
-  )
 }

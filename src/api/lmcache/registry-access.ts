@@ -1,11 +1,11 @@
 /** Authorisation for the registry. LMCache servers send no headers, so a token may be in the path. */
 import { Failure } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
-import { bearer } from '../auth/authenticator.ts'
+import { bearer } from '../auth/bearer.ts'
 import { KeyStore } from '../auth/key-store.ts'
 import type { GatewayContext } from '../context.ts'
 import type { RequestContext } from '../request-context.ts'
-import { idParam } from '../request-url.ts'
+import { idParam } from '../path-id.ts'
 import type { RegistryPath } from './registry-path.ts'
 
 /**

@@ -51,11 +51,11 @@ const handlers: Readonly<Record<string, (registryRequest: RegistryRequest) => Re
 export async function lmcacheRegistry(context: GatewayContext, incoming: RequestContext): Promise<Response> {
   const path = readPath(incoming.path)
   // The path may contain the token, which must not be logged.
-  incoming.logFields['path'] = path.shown
+  incoming.logFields['path'] = path.withoutToken
   const routes = await admitServer(context, incoming, path)
   const handle = handlers[`${incoming.request.method} ${path.route}`]
   if (handle === undefined)
-    throw new Failure('route_unknown', `The registry has no ${incoming.request.method} ${path.shown}.`)
+    throw new Failure('route_unknown', `The registry has no ${incoming.request.method} ${path.withoutToken}.`)
   return handle({ context, incoming, routes, id: path.id })
 }
 

@@ -9,7 +9,7 @@ export interface RegistryPath {
   readonly route: string
   readonly id: string
   /** The path without the token, for logs. */
-  readonly shown: string
+  readonly withoutToken: string
 }
 
 const FIRST_SEGMENTS: ReadonlySet<string> = new Set([
@@ -29,13 +29,13 @@ export function readPath(path: string): RegistryPath {
   const hasToken = first !== '' && !FIRST_SEGMENTS.has(first)
   const segments = hasToken ? rest.slice(1) : rest
   const id = segments[0] === 'instances' && segments.length > 1 ? (segments[1] ?? '') : ''
-  const route = segments.map((word, at) => (at === 1 && segments[0] === 'instances' ? ':id' : word)).join('/')
+  const route = segments.map((segment, at) => (at === 1 && segments[0] === 'instances' ? ':id' : segment)).join('/')
   return {
     cluster: cluster.slice(0, 100),
     token: hasToken ? first : null,
     route,
     id,
-    shown: `${REGISTRY_PREFIX}${cluster.slice(0, 63)}/${hasToken ? '…/' : ''}${segments.join('/').slice(0, 100)}`,
+    withoutToken: `${REGISTRY_PREFIX}${cluster.slice(0, 63)}/${hasToken ? '…/' : ''}${segments.join('/').slice(0, 100)}`,
   }
 }
 

@@ -1,7 +1,8 @@
 /** Parses a command line by the flags of a command. */
 import { parseArgs } from 'node:util'
 import { didYouMean } from '../../config/suggest.ts'
-import { type Args, type Command, UsageError } from './command.ts'
+import type { Args, Command } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>
 

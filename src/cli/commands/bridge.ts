@@ -12,7 +12,8 @@ import { enginesIn } from '../bridge/engines.ts'
 import { Members } from '../bridge/members.ts'
 import { zmqSockets } from '../bridge/sockets.ts'
 import { listenForStatus } from '../bridge/status-server.ts'
-import { type Args, type Command, type Io, UsageError } from './command.ts'
+import type { Args, Command, Io } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 import { gatewayFlag, levelFlag, listenFlag } from './common-flags.ts'
 
 export const bridge: Command = {

@@ -1,8 +1,6 @@
-/** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts`. */
+/** Definition of a subcommand of `firstlight`. One file per command, one entry in `cli.ts` or `bin/commands.ts`. */
 import type { Lookup } from '../../platform/node/dns-lookup.ts'
 import type { Terminal } from '../terminal.ts'
-
-export { UsageError } from '../../platform/node/usage-error.ts'
 
 interface Flag {
   readonly type: 'string' | 'boolean'
@@ -29,6 +27,14 @@ export interface Command {
   /** Resolves with the exit code. A UsageError is printed with its next step. */
   run(args: Args, io: Io): Promise<number>
 }
+
+/** A command whose modules are loaded when it is asked for. */
+interface LazyCommand {
+  readonly name: string
+  load(): Promise<Command>
+}
+
+export type CommandEntry = Command | LazyCommand
 
 /** Parsed command line. */
 export interface Args {

@@ -1,6 +1,7 @@
 /** Flags that several commands share. */
 import { parseAddress } from '../../config/address.ts'
-import { type Args, UsageError } from './command.ts'
+import type { Args } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 
 type Address = NonNullable<ReturnType<typeof parseAddress>>
 

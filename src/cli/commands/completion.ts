@@ -1,12 +1,13 @@
 /** Completion scripts of shells. */
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 
 type Shell = (typeof SHELLS)[number]
 
-/** @param list all commands, which the scripts complete with their flags */
-export function completionCommand(list: () => readonly Command[]): Command {
+/** @param load all commands, which the scripts complete with their flags */
+export function completionCommand(load: () => Promise<readonly Command[]>): Command {
   return {
     name: 'completion',
     summary: 'Print a completion script for bash, zsh or fish.',
@@ -20,7 +21,7 @@ export function completionCommand(list: () => readonly Command[]): Command {
           `completion takes one shell, not ${JSON.stringify(positionals.join(' '))}.`,
           `Name one of ${SHELLS.join(', ')}.`,
         )
-      io.out(script(shell as Shell, list()))
+      io.out(script(shell as Shell, await load()))
       return 0
     },
   }

@@ -10,7 +10,8 @@ import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/exa
 import type { Subject } from '../doctor/finding.ts'
 import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
 import { examineWorker } from '../doctor/worker.ts'
-import { type Args, type Command, type Io, UsageError } from './command.ts'
+import type { Args, Command, Io } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 import { asJson, outputOf } from './output-file.ts'
 import { progressBar } from './progress-bar.ts'
 

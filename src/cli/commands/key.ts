@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { id } from '../../config/fields.ts'
 import { sha256 } from '../../platform/node/load-config.ts'
-import { UsageError, type Args, type Command, type Io } from './command.ts'
+import type { Args, Command, Io } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 import { asJson, outputOf } from './output-file.ts'
 
 export const key: Command = {

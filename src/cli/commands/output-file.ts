@@ -1,7 +1,8 @@
 /** Files that a command writes at the end of a long run. */
 import { chmodSync, closeSync, openSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { type Args, UsageError } from './command.ts'
+import type { Args } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 
 /**
  * Returns a function that writes to the file named by a flag, or does nothing if the flag is absent. Checks that the

@@ -18,7 +18,8 @@ import { type RunningGateway, startGateway } from '../../platform/node/start-gat
 import { steadyNow } from '../../platform/node/steady-clock.ts'
 import { threadCount } from '../../platform/node/threads/thread-count.ts'
 import type { Log } from '../../ports/log.ts'
-import { type Args, type Command, type Io, UsageError } from './command.ts'
+import type { Args, Command, Io } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 import { levelFlag, listenFlag } from './common-flags.ts'
 import { Reloader } from './reloader.ts'
 

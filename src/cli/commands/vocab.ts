@@ -7,7 +7,8 @@ import { readTokenizerConfig } from '../../core/tokens/tokenizer-config.ts'
 import { VocabularyError } from '../../core/tokens/vocabulary.ts'
 import { readInput } from '../../platform/node/usage-error.ts'
 import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
-import { type Args, type Command, type Io, UsageError } from './command.ts'
+import type { Args, Command, Io } from './command.ts'
+import { UsageError } from '../../platform/node/usage-error.ts'
 import { outputOf } from './output-file.ts'
 
 export const vocab: Command = {

@@ -6,12 +6,16 @@ import * as z from 'zod/mini'
 import { blockingFingerprints } from '../../api/blocking-fingerprint.ts'
 import { ModelRegistry } from '../../api/model-registry.ts'
 import { PromptAnalyzers } from '../../api/prompt-analyzers.ts'
-import { VERSION } from '../../api/version.ts'
+import { VERSION } from '../../version.ts'
 import type { ClusterConfig } from '../../config.ts'
 import { didYouMean } from '../../config/suggest.ts'
 import { failures } from '../../failure.ts'
 import type { PoolRoute } from '../../origin/exchange.ts'
-import { othersIn, readRegionDigestReply, type RegionDigestReply } from '../../origin/regions/region-digest-reply.ts'
+import {
+  othersIn,
+  readRegionDigestResponse,
+  type RegionDigestResponse,
+} from '../../origin/regions/region-digest-reply.ts'
 import { REGION_DIGEST_PATH } from '../../origin/regions/region-digest-client.ts'
 import { fileVocabularies } from '../../platform/node/vocabulary-files.ts'
 import { openVocabularies } from '../../vocabulary.ts'
@@ -157,7 +161,7 @@ async function checkDigest(check: RegionCheck, route: PoolRoute, isOneOfSeveral:
     })
   // A model that is not served already has a finding.
   if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
-  const all = answer.status === 200 ? readRegionDigestReply(jsonOf(answer)) : null
+  const all = answer.status === 200 ? readRegionDigestResponse(jsonOf(answer)) : null
   if (all === null)
     return found.problem(
       'digest',
@@ -174,7 +178,7 @@ async function checkDigest(check: RegionCheck, route: PoolRoute, isOneOfSeveral:
   await checkBlocking(check, route, { configured: configured, of })
 }
 
-function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of: string): void {
+function checkEngines({ regionDigests }: RegionDigestResponse, found: Findings, of: string): void {
   if (regionDigests.length === 0)
     return found.note('digest', `has no digest of its own regions yet${of}`, {
       next: 'Retry in a few seconds.',
@@ -200,7 +204,7 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
 async function checkBlocking(
   { folder, found }: RegionCheck,
   route: PoolRoute,
-  { configured, of }: { readonly configured: RegionDigestReply; readonly of: string },
+  { configured, of }: { readonly configured: RegionDigestResponse; readonly of: string },
 ): Promise<void> {
   const { tokenizer } = route.pool
   try {
@@ -211,7 +215,7 @@ async function checkBlocking(
         () => (tokenizer === null ? null : (opened.get(tokenizer) ?? null)),
       ),
     )(route)
-    if (configured.cut !== null && configured.cut === own)
+    if (configured.fingerprint !== null && configured.fingerprint === own)
       return found.ok('cut', `prompts${of} are divided into the same blocks: its cached prefixes are known here`)
     found.warn('cut', `prompts${of} are divided into other blocks there`, {
       costs: 'Its cached prefixes do not match here, so conversations stay there only by chance.',

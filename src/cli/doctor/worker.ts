@@ -1,5 +1,5 @@
 /** Examines a deployed Worker through its public routes: readiness, placement, shared state and pace of `admit`. */
-import { type Answer, ask, type AskResult, type Endpoint } from './ask.ts'
+import { ask, type AskResult, type Endpoint, isAnswer } from './ask.ts'
 import { Findings, type Subject } from './finding.ts'
 
 interface WorkerOptions {
@@ -111,5 +111,3 @@ function checkPace({ p99S }: Pace, callsPerS: number, found: Findings): void {
     next: 'Set `shards` on the busiest pool, 500 admits per second each (docs/scale.md#several-objects-per-pool).',
   })
 }
-
-const isAnswer = (result: AskResult): result is Answer => 'status' in result

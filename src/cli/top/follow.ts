@@ -17,7 +17,7 @@ export class FeedUnavailable extends Error {
 
   constructor(message: string, next: string) {
     super(truncate(sanitize(message)))
-    this.name = 'Unseen'
+    this.name = 'FeedUnavailable'
     this.next = next
   }
 }
@@ -36,7 +36,7 @@ const CHECK_ADDRESS = 'Check that the gateway runs at this address, or give anot
 
 const SET_KEY = 'Set FIRSTLIGHT_ADMIN_KEY to admin.secret of the gateway’s configuration, or give --key.'
 
-/** Yields views until the gateway ends the feed (every 5 minutes) or `stop` aborts. Throws Unseen. */
+/** Yields views until the gateway ends the feed (every 5 minutes) or `stop` aborts. Throws FeedUnavailable. */
 export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SILENT_MS): AsyncGenerator<View> {
   const silence = new AbortController()
   const receive = () =>

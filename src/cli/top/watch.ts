@@ -33,7 +33,8 @@ const LAST_RETRY_MS = 5_000
 const TICK_MS = 1_000
 
 /**
- * Resolves with the last view; null if `stop` aborted before the first. Throws Unseen if no first view is available.
+ * Resolves with the last view; null if `stop` aborted before the first. Throws FeedUnavailable if no first view is
+ * available.
  */
 export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<ViewFigures | null> {
   const watching = new Watching(terminal, options, stop)

@@ -17,7 +17,7 @@ interface ContinuationInput {
 const COMPLETIONS_DEFAULT = 16
 
 /** vLLM clamps biases to this. */
-const MOST_BIAS = 100
+const MAX_BIAS = 100
 
 /** Tokens that the output may still have; 0: the limit is reached. @testing */
 export function tokensLeft({ request, promptIds, outputIds, maxModelLen: context }: ContinuationInput): number {
@@ -39,8 +39,8 @@ export const needsModelLen = ({ api, sampling }: Continuable): boolean =>
  */
 export function completionBody(input: ContinuationInput): JsonObject {
   const { request, model, promptIds, outputIds } = input
-  const { max_completion_tokens: _limit, min_tokens: least, seed, ...same } = request.sampling
-  const minTokens = Math.max(0, (numberOf(least) ?? 0) - outputIds.length)
+  const { max_completion_tokens: _limit, min_tokens: requestedMin, seed, ...same } = request.sampling
+  const minTokens = Math.max(0, (numberOf(requestedMin) ?? 0) - outputIds.length)
   const bias = biases(request.sampling, outputIds)
   return {
     ...same,
@@ -76,7 +76,7 @@ function biases(sampling: JsonObject, outputIds: Uint32Array): Record<string, nu
   const out: Record<string, number> = { ...own }
   for (const [id, count] of counts) {
     const bias = (own[id] ?? 0) - frequency * count - presence
-    out[id] = Math.max(-MOST_BIAS, Math.min(MOST_BIAS, bias))
+    out[id] = Math.max(-MAX_BIAS, Math.min(MAX_BIAS, bias))
   }
   return out
 }

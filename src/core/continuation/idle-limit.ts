@@ -1,13 +1,13 @@
 /** Time without a byte after which a stream that can be continued counts as failed. */
 
 /** Streams are not continued earlier than this, ms: a long prompt or a preemption stops an engine for seconds. */
-const LEAST_MS = 5_000
+const MIN_LIMIT_MS = 5_000
 
 /** The limit is this many times the 99th percentile of the time between two reads. */
 const FACTOR = 20
 
 /** Reads before a limit is derived. */
-const LEAST_READS = 200
+const MIN_READS = 200
 
 const QUANTILE = 0.99
 
@@ -34,7 +34,7 @@ export class IdleLimit {
    * @param configuredMs `limits.idle_ms`, the highest limit; 0: none, and none is derived
    */
   limitMs(configuredMs: number): number {
-    if (configuredMs === 0 || this.#reads < LEAST_READS) return configuredMs
-    return Math.min(configuredMs, Math.max(LEAST_MS, FACTOR * this.#estimateMs))
+    if (configuredMs === 0 || this.#reads < MIN_READS) return configuredMs
+    return Math.min(configuredMs, Math.max(MIN_LIMIT_MS, FACTOR * this.#estimateMs))
   }
 }

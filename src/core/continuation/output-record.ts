@@ -1,4 +1,4 @@
-/** What the gateway remembers of a stream that it may have to continue. */
+/** Output of a stream that the gateway may have to continue. */
 import { IdBuffer } from '../tokens/id-buffer.ts'
 import { TextHash } from './text-hash.ts'
 

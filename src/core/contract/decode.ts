@@ -42,20 +42,37 @@ export function readResume(given: Partial<Resume> & Pick<Resume, 'admission' | '
   return { ...withDefaults<Resume>(defaults, given), admission: readAdmission(given.admission) }
 }
 
-export function readPool(given: Partial<PoolConfig> & Pick<PoolConfig, 'cluster' | 'pool'>): PoolConfig {
-  const defaults: Omit<PoolConfig, 'cluster' | 'pool'> = {
-    blockTokens: 64,
-    policy: { name: 'least_loaded', options: {} },
-    shadow: null,
-    split: { mode: 'always', thresholdTokens: 0, fallback: 'decode_only' },
-    leaseMs: 60_000,
-    retry: { share: 0.2, minPerS: 1 },
-    circuit: { failures: 5, openMs: 10_000 },
-    statsIntervalMs: 10_000,
-    indexEntries: 1_000_000,
-    engines: [],
-  }
-  const pool = withDefaults<PoolConfig>(defaults, given)
+type RequiredKey<T> = { [Key in keyof T]-?: object extends Pick<T, Key> ? never : Key }[keyof T]
+
+/** Fields that every edge sends, filled in by the schema of the configuration. Fields added later are optional. */
+const POOL_FIELDS: Readonly<Record<RequiredKey<PoolConfig>, true>> = {
+  cluster: true,
+  pool: true,
+  blockTokens: true,
+  policy: true,
+  shadow: true,
+  split: true,
+  leaseMs: true,
+  retry: true,
+  circuit: true,
+  statsIntervalMs: true,
+  indexEntries: true,
+  engines: true,
+}
+
+type PoolMessage = Partial<Omit<PoolConfig, 'engines'>> & {
+  readonly engines?: readonly (Partial<EngineSpec> & Pick<EngineSpec, 'id'>)[]
+}
+
+/** Throws an error if a field is absent: a default here would differ from the configuration's. */
+export function readPool(given: PoolMessage): PoolConfig {
+  const absent = Object.keys(POOL_FIELDS).filter((name) => given[name as keyof PoolMessage] === undefined)
+  if (absent.length > 0)
+    throw new TypeError(
+      `pool "${given.pool}" of cluster "${given.cluster}": ${absent.join(', ')} must be set. ` +
+        'Deploy the same version of the edge and of the Durable Objects.',
+    )
+  const pool = withDefaults<PoolConfig>({}, given)
   return { ...pool, engines: pool.engines.map(readEngine) }
 }
 

@@ -215,12 +215,10 @@ export class OverloadControl {
 
   /** For a long prompt: the engine where it costs its own client and the running streams least, if it has room. */
   #leastDisturbed(input: OverloadInput, chosen: Pressure): Verdict | null {
-    const cost = ({ waitMs, prefillMs, requests }: Pressure): number =>
-      waitMs + prefillMs * (1 + STREAM_COST * requests)
     let best: Move | null = null
     for (const engine of input.alternatives()) {
       const pressure = input.pressure(engine)
-      if (pressure !== null && cost(pressure) < cost(best?.pressure ?? chosen))
+      if (pressure !== null && disturbanceMs(pressure) < disturbanceMs(best?.pressure ?? chosen))
         best = { kind: 'move', engine, pressure }
     }
     return best !== null && this.#limitOf(input, best.pressure, best.pressure) === null ? best : null
@@ -273,6 +271,10 @@ class AdmittedShare {
     this.share += this.#gain * (Number(isAdmitted) - this.share)
   }
 }
+
+/** Milliseconds that a prompt costs its own client and the running streams. */
+const disturbanceMs = ({ waitMs, prefillMs, requests }: Pressure): number =>
+  waitMs + prefillMs * (1 + STREAM_COST * requests)
 
 const ttftOf = ({ overdueMs, waitMs, prefillMs }: Pressure): number => overdueMs + waitMs + prefillMs
 

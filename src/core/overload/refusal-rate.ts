@@ -1,5 +1,5 @@
 import type { Admission } from '../contract/admission.ts'
-import type { Refusal } from '../contract/refusal.ts'
+import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 
 /** Refusals per second above which edges answer a part themselves. */
 export const MAX_REFUSALS_PER_S = 100
@@ -36,10 +36,8 @@ export class RefusalRate {
 }
 
 /** Whether similar requests are likely to be refused too: the pool lacks room, and the request sets no own limit. */
-export function isForLackOfRoom(
-  { attempt, hedge = false, ttftDeadlineMs }: Admission,
-  { reason, limit, mayWait = false, mayPanic = false }: Refusal,
-): boolean {
+export function isForLackOfRoom({ attempt, hedge = false, ttftDeadlineMs }: Admission, refusal: Refusal): boolean {
+  const { limit, mayWait = false, mayPanic = false } = refusal
   if (attempt > 0 || hedge || ttftDeadlineMs !== undefined || mayWait || mayPanic) return false
-  return reason === 'engines_full' || (reason === 'overloaded' && limit !== 'deadline' && limit !== 'queue')
+  return isPoolFull(refusal) && limit !== 'deadline' && limit !== 'queue'
 }

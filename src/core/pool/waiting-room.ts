@@ -1,7 +1,7 @@
 import type { Admission } from '../contract/admission.ts'
 import type { Usage } from '../contract/outcome.ts'
 import type { PoolConfig } from '../contract/pool-config.ts'
-import type { Refusal } from '../contract/refusal.ts'
+import { isPoolFull, type Refusal } from '../contract/refusal.ts'
 import type { AdmissionResult } from './admission-result.ts'
 import { bookingKey } from './bookings.ts'
 import { type Demand, expectedWork, workOf } from './demand.ts'
@@ -76,8 +76,8 @@ const queueFull: Refusal = { ...behindOthers, detail: 'the queue of the pool is 
 const queueClosed: Refusal = { ...behindOthers, detail: 'the pool has no queue any more' }
 
 /** Whether waiting may help a refused request. */
-const mayWait = ({ attempt, hedge = false }: Admission, { reason, limit }: Refusal): boolean =>
-  attempt === 0 && !hedge && (reason === 'engines_full' || (reason === 'overloaded' && limit !== 'deadline'))
+const mayWait = ({ attempt, hedge = false }: Admission, refusal: Refusal): boolean =>
+  attempt === 0 && !hedge && isPoolFull(refusal) && refusal.limit !== 'deadline'
 
 /** Requests of a pool that wait for room: each is answered once. */
 export class WaitingRoom {

@@ -25,7 +25,7 @@ async function isTextOf(
   return whole.startsWith(base) && whole.slice(base.length).startsWith(text)
 }
 
-interface Checked {
+interface CheckParts {
   /** Output tokens that the engine got as its prompt. */
   readonly tokens: number
   readonly calls: CallContext
@@ -39,7 +39,7 @@ export class CheckedSegment implements Segment {
   #failure: AttemptFailure | null = null
   #isChecked = false
 
-  constructor(segment: ContinuedSegment, state: StreamState, { tokens, calls }: Checked) {
+  constructor(segment: ContinuedSegment, state: StreamState, { tokens, calls }: CheckParts) {
     this.#segment = segment
     this.#state = state
     this.#tokens = tokens
@@ -65,7 +65,7 @@ export class CheckedSegment implements Segment {
 
   async #check(chunk: Chunk, record: string): Promise<string> {
     try {
-      if (await this.#isRight(chunk)) return this.#failure === null ? this.#segment.take(record) : ''
+      if (await this.#isContinuation(chunk)) return this.#failure === null ? this.#segment.take(record) : ''
       this.#state.barrier = 'wrong_continuation'
       this.#failure = 'malformed'
     } catch (error) {
@@ -74,7 +74,7 @@ export class CheckedSegment implements Segment {
     return ''
   }
 
-  async #isRight({ text, ids, promptIds }: Chunk): Promise<boolean> {
+  async #isContinuation({ text, ids, promptIds }: Chunk): Promise<boolean> {
     const { record } = this.#state
     if (promptIds !== null && !this.#isPrompt(promptIds)) return false
     if (text === '') return true

@@ -9,11 +9,11 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
 import { abortReason } from '../exchange.ts'
 import { headersInit } from '../headers.ts'
 import { HEARTBEAT } from '../relay/heartbeat.ts'
-import { ABORT_DELAY_MS, cutError } from '../relay/pull-relay.ts'
+import { ABORT_DELAY_MS, truncationError } from '../relay/pull-relay.ts'
 import { errorEvent } from '../relay/truncation-event.ts'
 import { timersOf } from '../../timers.ts'
 import { handOver, type Handover, type HandoverResult } from './handover.ts'
-import { cutEnd, goneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
+import { truncatedEnd, clientGoneEnd, openPart, passEvents, readPart, type Part, type SegmentRelay } from './part.ts'
 import { CheckedSegment } from './checked-segment.ts'
 import { RepeatedSegment } from './repeated-segment.ts'
 import { closingRecords, finishRecords } from './closing-records.ts'
@@ -101,7 +101,7 @@ class ContinuedStream {
           } catch {
             if (parts.attempt.exchange.signal.aborted) this.#clientGone()
             this.#end('engine_failed')
-            controller.error(cutError())
+            controller.error(truncationError())
           }
         },
         cancel: () => this.#clientGone(),
@@ -127,9 +127,9 @@ class ContinuedStream {
 
   /** What the client gets between two parts. Returns whether another part follows. */
   async *#afterPart(failure: PartFailure): AsyncGenerator<Uint8Array, boolean> {
-    if (this.#isGone) throw cutError()
+    if (this.#isGone) throw truncationError()
     if (failure !== null && !this.#state.finished)
-      return yield* failure === 'drained' ? this.#left() : this.#moved(failure)
+      return yield* failure === 'drained' ? this.#leaveDraining() : this.#moveAfterFailure(failure)
     if (failure !== null) {
       yield encoder.encode(closingRecords(this.#state))
       if (this.#part.segment.failure !== null) this.#release(failure === 'drained' ? 'reset' : failure)
@@ -148,7 +148,7 @@ class ContinuedStream {
       const passed = passEvents(part, chunk)
       const out = passed instanceof Promise ? await passed : passed
       this.#dropLateRequest()
-      if (out === null && !this.#mustBeat()) continue
+      if (out === null && !this.#isHeartbeatDue()) continue
       this.#sentAt = part.attempt.ports.now()
       return out ?? HEARTBEAT
     }
@@ -162,7 +162,7 @@ class ContinuedStream {
   #mustLeave({ attempt }: Part): boolean {
     const { placed, exchange, ports } = attempt
     const now = ports.now()
-    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#way().reason !== null) return false
+    if (now - this.#lookedAt < LOOK_EVERY_MS || this.#state.finished || this.#method().reason !== null) return false
     this.#lookedAt = now
     const digest = this.#parts.digests.current(placed.route, exchange.scope)
     const moveAt = digest?.engines.find(({ id }) => id === placed.engine.id)?.moveAt
@@ -170,16 +170,16 @@ class ContinuedStream {
   }
 
   /** Moves the stream to another engine. false: it ended, because its output is complete. Throws if it is cut. */
-  async *#moved(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
+  async *#moveAfterFailure(failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
     this.#fail(failure)
-    const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#way().reason
+    const reason = this.#continued >= this.#parts.max ? 'attempts' : this.#method().reason
     this.#continued++
     const result = reason === null ? yield* this.#withHeartbeats(this.#handOver()) : reason
     if (this.#isGone) throw abandoned(result)
-    if (typeof result === 'string') return yield* this.#cut(result, failure)
+    if (typeof result === 'string') return yield* this.#truncate(result, failure)
     if (result.kind === 'refused') {
       this.#failed.splice(0, Infinity, ...result.failed)
-      return yield* this.#cut(result.reason, failure)
+      return yield* this.#truncate(result.reason, failure)
     }
     if (result.kind === 'finished') {
       yield encoder.encode(finishRecords(this.#state, result))
@@ -192,7 +192,7 @@ class ContinuedStream {
   }
 
   /** Moves the stream off an engine that drains. It stays there if no other engine takes it. */
-  async *#left(): AsyncGenerator<Uint8Array, boolean> {
+  async *#leaveDraining(): AsyncGenerator<Uint8Array, boolean> {
     const part = this.#part
     const result = yield* this.#withHeartbeats(this.#handOver(true))
     if (this.#isGone) throw abandoned(result)
@@ -203,7 +203,7 @@ class ContinuedStream {
       return true
     }
     part.reader.cancel()
-    part.relay.release({ ...goneEnd, end: 'lapsed' }, null)
+    part.relay.release({ ...clientGoneEnd, end: 'lapsed' }, null)
     yield* this.#begin(result)
     return true
   }
@@ -219,12 +219,12 @@ class ContinuedStream {
 
   #release(failure: AttemptFailure): void {
     const part = this.#part
-    part.relay.release(cutEnd(part.end, failure), part.segment.usage)
+    part.relay.release(truncatedEnd(part.end, failure), part.segment.usage)
     part.end = null
   }
 
   /** How the stream can be continued from here. `reason`: why the output forbids it; null: it does not. */
-  #way(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
+  #method(): { readonly how: 'ids' | 'replay'; readonly reason: NotContinued | null } {
     const { record, barrier, byIds, request, hasOutput } = this.#state
     if (!hasOutput && this.#keptFrom !== null) return { how: 'replay', reason: null }
     if (barrier !== null && isRepeatable(barrier) && request.repeats && !byIds)
@@ -233,7 +233,7 @@ class ContinuedStream {
   }
 
   /** The client gets a comment while an engine repeats what it has. */
-  #mustBeat(): boolean {
+  #isHeartbeatDue(): boolean {
     const { exchange, ports } = this.#parts.attempt
     const now = ports.now()
     if (exchange.heartbeatMs === 0 || now - this.#sentAt < exchange.heartbeatMs) return false
@@ -258,7 +258,7 @@ class ContinuedStream {
   async #handOver(drains = false): Promise<HandoverResult> {
     const { digests, suspect } = this.#parts
     const { attempt } = this.#part
-    const { how } = this.#way()
+    const { how } = this.#method()
     const failed = this.#failed
     const input = { attempt, state: this.#state, digests, drains, how, booked: this.#booked, failed, suspect }
     const result = await handOver(input)
@@ -308,7 +308,7 @@ class ContinuedStream {
   }
 
   /** Sends the error event and breaks the connection. */
-  async *#cut(reason: NotContinued, failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
+  async *#truncate(reason: NotContinued, failure: AttemptFailure): AsyncGenerator<Uint8Array, boolean> {
     const { attempt } = this.#parts
     this.#note(reason)
     attempt.ports.log.warn('stream_not_continued', {
@@ -322,7 +322,7 @@ class ContinuedStream {
     const isLate = failure === 'first_byte_timeout' && this.#state.hasOutput
     yield errorEvent(attempt.exchange.path, isLate ? 'idle_timeout' : failure, reason)
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
-    throw cutError()
+    throw truncationError()
   }
 
   async *#withHeartbeats<Value>(work: Promise<Value>): AsyncGenerator<Uint8Array, Value> {
@@ -355,7 +355,7 @@ class ContinuedStream {
     this.#isGone = true
     const part = this.#part
     part.reader.cancel()
-    part.relay.release(part.end ?? goneEnd, part.segment.usage)
+    part.relay.release(part.end ?? clientGoneEnd, part.segment.usage)
     this.#end(abortReason(this.#parts.attempt.exchange.scope))
   }
 
@@ -375,7 +375,7 @@ function abandoned(result: HandoverResult | NotContinued): Error {
     const released = attempt.placed.booking.release(endedAs('abandoned'))
     if (released !== null) attempt.exchange.scope.background(released)
   }
-  return cutError()
+  return truncationError()
 }
 
 const BEAT: unique symbol = Symbol('heartbeat')

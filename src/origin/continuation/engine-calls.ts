@@ -21,29 +21,29 @@ export type CallContext = Pick<OriginRequest, 'target' | 'signal' | 'timers'> & 
 /** Text of these ids, special tokens included. Rejects with an OriginError. */
 export async function detokenize(context: CallContext, ids: ArrayLike<number>): Promise<string> {
   if (ids.length === 0) return ''
-  const { prompt } = await call(context, '/detokenize', { tokens: Array.from(ids) })
+  const { prompt } = await postJson(context, '/detokenize', { tokens: Array.from(ids) })
   if (typeof prompt === 'string') return prompt
   throw new OriginError('malformed', `engine ${context.target.id} answered /detokenize without a prompt`)
 }
 
 /** Longest context of the engine, tokens. Rejects with an OriginError. */
 export async function maxModelLen(context: CallContext): Promise<number> {
-  const { max_model_len: tokens } = await call(context, '/tokenize', { prompt: 'a' })
+  const { max_model_len: tokens } = await postJson(context, '/tokenize', { prompt: 'a' })
   if (typeof tokens === 'number') return tokens
   throw new OriginError('malformed', `engine ${context.target.id} answered /tokenize without max_model_len`)
 }
 
 /** Calls once more after a lost connection: the engine may have closed one that was idle. */
-async function call(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
+async function postJson(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
   try {
-    return await callOnce(context, path, body)
+    return await postJsonOnce(context, path, body)
   } catch (error) {
     if (!(error instanceof OriginError) || error.failure !== 'reset' || context.signal.aborted) throw error
-    return callOnce(context, path, body)
+    return postJsonOnce(context, path, body)
   }
 }
 
-async function callOnce(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
+async function postJsonOnce(context: CallContext, path: string, body: JsonObject): Promise<JsonObject> {
   const { ports, target, signal, timers, model } = context
   const answer = await ports.origin.send({
     target,

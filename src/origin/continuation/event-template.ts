@@ -15,7 +15,7 @@ const BACKSLASH = 92
 const CLOSE = 93
 
 /** Ids above are none: vocabularies are far smaller. */
-const MOST_ID = 1e9
+const MAX_ID = 1e9
 
 const NULL = Uint8Array.of(110, 117, 108, 108)
 
@@ -100,7 +100,7 @@ function addIds(bytes: Uint8Array, from: number, record: OutputRecord): number {
     const begins = at
     let id = 0
     for (let digit = bytes[at]! - ZERO; digit >= 0 && digit <= 9; digit = bytes[++at]! - ZERO) id = 10 * id + digit
-    if (at === begins || id > MOST_ID) return from
+    if (at === begins || id > MAX_ID) return from
     record.addId(id)
     if (bytes[at] === CLOSE) return at + 1
     if (bytes[at++] !== COMMA) return from

@@ -7,10 +7,10 @@ import { ABORTED, type Chunk, DONE, readChunk, withoutIds } from './chunk.ts'
 import { EventTemplate } from './event-template.ts'
 import { headOf, outputChunk } from './output-chunk.ts'
 import type { Segment } from './segment.ts'
-import { note, type StreamState, withholds } from './stream-state.ts'
+import { updateState, type StreamState, withholds } from './stream-state.ts'
 
 /** Templates that are made for one stream: the events of some engines have more that differs. */
-const MOST_TEMPLATES = 8
+const MAX_TEMPLATES = 8
 
 /** The first engine's events: they pass unchanged except for what the gateway requested itself. */
 export class FirstSegment implements Segment {
@@ -30,7 +30,7 @@ export class FirstSegment implements Segment {
     if (this.failure !== null || finished || barrier !== null || deltas !== null || request.showsIds || !hasOutput)
       return -1
     const end = this.#template?.take(bytes, from, to, record) ?? -1
-    const made = end < 0 && this.#templates < MOST_TEMPLATES ? EventTemplate.of(bytes.subarray(from, to)) : null
+    const made = end < 0 && this.#templates < MAX_TEMPLATES ? EventTemplate.of(bytes.subarray(from, to)) : null
     if (made === null) return end
     this.#template = made
     this.#templates++
@@ -74,7 +74,7 @@ export class FirstSegment implements Segment {
     const state = this.#state
     const { record, request } = state
     state.head ??= headOf(chunk.json)
-    note(state, chunk, record.tokens)
+    updateState(state, chunk, record.tokens)
     record.addIds(chunk.ids ?? [])
     if (withholds(state, chunk)) return this.#aborted({ ...chunk, text: '' })
     record.addText(chunk.text)

@@ -70,14 +70,14 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
   const failed = [...input.failed]
   let booked = 0
   while (booked < MAX_ENGINES) {
-    const exchange = continuing(input)
+    const exchange = continuationExchange(input)
     const placed = await place(input, exchange, { failed, attempt: input.booked + booked })
     if (typeof placed === 'string') return { kind: 'refused', reason: placed, failed, booked }
     booked++
     const { ports } = input.attempt
     const attempt = { ...input.attempt, exchange, placed, stages: new StageTimer({}), earlier: [...failed] }
     try {
-      const result = await (input.how === 'ids' ? askFor(attempt, input.state) : repeat(attempt, input.state))
+      const result = await (input.how === 'ids' ? continueByIds(attempt, input.state) : repeat(attempt, input.state))
       if ('kind' in result) {
         if (result.kind !== 'moved') release(attempt, null)
         return { ...result, booked }
@@ -109,7 +109,7 @@ export async function handOver(input: HandoverInput): Promise<HandoverResult> {
 /** Sends the original request again. */
 async function repeat(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
   const { exchange, ports, placed } = attempt
-  const calls = callsOf(attempt)
+  const calls = callContextOf(attempt)
   const dispatchedAt = ports.now()
   const answer = await send(attempt, calls, exchange.body(placed.route) ?? [])
   if ('failure' in answer) return answer
@@ -123,7 +123,7 @@ async function repeat(attempt: AttemptContext, state: StreamState): Promise<Hand
   }
 }
 
-const callsOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({
+const callContextOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({
   ports,
   target: placed.engine,
   signal: exchange.signal,
@@ -134,11 +134,11 @@ const callsOf = ({ exchange, ports, placed }: AttemptContext): CallContext => ({
 async function place(
   { attempt: { ports, placed: last }, digests, drains }: HandoverInput,
   exchange: Exchange,
-  past: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
+  history: { readonly failed: readonly AttemptFailed[]; readonly attempt: number },
 ): Promise<AcquiredPlacement | NotContinued> {
-  const avoid = [...past.failed.map(({ engine }) => engine.id), last.engine.id]
+  const avoid = [...history.failed.map(({ engine }) => engine.id), last.engine.id]
   const placed = await acquirePlacement(exchange, ports, digests, {
-    attempt: past.attempt,
+    attempt: history.attempt,
     moved: drains,
     failedLegs: null,
     avoid: new Map([[last.route.cluster.id, avoid]]),
@@ -149,7 +149,11 @@ async function place(
 }
 
 /** The exchange as the request for the rest of the output: one engine, and the output so far as part of the prompt. */
-function continuing({ attempt: { exchange, placed, ports }, state: { record }, how }: HandoverInput): Exchange {
+function continuationExchange({
+  attempt: { exchange, placed, ports },
+  state: { record },
+  how,
+}: HandoverInput): Exchange {
   const { id, requestId, headers, configVersion, pinned, scope, signal } = exchange
   return {
     id,
@@ -180,7 +184,7 @@ function continuing({ attempt: { exchange, placed, ports }, state: { record }, h
         ...whole,
         promptTokens: (record.promptIds?.length ?? base.promptTokens) + record.tokens,
         blocks: isExact(base.tokenSource)
-          ? extended(base.blocks, record.promptIds!, record.ids, blockTokens)
+          ? extendedBlocks(base.blocks, record.promptIds!, record.ids, blockTokens)
           : base.blocks,
         expectedOutputTokens:
           base.expectedOutputTokens === null ? null : Math.max(1, base.expectedOutputTokens - record.tokens),
@@ -192,7 +196,12 @@ function continuing({ attempt: { exchange, placed, ports }, state: { record }, h
 const isExact = (source: string): boolean => source !== 'bytes'
 
 /** Blocks of prompt and output: the chain goes on from the last full block of the prompt. */
-function extended(blocks: Uint32Array, promptIds: Uint32Array, ids: Uint32Array, blockTokens: number): Uint32Array {
+function extendedBlocks(
+  blocks: Uint32Array,
+  promptIds: Uint32Array,
+  ids: Uint32Array,
+  blockTokens: number,
+): Uint32Array {
   const full = blocks.length >> 1
   // Without a full block the chain's seed is needed, and so little is not worth it.
   if (full === 0 || full !== Math.floor(promptIds.length / blockTokens)) return blocks
@@ -205,10 +214,10 @@ function extended(blocks: Uint32Array, promptIds: Uint32Array, ids: Uint32Array,
   return all
 }
 
-async function askFor(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
+async function continueByIds(attempt: AttemptContext, state: StreamState): Promise<HandoverEnd | AttemptFailed> {
   const { ports } = attempt
   const { request, record } = state
-  const calls = callsOf(attempt)
+  const calls = callContextOf(attempt)
   const before = record.tokens
   const pending = await pendingText(record, calls)
   if (typeof pending === 'string') return { kind: 'refused', reason: pending, failed: attempt.earlier }
@@ -265,8 +274,8 @@ const restOf = (window: StopWindow): string => {
 
 /** Before `min_tokens` an engine ignores stop strings. */
 function stopWindow({ request, record }: StreamState): StopWindow {
-  const { min_tokens: least, include_stop_str_in_output: includes } = request.sampling
-  const isEarly = typeof least === 'number' && record.tokens < least
+  const { min_tokens: minTokens, include_stop_str_in_output: includes } = request.sampling
+  const isEarly = typeof minTokens === 'number' && record.tokens < minTokens
   return new StopWindow(isEarly ? [] : request.stops, includes === true, record.tail)
 }
 

@@ -27,29 +27,29 @@ export interface Part {
   /** null: it runs. */
   end: RelayResult | null
   /** When the wait for the engine began. null: it does not wait. */
-  waitsSince: number | null
+  waitingSince: number | null
   /** Length of the last wait, ms. */
   silentMs: number
 }
 
 /** Learned per process or isolate. The entries end with the engines of a configuration. */
-const gaps = new WeakMap<EngineTarget, IdleLimit>()
+const idleLimits = new WeakMap<EngineTarget, IdleLimit>()
 
-function gapsOf(engine: EngineTarget): IdleLimit {
-  const known = gaps.get(engine) ?? new IdleLimit()
-  gaps.set(engine, known)
+function idleLimitOf(engine: EngineTarget): IdleLimit {
+  const known = idleLimits.get(engine) ?? new IdleLimit()
+  idleLimits.set(engine, known)
   return known
 }
 
 type PartInput = Pick<Part, 'attempt' | 'segment' | 'relay'> & { readonly answer: OriginAnswer }
 
-export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): Part {
-  const opened = { ...part, end: null as RelayResult | null, waitsSince: null as number | null, silentMs: 0 }
+export function openPart({ answer, ...part }: PartInput, clientOptions: RelayOptions): Part {
+  const opened = { ...part, end: null as RelayResult | null, waitingSince: null as number | null, silentMs: 0 }
   // The end of the part is not that of the client's stream.
-  const { truncationEvent: _cutEvent, ...options } = reply
+  const { truncationEvent: _truncationEvent, ...options } = clientOptions
   const reader = answer.reader({
     ...options,
-    idleMs: gapsOf(part.attempt.placed.engine).limitMs(options.idleMs),
+    idleMs: idleLimitOf(part.attempt.placed.engine).limitMs(options.idleMs),
     observe: true,
     hideUsage: false,
     endsWithDone: false,
@@ -61,7 +61,7 @@ export function openPart({ answer, ...part }: PartInput, reply: RelayOptions): P
 /** Next bytes of a part; null: the end, clean or not. */
 export async function readPart(part: Part): Promise<Uint8Array | null> {
   const { ports, placed } = part.attempt
-  part.waitsSince ??= ports.now()
+  part.waitingSince ??= ports.now()
   let chunk: Uint8Array | null = null
   try {
     chunk = await part.reader.read()
@@ -70,9 +70,9 @@ export async function readPart(part: Part): Promise<Uint8Array | null> {
   } catch {
     // It has broken off.
   }
-  part.silentMs = ports.now() - part.waitsSince
-  part.waitsSince = null
-  if (chunk !== null) gapsOf(placed.engine).add(part.silentMs)
+  part.silentMs = ports.now() - part.waitingSince
+  part.waitingSince = null
+  if (chunk !== null) idleLimitOf(placed.engine).add(part.silentMs)
   return chunk
 }
 
@@ -124,10 +124,10 @@ async function passAll(segment: Segment, { bytes, ends, first }: Events): Promis
   return size === 0 ? null : concatBytes(pieces, size)
 }
 
-export const goneEnd: RelayResult = { end: 'client_gone', failure: null, events: 0, usage: null, bytes: 0 }
+export const clientGoneEnd: RelayResult = { end: 'client_gone', failure: null, events: 0, usage: null, bytes: 0 }
 
-export const cutEnd = (end: RelayResult | null, failure: AttemptFailure): RelayResult => ({
-  ...(end ?? goneEnd),
-  end: 'engine_cut',
+export const truncatedEnd = (end: RelayResult | null, failure: AttemptFailure): RelayResult => ({
+  ...(end ?? clientGoneEnd),
+  end: 'engine_truncated',
   failure,
 })

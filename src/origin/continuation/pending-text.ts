@@ -7,13 +7,13 @@ import { type CallContext, detokenize } from './engine-calls.ts'
 export const CONTEXT_TOKENS = 8
 
 /** Longest UTF-8 character, bytes: as many ids at most may end inside it. */
-const MOST_DROPPED = 3
+const MAX_DROPPED = 3
 
 const REPLACEMENT = '\ufffd'
 
 const NO_IDS = new Uint32Array()
 
-interface Pending {
+interface PendingText {
   /** Follows the text that the client has. */
   readonly text: string
   /** Ids that were dropped because they end inside a character. */
@@ -25,7 +25,7 @@ interface Pending {
  * (vllm-project/vllm#48853). Compares the result with what was sent: if the texts differ, the ids are not those of the
  * text. Rejects with an OriginError.
  */
-export async function pendingText(record: OutputRecord, context: CallContext): Promise<Pending | NotContinued> {
+export async function pendingText(record: OutputRecord, context: CallContext): Promise<PendingText | NotContinued> {
   const from = record.textStart?.at ?? 0
   const before = [...record.promptIds!.subarray(-CONTEXT_TOKENS), ...record.ids.subarray(0, from)].slice(
     -CONTEXT_TOKENS,
@@ -48,7 +48,7 @@ export async function pendingText(record: OutputRecord, context: CallContext): P
       return { text: text.slice(record.sentLength), dropped }
     }
     // The client has the character: the engine itself could not decode it.
-    if (dropped === MOST_DROPPED || record.tail.endsWith(REPLACEMENT)) return 'incomplete_character'
+    if (dropped === MAX_DROPPED || record.tail.endsWith(REPLACEMENT)) return 'incomplete_character'
     record.dropLast()
     whole = await decode(record.ids.subarray(from))
   }

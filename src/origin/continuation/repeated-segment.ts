@@ -7,7 +7,7 @@ import { headOf } from './output-chunk.ts'
 import { withoutIds, type Chunk } from './chunk.ts'
 import { ABORTED } from './chunk.ts'
 import { LaterSegment } from './later-segment.ts'
-import { note, withholds, type StreamState } from './stream-state.ts'
+import { updateState, withholds, type StreamState } from './stream-state.ts'
 import { addDeltas, FIELDS, textOf } from './choice-deltas.ts'
 
 export class RepeatedSegment extends LaterSegment {
@@ -33,7 +33,7 @@ export class RepeatedSegment extends LaterSegment {
     const rest = ids === null ? null : restOf(chunk.json, this.#repeated, this.#isNew)
     if (ids === null || rest === null || (chunk.finish !== null && !isAborted && !this.#hasAll))
       return this.differs('replay_differs')
-    note(state, chunk, at)
+    updateState(state, chunk, at)
     state.record.addIds(ids)
     if (withholds(state, chunk)) {
       this.failure = 'reset'
@@ -62,7 +62,7 @@ export class RepeatedSegment extends LaterSegment {
     return ids.slice(known)
   }
 
-  #write({ json }: Chunk, { rest, ids, finish }: Written): string {
+  #write({ json }: Chunk, { rest, ids, finish }: RepeatedOutput): string {
     const { head, request } = this.state
     const choice = choiceOf(json)
     const { prompt_token_ids: promptIds } = json
@@ -82,7 +82,7 @@ export class RepeatedSegment extends LaterSegment {
   }
 }
 
-interface Written {
+interface RepeatedOutput {
   readonly rest: Rest
   readonly ids: readonly number[]
   readonly finish: string | null
@@ -116,7 +116,7 @@ function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): 
   }
   const { tool_calls: calls } = out
   if (Array.isArray(calls)) {
-    const rests = calls.map((call: unknown) => callRest(call, repeated))
+    const rests = calls.map((toolCall: unknown) => toolCallRest(toolCall, repeated))
     if (rests.includes(null)) return null
     out['tool_calls'] = rests.filter((one) => one !== undefined)
     if ((out['tool_calls'] as unknown[]).length === 0) delete out['tool_calls']
@@ -125,11 +125,11 @@ function restOf(json: JsonObject, repeated: RepeatedDeltas, withRole: boolean): 
 }
 
 /** One tool call: its id differs at each engine, so the client keeps the first. undefined: nothing is new. */
-function callRest(call: unknown, repeated: RepeatedDeltas): JsonObject | null | undefined {
-  if (!isJsonObject(call)) return undefined
-  const { id, type, function: given, ...others } = call
+function toolCallRest(toolCall: unknown, repeated: RepeatedDeltas): JsonObject | null | undefined {
+  if (!isJsonObject(toolCall)) return undefined
+  const { id, type, function: given, ...others } = toolCall
   const { name, arguments: text, ...more } = isJsonObject(given) ? given : ({} as JsonObject)
-  const index = typeof call['index'] === 'number' ? call['index'] : 0
+  const index = typeof toolCall['index'] === 'number' ? toolCall['index'] : 0
   const isOpen = repeated.wasSent(`name:${index}`)
   const restName = repeated.rest(`name:${index}`, textOf(name))
   const restText = repeated.rest(`arguments:${index}`, textOf(text))

@@ -53,7 +53,7 @@ export const withholds = ({ request }: StreamState, { finish }: Chunk): boolean 
  * Notes what forbids a continuation by ids from here on.
  * @param at index of the chunk's first id in the output
  */
-export function note(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk, at: number): void {
+export function updateState(state: StreamState, { ids, promptIds, text, opens, finish }: Chunk, at: number): void {
   const { record, request } = state
   if (promptIds !== null && record.promptIds === null) {
     record.promptIds = Uint32Array.from(promptIds)

@@ -8,7 +8,7 @@ import type { AttemptContext, AttemptFailed } from '../attempt-context.ts'
  * Time limit, ms, of the health check; the client waits for it. A healthy engine answers in milliseconds under full
  * load.
  */
-const ANSWER_MS = 1_000
+const HEALTH_MS = 1_000
 
 /**
  * Returns the failure of a final leg, or that of the prefill engine if that one is down: a decode engine that cannot
@@ -30,24 +30,24 @@ export async function attributeFailure(
       path: '/health',
       headers: ['accept-encoding', 'identity'],
       body: null,
-      connectMs: ANSWER_MS,
-      firstByteMs: ANSWER_MS,
+      connectMs: HEALTH_MS,
+      firstByteMs: HEALTH_MS,
       signal: exchange.signal,
     })
     answer.discard()
     return answer.status < 500
       ? failed
-      : gone(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
+      : kvSourceFailure(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
   } catch (error) {
     // A late engine may only be busy, and the client may have disconnected.
-    const isGone = error instanceof OriginError && !inconclusive.has(error.failure)
-    return isGone ? gone(attempt, { engine: holder, failure: error.failure, status: null }) : failed
+    const isDown = error instanceof OriginError && !inconclusive.has(error.failure)
+    return isDown ? kvSourceFailure(attempt, { engine: holder, failure: error.failure, status: null }) : failed
   }
 }
 
 const inconclusive: ReadonlySet<AttemptFailure> = new Set(['first_byte_timeout', 'gateway_limit'])
 
-function gone({ exchange, ports, placed }: AttemptContext, failed: AttemptFailed): AttemptFailed {
+function kvSourceFailure({ exchange, ports, placed }: AttemptContext, failed: AttemptFailed): AttemptFailed {
   ports.log.warn('kv_source_unreachable', {
     id: exchange.id,
     cluster: placed.route.cluster.id,

@@ -12,46 +12,46 @@ import { encodedOf } from './encoded-items.ts'
 const encoder = new TextEncoder()
 
 /** Items that no encoder holds. */
-function missing({ json }: Exchange, route: PoolRoute): readonly EncodeItem[] {
+function missingItems({ json }: Exchange, route: PoolRoute): readonly EncodeItem[] {
   const encoded = encodedOf(route)
   return json === undefined ? [] : itemsOf(json).filter(({ key }) => !encoded.has(key))
 }
 
 /** Number of items that an encode stage would encode. 0 if the pool has no encoders. */
 export function itemsToEncode(exchange: Exchange, route: PoolRoute): number {
-  return route.pool.engines.some(({ role }) => role === 'encode') ? missing(exchange, route).length : 0
+  return route.pool.engines.some(({ role }) => role === 'encode') ? missingItems(exchange, route).length : 0
 }
 
-type Broken = Exclude<LegOutcome, { readonly answer: unknown }>
+type EncodeFailure = Exclude<LegOutcome, { readonly answer: unknown }>
 
 /**
  * Sends one request per item, several at a time. null: all items are encoded. Otherwise the first failure; the
  * remaining requests are aborted.
  */
-export async function encodeStage(attempt: AttemptContext, encoders: readonly string[]): Promise<Broken | null> {
+export async function encodeStage(attempt: AttemptContext, encoders: readonly string[]): Promise<EncodeFailure | null> {
   const { exchange, ports, placed, stages } = attempt
   const { route } = placed
-  const items = missing(exchange, route)
+  const items = missingItems(exchange, route)
   const startedAt = ports.now()
   const underWay = new Set<AbortController>()
-  const first: { broken: Broken | null } = { broken: null }
+  const first: { failure: EncodeFailure | null } = { failure: null }
   let next = 0
   const work = async (): Promise<void> => {
-    while (first.broken === null && next < items.length) {
+    while (first.failure === null && next < items.length) {
       const at = next++
       const target = route.targets.get(encoders[at % encoders.length]!)!
-      const own = new AbortController()
-      const left = (): void => own.abort(exchange.signal.reason)
-      if (exchange.signal.aborted) left()
-      else exchange.signal.addEventListener('abort', left)
-      underWay.add(own)
-      const leg = await encode(attempt, { item: items[at]!, at, target, signal: own.signal })
-      underWay.delete(own)
+      const controller = new AbortController()
+      const abort = (): void => controller.abort(exchange.signal.reason)
+      if (exchange.signal.aborted) abort()
+      else exchange.signal.addEventListener('abort', abort)
+      underWay.add(controller)
+      const leg = await encode(attempt, { item: items[at]!, at, target, signal: controller.signal })
+      underWay.delete(controller)
       // The body of an error response is still to be read, and ends with the client.
-      if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', left)
+      if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', abort)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
-      else if (first.broken === null) {
-        first.broken = leg
+      else if (first.failure === null) {
+        first.failure = leg
         for (const other of underWay) other.abort()
       } else if ('refusal' in leg) leg.refusal.discard()
     }
@@ -59,16 +59,16 @@ export async function encodeStage(attempt: AttemptContext, encoders: readonly st
   const lanes = Array.from({ length: Math.min(items.length, route.pool.split.encode.concurrency) }, () => work())
   const ends = await Promise.allSettled(lanes)
   stages.add('encode', ports.now() - startedAt)
-  const { broken } = first
+  const { failure } = first
   // Requests that the stage aborted itself are no failures. A client disconnect or a defect is thrown as it is.
   const thrown = ends.find((end) => end.status === 'rejected')
-  if (thrown !== undefined && (broken === null || exchange.signal.aborted)) throw thrown.reason
-  if (broken === null) placed.booking.legDone('encode', stages.snapshot())
-  else if ('failed' in broken) encodedOf(route).forget(broken.failed.engine.id)
-  return broken
+  if (thrown !== undefined && (failure === null || exchange.signal.aborted)) throw thrown.reason
+  if (failure === null) placed.booking.legDone('encode', stages.snapshot())
+  else if ('failed' in failure) encodedOf(route).forget(failure.failed.engine.id)
+  return failure
 }
 
-interface Work {
+interface EncodeCall {
   readonly item: EncodeItem
   readonly at: number
   readonly target: EngineTarget
@@ -79,7 +79,7 @@ interface Work {
  * Sends the request of vLLM's `disagg_epd_proxy.py`: a chat with the item alone, one token, and an id derived from the
  * request's id.
  */
-function encode(attempt: AttemptContext, { item, at, target, signal }: Work): Promise<LegOutcome> {
+function encode(attempt: AttemptContext, { item, at, target, signal }: EncodeCall): Promise<LegOutcome> {
   const { exchange, placed } = attempt
   const { model } = exchange.admission(placed.route)
   const body = JSON.stringify({

@@ -12,7 +12,7 @@ export interface FinalLeg {
   /** Entries of the decision header. */
   readonly notes: readonly string[]
   /** Transform from the engine's response to the client's. null: none is needed. */
-  readonly change: AnswerTransform | null
+  readonly transform: AnswerTransform | null
   /** Engine from which KV data is fetched. Absent: none. */
   readonly holder?: EngineTarget
 }
@@ -28,5 +28,5 @@ export type LegResult =
 export function wholeLeg({ exchange, placed }: AttemptContext, notes: readonly string[] = []): FinalLeg {
   const { external } = placed.engine
   const edit = external === undefined ? undefined : { set: {}, remove: [], providerModel: external.model }
-  return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, edit), notes, change: null }
+  return { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, edit), notes, transform: null }
 }

@@ -6,16 +6,16 @@ import type { JsonObject } from '../../core/json.ts'
 import type { AnswerTransform } from '../relay/answer-transform.ts'
 
 /** Creates the transform of one response: the token is sent once. */
-export function changeOf(path: string, firstText: string): AnswerTransform {
+export function firstTokenTransform(path: string, firstText: string): AnswerTransform {
   const chat = path.startsWith('/v1/chat/completions')
-  let told = false
+  let isOpened = false
   return {
     event(payload) {
       const record = recordOf(payload)
       // The end, an error, or an unknown record.
       if (record === null) return [payload]
-      const opening = told ? [] : (chat ? chatOpening : completionOpening)(record, firstText)
-      told = true
+      const opening = isOpened ? [] : (chat ? chatOpening : completionOpening)(record, firstText)
+      isOpened = true
       return [...opening, chat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
     },
     whole: (answer) => (chat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../core/json.ts'
 /**
  * Fields with the same meaning on `/v1/completions`, and without effect on where a response ends: copied to both legs.
  */
-const CARRIED: ReadonlySet<string> = new Set([
+const COPIED_FIELDS: ReadonlySet<string> = new Set([
   'model',
   'temperature',
   'top_p',
@@ -26,7 +26,7 @@ const CARRIED: ReadonlySet<string> = new Set([
 ])
 
 /** Fields that the connector reads itself, or that have no effect on the legs. */
-const UNDERSTOOD: ReadonlySet<string> = new Set([
+const HANDLED_FIELDS: ReadonlySet<string> = new Set([
   'prompt',
   'messages',
   'stream',
@@ -49,7 +49,7 @@ const UNDERSTOOD: ReadonlySet<string> = new Set([
 ])
 
 /** Fields that are harmless with these values. With other values the request is not split. */
-const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+const NEUTRAL_VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   n: (value) => value === 1,
   best_of: (value) => value === 1,
   echo: (value) => value === false,
@@ -78,11 +78,11 @@ export function unsplittableByLmcache(path: string, json: JsonObject, chat: bool
   if (!chats && !path.startsWith('/v1/completions')) return 'lmcache splits chats and completions only'
   if (chats && !chat) return 'split.lmcache.chat is off'
   for (const [name, value] of Object.entries(json)) {
-    if (value === null || CARRIED.has(name) || UNDERSTOOD.has(name)) continue
-    if (Object.hasOwn(NEUTRAL, name) && NEUTRAL[name]!(value)) continue
+    if (value === null || COPIED_FIELDS.has(name) || HANDLED_FIELDS.has(name)) continue
+    if (Object.hasOwn(NEUTRAL_VALUES, name) && NEUTRAL_VALUES[name]!(value)) continue
     return `${name.slice(0, 40)} does not survive two legs`
   }
-  if (thinks(json['chat_template_kwargs'])) return 'reasoning'
+  if (asksForReasoning(json['chat_template_kwargs'])) return 'reasoning'
   const options = json['stream_options'] as JsonObject | null | undefined
   if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
   if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
@@ -93,19 +93,23 @@ export function unsplittableByLmcache(path: string, json: JsonObject, chat: bool
 
 /** Limit of the response in tokens. null: none. @testing */
 export function tokenLimit(path: string, json: JsonObject): number | null {
-  const { max_tokens: most, max_completion_tokens: mostCompletion } = json
+  const { max_tokens: maxTokens, max_completion_tokens: maxCompletionTokens } = json
   if (path.startsWith('/v1/completions'))
-    return typeof most === 'number' ? most : most === null ? null : COMPLETION_TOKENS
-  return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
+    return typeof maxTokens === 'number' ? maxTokens : maxTokens === null ? null : COMPLETION_TOKENS
+  return typeof maxCompletionTokens === 'number'
+    ? maxCompletionTokens
+    : typeof maxTokens === 'number'
+      ? maxTokens
+      : null
 }
 
 /** Fields of the client's request that both legs get. @testing */
-export function carriedFields(json: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
+export function copiedFields(json: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && COPIED_FIELDS.has(name)))
 }
 
 /** A reasoning parser separates reasoning from content, and only chats have one. */
-function thinks(kwargs: unknown): boolean {
+function asksForReasoning(kwargs: unknown): boolean {
   return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
 }
 

@@ -12,10 +12,10 @@ import { OriginError } from '../../ports/origin.ts'
 import type { AttemptContext } from '../attempt-context.ts'
 import { callLeg, type LegOutcome } from './call-leg.ts'
 import { type LegResult, wholeLeg } from './final-leg.ts'
-import { changeOf } from './first-token.ts'
-import { carriedFields, tokenLimit } from './lmcache-fields.ts'
+import { firstTokenTransform } from './first-token.ts'
+import { copiedFields, tokenLimit } from './lmcache-fields.ts'
 
-interface Split {
+interface SplitRequest {
   readonly attempt: AttemptContext
   readonly prefill: EngineTarget
   readonly receiver: LmcacheReceiver
@@ -38,11 +38,11 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   const { exchange, ports, placed, stages } = attempt
   const receiver = placed.route.pool.split.lmcache.receivers[placed.engine.id]
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
-  const json = edited(attempt)
+  const json = editedBody(attempt)
   // V8 may misread a name here that `readJson` read correctly. A leg would then have another model or no salt; the
   // bytes are correct.
   if (hasBackslashKey(json)) return { last: wholeLeg(attempt, ['handover=misread']) }
-  const split: Split = { attempt, prefill, receiver, json, transferId: ports.newId() }
+  const split: SplitRequest = { attempt, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
   const ids = await promptIds(split)
   if (!Array.isArray(ids)) return ids as LegResult
@@ -58,14 +58,20 @@ export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget)
   const first = firstTokenOf(leg.answer.json)
   // The KV cache has arrived: the decode engine generates the same token itself.
   if (typeof first === 'string') return { last: wholeLeg(attempt, [`handover=${first}`]) }
-  if (!(await arrived(split))) return { last: wholeLeg(attempt, ['handover=late']) }
+  if (!(await waitForTransfer(split))) return { last: wholeLeg(attempt, ['handover=late']) }
   const body = bodyOf(decodeBody(split, [...ids, first.id]))
   return {
-    last: { target: placed.engine, path: COMPLETIONS, body, notes: [], change: changeOf(exchange.path, first.text) },
+    last: {
+      target: placed.engine,
+      path: COMPLETIONS,
+      body,
+      notes: [],
+      transform: firstTokenTransform(exchange.path, first.text),
+    },
   }
 }
 
-function edited({ exchange, placed }: AttemptContext): JsonObject {
+function editedBody({ exchange, placed }: AttemptContext): JsonObject {
   const pieces = exchange.body(placed.route)!
   let size = 0
   for (const piece of pieces) size += piece.length
@@ -79,7 +85,7 @@ async function promptIds({
   attempt,
   prefill,
   json,
-}: Split): Promise<readonly number[] | Exclude<LegOutcome, { answer: unknown }>> {
+}: SplitRequest): Promise<readonly number[] | Exclude<LegOutcome, { answer: unknown }>> {
   // A single prompt may be in a list.
   const { prompt: given } = json
   const prompt: unknown = Array.isArray(given) && typeof given[0] !== 'number' ? given[0] : given
@@ -94,12 +100,16 @@ async function promptIds({
     chat_template_kwargs,
   } = json
   const chat = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
-  const question = { model, add_special_tokens, ...(attempt.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat) }
+  const tokenizeRequest = {
+    model,
+    add_special_tokens,
+    ...(attempt.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat),
+  }
   const { limits } = attempt.placed.route.pool
   const leg = await callLeg(attempt, {
     target: prefill,
     path: '/tokenize',
-    body: bodyOf(question),
+    body: bodyOf(tokenizeRequest),
     limitMs: limits.prefillMs,
   })
   if (!('answer' in leg)) return leg
@@ -108,9 +118,9 @@ async function promptIds({
   return { failed: { engine: prefill, failure: 'malformed', status: 200 } }
 }
 
-function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readonly number[]): JsonObject {
+function prefillBody({ attempt, receiver, json, transferId }: SplitRequest, ids: readonly number[]): JsonObject {
   // The first token counts towards `min_tokens`, so it must not be an end of sequence either.
-  const least = typeof json['min_tokens'] === 'number' && json['min_tokens'] > 0 ? { min_tokens: 1 } : {}
+  const minTokens = typeof json['min_tokens'] === 'number' && json['min_tokens'] > 0 ? { min_tokens: 1 } : {}
   const spec = {
     req_id: transferId,
     receiver_host: receiver.host,
@@ -123,10 +133,10 @@ function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readon
     decode: attempt.placed.engine.id,
   })
   return {
-    ...carriedFields(json),
+    ...copiedFields(json),
     prompt: ids,
     max_tokens: 1,
-    ...least,
+    ...minTokens,
     stream: false,
     kv_transfer_params: { ret_first_tok: true, disagg_spec: spec },
   }
@@ -136,13 +146,13 @@ function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readon
  * Body of the decode leg: one token less than requested, because the first one exists. A chat without a limit gets
  * `null`, which means up to the context's end.
  */
-function decodeBody({ attempt, json }: Split, prompt: readonly number[]): JsonObject {
+function decodeBody({ attempt, json }: SplitRequest, prompt: readonly number[]): JsonObject {
   const limit = tokenLimit(attempt.exchange.path, json)
-  const least = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}
+  const minTokens = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}
   const stream = attempt.exchange.stream
     ? { stream: true, ...(json['stream_options'] === undefined ? {} : { stream_options: json['stream_options'] }) }
     : {}
-  return { ...carriedFields(json), prompt, max_tokens: limit === null ? null : limit - 1, ...least, ...stream }
+  return { ...copiedFields(json), prompt, max_tokens: limit === null ? null : limit - 1, ...minTokens, ...stream }
 }
 
 /** First token of the prefill response, or why the decode leg cannot start from it. */
@@ -158,7 +168,7 @@ function firstTokenOf(answer: JsonObject): FirstToken | 'none' | 'final' | 'part
 }
 
 /** Asks the bridge whether the cache of every rank has arrived. true without a bridge. */
-async function arrived({ attempt, receiver, transferId }: Split): Promise<boolean> {
+async function waitForTransfer({ attempt, receiver, transferId }: SplitRequest): Promise<boolean> {
   const { exchange, ports, placed, stages } = attempt
   const { readyUrl, readyMs } = placed.route.pool.split.lmcache
   if (readyUrl === null) return true

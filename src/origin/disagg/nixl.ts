@@ -17,7 +17,7 @@ export const REMOTE_DECODE_PARAMS = JSON.stringify({
 })
 
 /** Without these fields the process of a NIXL engine ends when it fetches (vLLM 0.32, `pull_scheduler.py`). */
-const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
+const REQUIRED_FIELDS = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
 
 /**
  * Parameters of the decode leg as JSON text, as the prefill engine returned them, except for an unreachable host.
@@ -31,7 +31,7 @@ export function decodeParams(answer: JsonObject, prefill: EngineTarget, decode: 
   if (Object.keys(fields).length === 0) return null
   if (
     fields['do_remote_prefill'] === true &&
-    (NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null) ||
+    (REQUIRED_FIELDS.some((name) => fields[name] === undefined || fields[name] === null) ||
       isEmpty(fields['remote_block_ids']))
   )
     return null
@@ -46,10 +46,10 @@ const isEmpty = (blocks: unknown): boolean =>
 const UNSPECIFIED: ReadonlySet<unknown> = new Set([undefined, null, '', '0.0.0.0', '::', '[::]'])
 
 /** Replacement for the host that the engine reported; null: keep it. Only an impossible host is replaced. */
-function hostFor(said: unknown, prefill: EngineTarget, decode: EngineTarget): string | null {
+function hostFor(reported: unknown, prefill: EngineTarget, decode: EngineTarget): string | null {
   const own = hostOf(prefill.url)
-  if (UNSPECIFIED.has(said)) return own
-  if (typeof said !== 'string' || !isLoopback(said)) return null
+  if (UNSPECIFIED.has(reported)) return own
+  if (typeof reported !== 'string' || !isLoopback(reported)) return null
   // A loopback address is valid between two engines of one host.
   return own === hostOf(decode.url) || isLoopback(own) ? null : own
 }

@@ -11,10 +11,10 @@ import type { LegResult } from './final-leg.ts'
 import { decodeParams, REMOTE_DECODE_PARAMS } from './nixl.ts'
 
 /** Limits of the response length on each endpoint. The default of an absent one may be large. */
-const LIMITS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
+const LIMIT_FIELDS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
 
 /** Fields that cost time or contradict a single token, and do not change the prompt. */
-const DROPPED = [
+const REMOVED_FIELDS = [
   'stream_options',
   'min_tokens',
   'min_completion_tokens',
@@ -36,24 +36,24 @@ export function prefillEdit(path: string, json: JsonObject, params: Readonly<Rec
   const responses = path.startsWith('/v1/responses')
   const limit = responses ? 'max_output_tokens' : 'max_tokens'
   const set: Record<string, string> = { ...params }
-  for (const name of LIMITS) if (name === limit || Object.hasOwn(json, name)) set[name] = '1'
+  for (const name of LIMIT_FIELDS) if (name === limit || Object.hasOwn(json, name)) set[name] = '1'
   if (json['stream'] !== undefined && json['stream'] !== false) set['stream'] = 'false'
   // Only the response of the decode leg is stored.
   if (responses) set['store'] = 'false'
-  return { set, remove: DROPPED }
+  return { set, remove: REMOVED_FIELDS }
 }
 
 export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
   const { exchange, ports, placed, stages } = attempt
   const { split, limits } = placed.route.pool
   const startedAt = ports.now()
-  const ask: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
-  const body = exchange.body(placed.route, prefillEdit(exchange.path, exchange.json ?? {}, ask))!
+  const params: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
+  const body = exchange.body(placed.route, prefillEdit(exchange.path, exchange.json ?? {}, params))!
   const leg = await callLeg(attempt, { target: prefill, path: exchange.path, body, limitMs: limits.prefillMs })
   stages.add('prefill_leg', ports.now() - startedAt)
   if (!('answer' in leg)) return leg
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
-  const set = carried(leg.answer, attempt, prefill)
+  const set = decodeFields(leg.answer, attempt, prefill)
   const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
   if (notes.length > 0)
     ports.log.warn('kv_transfer_missing', {
@@ -67,13 +67,13 @@ export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget)
     path: exchange.path,
     body: exchange.body(placed.route, { set, remove: [] }),
     notes,
-    change: null,
+    transform: null,
   }
   return { last: notes.length > 0 ? last : { ...last, holder: prefill } }
 }
 
 /** Fields that the decode leg has in addition to the client's request. */
-function carried({ json }: LegAnswer, { placed }: AttemptContext, prefill: EngineTarget): Record<string, string> {
+function decodeFields({ json }: LegAnswer, { placed }: AttemptContext, prefill: EngineTarget): Record<string, string> {
   const { split } = placed.route.pool
   const params = decodeParams(json, prefill, placed.engine)
   return {

@@ -9,7 +9,7 @@ import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import { EngineTokenizer, type TokenizeCall } from '../engine-tokenizer.ts'
 import type { PoolRoute } from '../exchange.ts'
-import { type LookupStrategy, wayOf } from './lookup-strategy.ts'
+import { type LookupStrategy, strategyOf } from './lookup-strategy.ts'
 import { openDeadline } from './open-deadline.ts'
 import type { LookupCounts } from './pool-lookup.ts'
 import type { SkipCounts, SkipReason } from './skips.ts'
@@ -61,34 +61,34 @@ export class CacheLookups {
   }
 
   /** Looks up within the pool's time budget. Never rejects. */
-  async gather(route: PoolRoute, prompted: LookupInput): Promise<LookupResult> {
-    const way = this.#wayOf(route)
+  async gather(route: PoolRoute, input: LookupInput): Promise<LookupResult> {
+    const strategy = this.#strategyOf(route)
     const { lmcache } = route.pool
-    const nothing = { measure: prompted.measure, known: NOTHING, stages: {} }
-    if (way === null || lmcache === null) return nothing
+    const nothing = { measure: input.measure, known: NOTHING, stages: {} }
+    if (strategy === null || lmcache === null) return nothing
     // Keys of an adapter's chunks are known only to LMCache, and a match of the base model does not apply to the
     // adapter.
-    if (prompted.adapter !== null || prompted.measure.items > 0) {
-      way.skips.count('unsupported')
+    if (input.adapter !== null || input.measure.items > 0) {
+      strategy.skips.count('unsupported')
       return nothing
     }
     const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
-      const { measure, unread } = await this.#withIds(route, prompted, deadline)
+      const { measure, unread } = await this.#withIds(route, input, deadline)
       const lookedUpAt = this.#ports.now()
-      if (measure.ids === null) way.skips.count(unread ?? 'unsupported')
+      if (measure.ids === null) strategy.skips.count(unread ?? 'unsupported')
       const known =
         measure.ids === null
           ? NOTHING
-          : await this.#look(way, {
+          : await this.#lookUp(strategy, {
               tokens: measure.ids,
-              salt: prompted.salt,
+              salt: input.salt,
               deadline,
-              background: (work) => prompted.background(work),
+              background: (work) => input.background(work),
             })
       const stages = {
-        ...(measure === prompted.measure ? {} : { tokens: lookedUpAt - startedAt }),
+        ...(measure === input.measure ? {} : { tokens: lookedUpAt - startedAt }),
         lookup: this.#ports.now() - lookedUpAt,
       }
       return { measure, known, stages }
@@ -99,20 +99,20 @@ export class CacheLookups {
 
   /** Results of lookups so far. null: the pool has none. A registry only counts skipped lookups. */
   counts(route: PoolRoute): PoolLookupCounts | null {
-    const way = this.#pools.get(route) ?? null
-    return way && { ...way.lookup?.counts, skipped: way.skips.counts }
+    const strategy = this.#pools.get(route) ?? null
+    return strategy && { ...strategy.lookup?.counts, skipped: strategy.skips.counts }
   }
 
   /** Model name in LMCache's keys. null: unknown, or no such pool. */
   modelOf(route: PoolRoute, background: (work: Promise<unknown>) => void): string | null {
-    const facts = this.#wayOf(route)?.facts ?? null
-    if (facts !== null) background(facts.ready(background))
-    return facts?.model ?? null
+    const metadata = this.#strategyOf(route)?.metadata ?? null
+    if (metadata !== null) background(metadata.ready(background))
+    return metadata?.model ?? null
   }
 
-  async #look(way: LookupStrategy, question: CacheLookupQuery): Promise<LookupResult['known']> {
-    if (way.lookup === null) return { hints: null, chunks: await way.keys.chunks(question) }
-    const found = await way.lookup.find(question)
+  async #lookUp(strategy: LookupStrategy, query: CacheLookupQuery): Promise<LookupResult['known']> {
+    if (strategy.lookup === null) return { hints: null, chunks: await strategy.keys.chunks(query) }
+    const found = await strategy.lookup.find(query)
     return {
       hints:
         found === null
@@ -121,25 +121,29 @@ export class CacheLookups {
     }
   }
 
-  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheLookupQuery['deadline']): Promise<Tokenized> {
-    const { measure } = prompted
+  async #withIds(
+    route: PoolRoute,
+    input: LookupInput,
+    deadline: CacheLookupQuery['deadline'],
+  ): Promise<TokenizedPrompt> {
+    const { measure } = input
     if (measure.tokenSource !== 'bytes') return { measure, unread: null }
-    const target = this.#tokenizing(route)
+    const target = this.#nextTokenizer(route)
     if (target === null) return { measure, unread: 'tokenize_paused' }
-    const asked = prompted.byEngine(this.#tokenizer, {
+    const measuring = input.byEngine(this.#tokenizer, {
       target,
-      model: prompted.model,
+      model: input.model,
       signal: deadline.signal,
       budgetMs: deadline.budgetMs,
     })
-    prompted.background(asked)
-    const told = await deadline.within(asked)
-    if (told === null) return { measure, unread: 'tokenize_late' }
-    return { measure: told.value, unread: told.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
+    input.background(measuring)
+    const measured = await deadline.within(measuring)
+    if (measured === null) return { measure, unread: 'tokenize_late' }
+    return { measure: measured.value, unread: measured.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
   }
 
   /** Chooses an engine for tokenization in turn; skips engines that failed lately. */
-  #tokenizing({ targets }: PoolRoute): EngineTarget | null {
+  #nextTokenizer({ targets }: PoolRoute): EngineTarget | null {
     const engines = [...targets.values()].filter(({ external }) => external === undefined)
     for (let tried = 0; tried < engines.length; tried += 1) {
       const target = engines[this.#turn++ % engines.length]!
@@ -148,10 +152,10 @@ export class CacheLookups {
     return null
   }
 
-  #wayOf(route: PoolRoute): LookupStrategy | null {
+  #strategyOf(route: PoolRoute): LookupStrategy | null {
     const known = this.#pools.get(route)
     if (known !== undefined) return known
-    const made = wayOf(route, this.#ports)
+    const made = strategyOf(route, this.#ports)
     this.#pools.set(route, made)
     return made
   }
@@ -161,7 +165,7 @@ export class CacheLookups {
 export type PoolLookupCounts = Partial<LookupCounts> & { readonly skipped: SkipCounts }
 
 /** `unread`: reason for missing token ids. null: an engine returned them, or none was needed. */
-interface Tokenized {
+interface TokenizedPrompt {
   readonly measure: PromptProfile
   readonly unread: SkipReason | null
 }

@@ -7,13 +7,13 @@ export interface CacheSource {
   /** Keys of a lookup besides the tokens. */
   readonly needs: { readonly model: boolean }
   /** Shorter prompts are never found. 0: no lower limit. */
-  readonly leastTokens: number
+  readonly minTokens: number
   /** Returns the holders of a prompt. Rejects if the response is invalid. */
-  holders(prompt: CachedPrompt, call: Call): Promise<Holders>
+  holders(prompt: CachedPrompt, limits: CallLimits): Promise<Holders>
   /** Returns the instances on these hosts. */
-  instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]>
+  instances(hosts: readonly string[], limits: CallLimits): Promise<readonly ListedInstance[]>
   /** Number of ranks of an engine. null: the service does not report it, or not yet. */
-  worldSize(model: string, call: Call): Promise<number | null>
+  worldSize(model: string, limits: CallLimits): Promise<number | null>
 }
 
 export interface CachedPrompt {
@@ -25,7 +25,7 @@ export interface CachedPrompt {
   readonly worldSize: number
 }
 
-export interface Call {
+export interface CallLimits {
   readonly signal: AbortSignal
   readonly budgetMs: number
 }

@@ -4,7 +4,7 @@ import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 import type { Holders, PrefixMatch } from '../../core/lmcache/prefix-match.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
-import type { CachedPrompt, CacheSource, Call } from './cache-source.ts'
+import type { CachedPrompt, CacheSource, CallLimits } from './cache-source.ts'
 import { readAs, requestJson } from './request-json.ts'
 
 /**
@@ -17,12 +17,12 @@ const controllerLookupAnswer = z.object({
 const instanceAnswer = z.object({ res: z.nullish(z.string()) })
 
 /** Largest number of concurrent lookups. */
-const AT_ONCE = 8
+const MAX_CONCURRENT = 8
 
 export class Controller implements CacheSource {
   readonly needs = { model: false }
   /** It also counts an incomplete last chunk. */
-  readonly leastTokens = 0
+  readonly minTokens = 0
   readonly #origin: Origin
   readonly #target: EngineTarget
 
@@ -31,36 +31,36 @@ export class Controller implements CacheSource {
     this.#target = target
   }
 
-  async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
+  async holders({ tokens }: CachedPrompt, limits: CallLimits): Promise<Holders> {
     const answer = await requestJson(this.#origin, this.#target, {
       method: 'POST',
       path: '/lookup',
       body: { tokens: Array.from(tokens) },
-      ...call,
+      ...limits,
     })
     const { layout_info: layout } = readAs(controllerLookupAnswer, answer)
     return {
       instances: new Map(
         Object.entries(layout).map(([instance, [location, end]]) => [
           instance,
-          reachOf(String(location), Number(end) || 0),
+          matchOf(String(location), Number(end) || 0),
         ]),
       ),
       shared: 0,
     }
   }
 
-  async instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]> {
+  async instances(hosts: readonly string[], limits: CallLimits): Promise<readonly ListedInstance[]> {
     const found: ListedInstance[] = []
-    for (let from = 0; from < hosts.length; from += AT_ONCE) {
-      const group = hosts.slice(from, from + AT_ONCE)
+    for (let from = 0; from < hosts.length; from += MAX_CONCURRENT) {
+      const group = hosts.slice(from, from + MAX_CONCURRENT)
       const answers = await Promise.allSettled(
         group.map((ip) =>
           requestJson(this.#origin, this.#target, {
             method: 'POST',
             path: '/query_instance',
             body: { event_id: `firstlight-${ip}`, ip },
-            ...call,
+            ...limits,
           }),
         ),
       )
@@ -82,7 +82,7 @@ export class Controller implements CacheSource {
  * Maps the controller's locations, which are names of its backends: LocalCPUBackend, LocalDiskBackend, RemoteBackend
  * and others.
  */
-function reachOf(location: string, tokens: number): PrefixMatch {
+function matchOf(location: string, tokens: number): PrefixMatch {
   if (/cpu/i.test(location)) return { host: tokens, disk: tokens, remote: tokens }
   if (/disk|gds/i.test(location)) return { host: 0, disk: tokens, remote: tokens }
   return { host: 0, disk: 0, remote: tokens }

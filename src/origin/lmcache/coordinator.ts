@@ -4,11 +4,11 @@ import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
 import { type CachePlacement, type ChunkRow, holdersOf } from '../../core/lmcache/prefix-match.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
-import type { CachedPrompt, CacheSource, Call } from './cache-source.ts'
+import type { CachedPrompt, CacheSource, CallLimits } from './cache-source.ts'
 import { readAs, requestJson } from './request-json.ts'
 
 /** The coordinator's own limit of tokens per lookup. */
-const MOST_TOKENS = 1_000_000
+const MAX_TOKENS = 1_000_000
 
 const placement = z.object({
   instance_id: z.string(),
@@ -43,16 +43,16 @@ export class Coordinator implements CacheSource {
     this.#target = target
   }
 
-  get leastTokens(): number {
+  get minTokens(): number {
     return this.#chunk.known ? this.#chunk.tokens : 0
   }
 
-  async holders({ tokens, salt, model, worldSize }: CachedPrompt, call: Call) {
-    const sent = tokens.length > MOST_TOKENS ? tokens.subarray(0, MOST_TOKENS) : tokens
+  async holders({ tokens, salt, model, worldSize }: CachedPrompt, limits: CallLimits) {
+    const sent = tokens.length > MAX_TOKENS ? tokens.subarray(0, MAX_TOKENS) : tokens
     const body = { token_ids: Array.from(sent), model_name: model, world_size: worldSize, cache_salt: salt }
     const answer = readAs(
       lookupAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...call }),
+      await requestJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...limits }),
     )
     if (answer.chunks > sent.length) throw new Error(`${answer.chunks} chunks in a prompt of ${sent.length} tokens`)
     const chunks = rowsByChunk(answer.results)
@@ -61,18 +61,18 @@ export class Coordinator implements CacheSource {
     return holdersOf(chunks, this.#chunk.tokens)
   }
 
-  async instances(_hosts: readonly string[], call: Call) {
+  async instances(_hosts: readonly string[], limits: CallLimits) {
     const { instances } = readAs(
       instancesAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...call }),
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...limits }),
     )
     return instances.map(({ instance_id: id, ip }) => ({ id, host: ip }))
   }
 
-  async worldSize(model: string, call: Call) {
+  async worldSize(model: string, limits: CallLimits) {
     const { keys } = readAs(
       keysAnswer,
-      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...call }),
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...limits }),
     )
     const known = keys.find(({ key }) => key.model_name === model)
     // Packed as world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank.

@@ -3,10 +3,10 @@ import * as z from 'zod/mini'
 import type { InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { Ports } from '../../ports.ts'
 import type { EngineTarget } from '../../ports/engine-target.ts'
-import type { CacheSource, Call } from './cache-source.ts'
+import type { CacheSource, CallLimits } from './cache-source.ts'
 import { readAs, requestJson } from './request-json.ts'
 
-interface FactsOptions {
+interface LmcacheMetadataOptions {
   readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>
   readonly targets: ReadonlyMap<string, EngineTarget>
   readonly map: InstanceMap
@@ -34,15 +34,15 @@ const LOST_AFTER_MS = 10_000
 const modelList = z.object({ data: z.array(z.object({ id: z.string(), root: z.nullish(z.string()) })) })
 
 export class LmcacheMetadata {
-  readonly #options: FactsOptions
+  readonly #options: LmcacheMetadataOptions
   #model: string | null
   #worldSize: number | null
   #readAt: number | null = null
   #nextAt = -Infinity
   #reading: { readonly work: Promise<void>; readonly since: number } | null = null
-  #told = ''
+  #reported = ''
 
-  constructor(options: FactsOptions) {
+  constructor(options: LmcacheMetadataOptions) {
     this.#options = options
     this.#model = options.model
     this.#worldSize = options.worldSize
@@ -86,25 +86,25 @@ export class LmcacheMetadata {
     // Later readings must not start while this one fails slowly.
     this.#nextAt = ports.now() + SOON_MS
     try {
-      if (source === null || source.needs.model) this.#model ??= await this.#askModel()
-      if (source !== null) await this.#askSource(source, { signal: AbortSignal.timeout(CALL_MS), budgetMs: CALL_MS })
+      if (source === null || source.needs.model) this.#model ??= await this.#readModel()
+      if (source !== null) await this.#readSource(source, { signal: AbortSignal.timeout(CALL_MS), budgetMs: CALL_MS })
       this.#readAt = ports.now()
       this.#nextAt = this.#readAt + FRESH_MS
-      this.#tell(map.unresolved)
+      this.#warnOfUnresolved(map.unresolved)
     } catch (error) {
       ports.log.warn('lmcache_metadata_unreadable', { model: this.#options.servedModel, error })
     }
   }
 
-  async #askSource(source: CacheSource, call: Call): Promise<void> {
+  async #readSource(source: CacheSource, limits: CallLimits): Promise<void> {
     const { map } = this.#options
     const hosts = map.openHosts
-    if (hosts.length > 0) map.adopt(await source.instances(hosts, call))
-    if (this.#worldSize === null && this.#model !== null) this.#worldSize = await source.worldSize(this.#model, call)
+    if (hosts.length > 0) map.adopt(await source.instances(hosts, limits))
+    if (this.#worldSize === null && this.#model !== null) this.#worldSize = await source.worldSize(this.#model, limits)
   }
 
   /** Asks one engine: engines with different model paths share no LMCache keys anyway. */
-  async #askModel(): Promise<string> {
+  async #readModel(): Promise<string> {
     const { ports, targets, servedModel } = this.#options
     const errors: unknown[] = []
     for (const target of targets.values()) {
@@ -120,17 +120,17 @@ export class LmcacheMetadata {
       } catch (error) {
         errors.push(error)
       }
-      if (errors.length >= MOST_ASKED) break
+      if (errors.length >= MAX_FAILURES) break
     }
     throw new AggregateError(errors, 'no engine names its model')
   }
 
   /** Warns once per set of engines: their caches stay invisible until an operator acts. */
-  #tell(unresolved: readonly string[]): void {
-    const said = unresolved.join()
-    if (said === this.#told) return
-    this.#told = said
-    if (said !== '')
+  #warnOfUnresolved(unresolved: readonly string[]): void {
+    const ids = unresolved.join()
+    if (ids === this.#reported) return
+    this.#reported = ids
+    if (ids !== '')
       this.#options.ports.log.warn('lmcache_instance_unknown', {
         model: this.#options.servedModel,
         engines: unresolved,
@@ -139,4 +139,4 @@ export class LmcacheMetadata {
   }
 }
 
-const MOST_ASKED = 3
+const MAX_FAILURES = 3

@@ -9,15 +9,15 @@ import { Coordinator } from './coordinator.ts'
 import { LmcacheMetadata } from './lmcache-metadata.ts'
 import { PoolLookup } from './pool-lookup.ts'
 import { RegistryKeys } from './registry-keys.ts'
-import { Skips } from './skips.ts'
+import { SkipCounter } from './skips.ts'
 
 /** Lookup strategy of a pool: calls to a service, or the registry in the pool's own object. */
-export type LookupStrategy = { readonly facts: LmcacheMetadata; readonly skips: Skips } & (
+export type LookupStrategy = { readonly metadata: LmcacheMetadata; readonly skips: SkipCounter } & (
   | { readonly lookup: PoolLookup }
   | { readonly lookup: null; readonly keys: RegistryKeys }
 )
 
-export function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
+export function strategyOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
   const { cluster, pool, targets } = route
   const { lmcache } = pool
   if (lmcache === null) return null
@@ -25,7 +25,7 @@ export function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
   const map = new InstanceMap(
     pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })),
   )
-  const facts = new LmcacheMetadata({
+  const metadata = new LmcacheMetadata({
     ports,
     targets,
     map,
@@ -35,16 +35,17 @@ export function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
     servedModel: pool.model,
   })
   const { shared, chunkTokens } = lmcache
-  const skips = new Skips()
-  if (source === null) return { facts, skips, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
+  const skips = new SkipCounter()
+  if (source === null)
+    return { metadata, skips, lookup: null, keys: new RegistryKeys({ metadata, chunkTokens, shared }) }
   const names = { cluster: cluster.id, pool: pool.model }
   return {
-    facts,
+    metadata,
     skips,
     lookup: new PoolLookup({
       ports,
       source,
-      facts,
+      metadata,
       engines: pool.engines.map(({ id }) => id),
       shared,
       skipped: skips.count,

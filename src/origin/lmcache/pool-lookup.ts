@@ -14,7 +14,7 @@ import { TimeoutRateMonitor } from './timeout-rate-monitor.ts'
 interface PoolLookupOptions {
   readonly ports: Pick<Ports, 'now' | 'log'>
   readonly source: CacheSource
-  readonly facts: LmcacheMetadata
+  readonly metadata: LmcacheMetadata
   /** Ids of the pool's engines. */
   readonly engines: readonly string[]
   readonly shared: boolean
@@ -45,14 +45,14 @@ const LOST_AFTER_MS = 1_000
 
 const NOTHING: ReadonlyMap<string, readonly CacheMatch[]> = new Map()
 
-type Found = ReadonlyMap<string, readonly CacheMatch[]> | null
+type MatchesByEngine = ReadonlyMap<string, readonly CacheMatch[]> | null
 
 /** Looks up the prompts of one pool. Equal concurrent lookups share one call; a circuit skips a failing service. */
 export class PoolLookup implements CacheLookup {
   readonly #options: PoolLookupOptions
   readonly #breaker = new Breaker()
-  readonly #alarm = new TimeoutRateMonitor()
-  readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
+  readonly #warning = new TimeoutRateMonitor()
+  readonly #pending = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
   /** First chunk of a prompt → end of the cached empty result. */
   readonly #empty = new BoundedMap<string, number>(EMPTY_KEPT)
   readonly #counts = { found: 0, empty: 0, late: 0, failed: 0 }
@@ -65,12 +65,12 @@ export class PoolLookup implements CacheLookup {
     return { ...this.#counts }
   }
 
-  async find(question: CacheLookupQuery): Promise<Found> {
-    const { facts, source } = this.#options
-    const { deadline, tokens } = question
+  async find(query: CacheLookupQuery): Promise<MatchesByEngine> {
+    const { metadata, source } = this.#options
+    const { deadline, tokens } = query
     // A lookup that got little of the budget is no failure of the service.
-    const unfair = deadline.leftMs < deadline.budgetMs / 2
-    if (tokens.length < source.leastTokens || this.#isEmpty(question)) {
+    const isShort = deadline.leftMs < deadline.budgetMs / 2
+    if (tokens.length < source.minTokens || this.#isEmpty(query)) {
       this.#counts.empty += 1
       return NOTHING
     }
@@ -79,44 +79,44 @@ export class PoolLookup implements CacheLookup {
       return null
     }
     try {
-      if ((await deadline.within(facts.ready((work) => question.background(work)))) === null) return this.#late(unfair)
-      const model = facts.model ?? ''
+      if ((await deadline.within(metadata.ready((work) => query.background(work)))) === null) return this.#late(isShort)
+      const model = metadata.model ?? ''
       if (source.needs.model && model === '')
         return this.#failed(new Error('the model’s name in LMCache’s keys is not known'))
       const holders = await deadline.within(
-        this.#ask({ tokens, salt: question.salt ?? '', model, worldSize: facts.worldSize }, question),
+        this.#sharedLookup({ tokens, salt: query.salt ?? '', model, worldSize: metadata.worldSize }, query),
       )
-      return holders === null ? this.#late(unfair) : this.#answered(holders.value, question)
+      return holders === null ? this.#late(isShort) : this.#answered(holders.value, query)
     } catch (error) {
-      return deadline.isOver ? this.#late(unfair) : this.#failed(error)
+      return deadline.isOver ? this.#late(isShort) : this.#failed(error)
     }
   }
 
-  #ask(prompt: CachedPrompt, question: CacheLookupQuery): Promise<Holders> {
+  #sharedLookup(prompt: CachedPrompt, query: CacheLookupQuery): Promise<Holders> {
     const key = keyOf(prompt, prompt.tokens.length)
-    const known = this.#asked.get(key)
+    const known = this.#pending.get(key)
     if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer
-    const answer = this.#options.source.holders(prompt, question.deadline).finally(() => this.#asked.delete(key))
-    this.#asked.set(key, { answer, since: this.#now })
+    const answer = this.#options.source.holders(prompt, query.deadline).finally(() => this.#pending.delete(key))
+    this.#pending.set(key, { answer, since: this.#now })
     // The waiting requests may have ended before the call fails.
-    question.background(answer.catch(() => {}))
+    query.background(answer.catch(() => {}))
     return answer
   }
 
-  #answered(holders: Holders, question: CacheLookupQuery): Found {
-    const { facts, engines, shared } = this.#options
+  #answered(holders: Holders, query: CacheLookupQuery): MatchesByEngine {
+    const { metadata, engines, shared } = this.#options
     this.#breaker.succeeded()
     this.#ended(false)
-    for (const instance of holders.instances.keys()) if (!facts.map.knows(instance)) facts.sawUnknown()
-    const hints = hintsOf(holders, { pairs: facts.map.pairs(), engines, shared, promptTokens: question.tokens.length })
-    if (holders.instances.size === 0 && holders.shared === 0) this.#rememberEmpty(question)
+    for (const instance of holders.instances.keys()) if (!metadata.map.knows(instance)) metadata.sawUnknown()
+    const hints = hintsOf(holders, { pairs: metadata.map.pairs(), engines, shared, promptTokens: query.tokens.length })
+    if (holders.instances.size === 0 && holders.shared === 0) this.#rememberEmpty(query)
     this.#counts[hints.length === 0 ? 'empty' : 'found'] += 1
     return byEngine(hints)
   }
 
-  #late(unfair: boolean): null {
+  #late(isShort: boolean): null {
     this.#counts.late += 1
-    if (!unfair) this.#breaker.failed(this.#now)
+    if (!isShort) this.#breaker.failed(this.#now)
     this.#ended(true)
     return null
   }
@@ -132,31 +132,31 @@ export class PoolLookup implements CacheLookup {
   }
 
   #ended(late: boolean): void {
-    const alarm = this.#alarm.ended(late, this.#now)
-    if (alarm !== null)
+    const warning = this.#warning.record(late, this.#now)
+    if (warning !== null)
       this.#options.ports.log.warn('lmcache_lookups_late', {
         ...this.#options.names,
-        ...alarm,
-        next: 'raise lmcache.budget_ms or look at the coordinator',
+        ...warning,
+        next: 'raise lmcache.budget_ms, or check the load of the coordinator',
       })
   }
 
-  #isEmpty(question: CacheLookupQuery): boolean {
-    const until = this.#empty.get(this.#firstKey(question))
+  #isEmpty(query: CacheLookupQuery): boolean {
+    const until = this.#empty.get(this.#firstKey(query))
     return until !== undefined && this.#now < until
   }
 
-  #rememberEmpty(question: CacheLookupQuery): void {
-    const key = this.#firstKey(question)
+  #rememberEmpty(query: CacheLookupQuery): void {
+    const key = this.#firstKey(query)
     this.#empty.set(key, this.#now + EMPTY_MS)
   }
 
   /** Key of the first chunk: chunks match in order, so a prompt whose first chunk has no holder has none at all. */
   #firstKey({ tokens, salt }: CacheLookupQuery): string {
-    const { leastTokens } = this.#options.source
+    const { minTokens } = this.#options.source
     return keyOf(
       { tokens, salt: salt ?? '', model: '', worldSize: 1 },
-      leastTokens === 0 ? tokens.length : Math.min(leastTokens, tokens.length),
+      minTokens === 0 ? tokens.length : Math.min(minTokens, tokens.length),
     )
   }
 
@@ -171,9 +171,9 @@ function keyOf({ tokens, salt, model, worldSize }: CachedPrompt, length: number)
   return `${state.lo}:${state.hi}:${length}`
 }
 
-function byEngine(hints: readonly CacheHint[]): Found {
-  const found = new Map<string, CacheMatch[]>()
+function byEngine(hints: readonly CacheHint[]): MatchesByEngine {
+  const matches = new Map<string, CacheMatch[]>()
   for (const { engine, matchedTokens, tier } of hints)
-    found.set(engine, [...(found.get(engine) ?? []), { matchedTokens, tier }])
-  return found
+    matches.set(engine, [...(matches.get(engine) ?? []), { matchedTokens, tier }])
+  return matches
 }

@@ -4,7 +4,7 @@ import type { CacheLookupQuery } from '../../ports/cache-lookup.ts'
 import type { LmcacheMetadata } from './lmcache-metadata.ts'
 
 interface RegistryKeysOptions {
-  readonly facts: LmcacheMetadata
+  readonly metadata: LmcacheMetadata
   readonly chunkTokens: number
   readonly shared: boolean
 }
@@ -27,9 +27,9 @@ export class RegistryKeys {
     deadline,
     background,
   }: CacheLookupQuery): Promise<NonNullable<Admission['chunks']> | null> {
-    const { facts, chunkTokens, shared } = this.#options
-    await deadline.within(facts.ready(background))
-    const { model } = facts
+    const { metadata, chunkTokens, shared } = this.#options
+    await deadline.within(metadata.ready(background))
+    const { model } = metadata
     if (model === null) return null
     return { keys: promptKeys(tokens, chunkTokens, { model, salt: salt ?? '' }), tokens: chunkTokens, shared }
   }

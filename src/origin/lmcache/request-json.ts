@@ -3,7 +3,7 @@ import type * as z from 'zod/mini'
 import type { EngineTarget } from '../../ports/engine-target.ts'
 import type { Origin } from '../../ports/origin.ts'
 
-interface Ask {
+interface JsonRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly body?: unknown
@@ -22,7 +22,7 @@ const utf8 = new TextEncoder()
 export async function requestJson(
   origin: Origin,
   target: EngineTarget,
-  { method, path, body, signal, budgetMs }: Ask,
+  { method, path, body, signal, budgetMs }: JsonRequest,
 ): Promise<unknown> {
   const answer = await origin.send({
     target,

@@ -9,7 +9,7 @@ export type SkipReason = 'circuit_open' | 'tokenize_paused' | 'tokenize_late' | 
 export type SkipCounts = Readonly<Record<string, number>>
 
 /** Counter of the skipped lookups of one pool. */
-export class Skips {
+export class SkipCounter {
   readonly #counts: Record<string, number> = {}
 
   get counts(): SkipCounts {

@@ -1,30 +1,30 @@
 /** Length, ms, of a counting interval. */
-const SPAN_MS = 60_000
+const INTERVAL_MS = 60_000
 
 /** Fewest lookups for a warning. */
-const LEAST = 20
+const MIN_LOOKUPS = 20
 
-const SHARE = 0.1
+const MIN_SHARE = 0.1
 
 /** Detects that too many lookups time out; reports at most once per interval. @testing */
 export class TimeoutRateMonitor {
   #since = -Infinity
-  #asked = 0
+  #lookups = 0
   #late = 0
-  #rung = false
+  #hasReported = false
 
   /** Records the end of a lookup. Returns the counts if a warning is due, else null. */
-  ended(late: boolean, now: number): { readonly late: number; readonly of: number } | null {
-    if (now - this.#since >= SPAN_MS) {
+  record(late: boolean, now: number): { readonly late: number; readonly of: number } | null {
+    if (now - this.#since >= INTERVAL_MS) {
       this.#since = now
-      this.#asked = 0
+      this.#lookups = 0
       this.#late = 0
-      this.#rung = false
+      this.#hasReported = false
     }
-    this.#asked += 1
+    this.#lookups += 1
     if (late) this.#late += 1
-    if (this.#rung || this.#asked < LEAST || this.#late < SHARE * this.#asked) return null
-    this.#rung = true
-    return { late: this.#late, of: this.#asked }
+    if (this.#hasReported || this.#lookups < MIN_LOOKUPS || this.#late < MIN_SHARE * this.#lookups) return null
+    this.#hasReported = true
+    return { late: this.#late, of: this.#lookups }
   }
 }

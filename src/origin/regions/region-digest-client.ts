@@ -2,19 +2,19 @@
 import type { Ports } from '../../ports.ts'
 import type { OriginAnswer } from '../../ports/origin.ts'
 import type { PoolRoute } from '../exchange.ts'
-import { othersIn, readRegionDigestReply, type RegionDigestReply } from './region-digest-reply.ts'
+import { othersIn, readRegionDigestResponse, type RegionDigestResponse } from './region-digest-reply.ts'
 
 /** Reason why no digest came, with advice for the operator. */
 export class RegionUnavailable extends Error {
   readonly next: string | null
   /** The gateway would serve requests nevertheless. */
-  readonly isThere: boolean
+  readonly servesRequests: boolean
 
-  constructor(message: string, next: string | null, isThere: boolean) {
+  constructor(message: string, next: string | null, servesRequests: boolean) {
     super(message)
-    this.name = 'NotTold'
+    this.name = 'RegionUnavailable'
     this.next = next
-    this.isThere = isThere
+    this.servesRequests = servesRequests
   }
 }
 
@@ -32,7 +32,7 @@ export async function fetchRegionDigests(
   origin: Ports['origin'],
   { pool, targets }: PoolRoute,
   own: string,
-): Promise<RegionDigestReply> {
+): Promise<RegionDigestResponse> {
   const [target] = targets.values()
   const answer = await origin.send({
     target: target!,
@@ -44,22 +44,22 @@ export async function fetchRegionDigests(
     firstByteMs: ANSWER_MS,
     signal: new AbortController().signal,
   })
-  const told = readRegionDigestReply(await jsonOf(answer))
-  if (told === null)
+  const response = readRegionDigestResponse(await jsonOf(answer))
+  if (response === null)
     throw new RegionUnavailable(
       'the response is not a region digest',
-      'Both gateways must be of versions that know each other.',
+      'Use compatible versions of Firstlight in both gateways.',
       true,
     )
-  const others = othersIn(told, own)
-  if (others === null) throw new RegionUnavailable('all that it knows of leads back here', NEXT[508]!, false)
+  const others = othersIn(response, own)
+  if (others === null) throw new RegionUnavailable('all its digests came from this gateway', ADVICE[508]!, false)
   return others
 }
 
 async function jsonOf(answer: OriginAnswer): Promise<unknown> {
   const { status } = answer
   const body = await answer.read(ANSWER_BYTES)
-  if (status !== 200) throw new RegionUnavailable(`it answered ${status}`, NEXT[status] ?? null, status === 403)
+  if (status !== 200) throw new RegionUnavailable(`it answered ${status}`, ADVICE[status] ?? null, status === 403)
   try {
     return JSON.parse(new TextDecoder().decode(body))
   } catch {
@@ -67,11 +67,12 @@ async function jsonOf(answer: OriginAnswer): Promise<unknown> {
   }
 }
 
-const KEY = 'Give the gateway its `key`; over there the key must say `edge: true`.'
+const KEY_ADVICE =
+  'Set `gateway.key` of the cluster. The configuration of the region must have the key with `edge: true`.'
 
-const NEXT: Readonly<Record<number, string>> = {
-  401: KEY,
-  403: KEY,
-  404: 'It does not serve this model, or is no Firstlight that tells what it expects.',
-  508: 'Its address leads back to this gateway.',
+const ADVICE: Readonly<Record<number, string>> = {
+  401: KEY_ADVICE,
+  403: KEY_ADVICE,
+  404: 'The region does not serve this model, or is not a Firstlight gateway with region digests.',
+  508: 'The URL of the cluster leads back to this gateway.',
 }

@@ -3,17 +3,17 @@ import { DIGEST_VERSION, type EngineEstimate, type RegionDigest } from '../../co
 import { isJsonObject } from '../../core/json.ts'
 
 /** Digest reply for one model. */
-export interface RegionDigestReply {
+export interface RegionDigestResponse {
   /** Fingerprint of the block division; equal numbers mean equal blocks. null: no blocks. */
-  readonly cut: number | null
+  readonly fingerprint: number | null
   /** One digest per cluster that has the model. */
   readonly regionDigests: readonly RegionDigest[]
 }
 
-/** Longest name of a gateway, and most gateways on one path. */
-const LONGEST_NAME = 64
+/** Longest name of a gateway. */
+const MAX_NAME_CHARS = 64
 
-const MOST_NAMES = 16
+const MAX_HOPS = 16
 
 const MAX_DIGESTS = 64
 
@@ -21,20 +21,23 @@ const MAX_DIGESTS = 64
  * Removes digests that came from this gateway: two gateways that name each other would otherwise exchange growing
  * copies. null: nothing else is left.
  */
-export function othersIn(told: RegionDigestReply, own: string): RegionDigestReply | null {
-  const regionDigests = told.regionDigests.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
-  return regionDigests.length === 0 && told.regionDigests.length > 0 ? null : { ...told, regionDigests }
+export function othersIn(response: RegionDigestResponse, own: string): RegionDigestResponse | null {
+  const regionDigests = response.regionDigests.filter(({ via = [] }) => !via.includes(own) && via.length < MAX_HOPS)
+  return regionDigests.length === 0 && response.regionDigests.length > 0 ? null : { ...response, regionDigests }
 }
 
 /** Validates a reply from another gateway. null: invalid. */
-export function readRegionDigestReply(given: unknown): RegionDigestReply | null {
+export function readRegionDigestResponse(given: unknown): RegionDigestResponse | null {
   if (!isJsonObject(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MAX_DIGESTS)
     return null
-  const { cut } = given
+  const { cut: fingerprint } = given
   const regionDigests = given['region_digests'].map(readDigest)
   return regionDigests.includes(null)
     ? null
-    : { cut: typeof cut === 'number' ? cut : null, regionDigests: regionDigests as RegionDigest[] }
+    : {
+        fingerprint: typeof fingerprint === 'number' ? fingerprint : null,
+        regionDigests: regionDigests as RegionDigest[],
+      }
 }
 
 function readDigest(given: unknown): RegionDigest | null {
@@ -45,7 +48,7 @@ function readDigest(given: unknown): RegionDigest | null {
   if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1)
     return null
   const read = { soonest: readEngineEstimate(soonest), usual: readEngineEstimate(usual) }
-  // A digest with engines must say which is free soonest.
+  // A digest with engines must have the estimate of the engine that is free soonest.
   if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
   const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
   return {
@@ -75,8 +78,8 @@ function readEngineEstimate(given: unknown): Pick<EngineEstimate, 'waitS' | 'cos
 const isNames = (value: unknown): value is readonly string[] | undefined =>
   value === undefined ||
   (Array.isArray(value) &&
-    value.length <= 2 * MOST_NAMES &&
-    value.every((one) => typeof one === 'string' && one.length <= LONGEST_NAME))
+    value.length <= 2 * MAX_HOPS &&
+    value.every((one) => typeof one === 'string' && one.length <= MAX_NAME_CHARS))
 
 const isCount = (value: unknown): value is number => isAmount(value) && Number.isInteger(value)
 

@@ -4,13 +4,13 @@ import { estimateTtft, type TtftEstimate } from '../../core/contract/ttft-estima
 import { tokensPerBlock } from '../../core/pool/block-tokens.ts'
 import { openFilter, type PrefixFilter } from '../../core/prefix-index/prefix-filter.ts'
 import type { ClusterEstimate } from '../../core/routing/cluster-order.ts'
-import type { RegionDigestReply } from './region-digest-reply.ts'
+import type { RegionDigestResponse } from './region-digest-reply.ts'
 
 /** Round-trip times kept; their minimum excludes connection setup and garbage collection. */
-const WAYS_KEPT = 8
+const ROUND_TRIPS_KEPT = 8
 
 /** Limit of the queue pressure. A longer queue is a burst, which ends. */
-const MOST_PRESSURE = 8
+const MAX_PRESSURE = 8
 
 /**
  * Share of the queue that counts. Digests are seconds old, and all edges have the same one: with the full queue all
@@ -20,7 +20,7 @@ const PRESSURE_SHARE = 0.25
 
 type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
 
-interface Place {
+interface ClusterEntry {
   readonly digest: RegionDigest
   /** null: prompts are divided into blocks differently there. */
   readonly filter: PrefixFilter | null
@@ -35,37 +35,39 @@ interface Best {
 /** A prompt that was sent and has no first token yet. */
 export interface InFlightPrompt {
   /** Predicted time until its first token, ms. */
-  readonly expectedMs: number
+  readonly predictedTtftMs: number
   /** Ends the prompt, at its first token or failure. Call it once. */
-  over(): void
+  end(): void
 }
 
 /** Predicts the TTFT of a cluster from its last digest and the prompts sent there since. */
 export class RegionEstimator {
   /** null: no digest yet. */
-  #places: readonly Place[] | null = null
-  #waysMs: readonly number[] = []
+  #clusters: readonly ClusterEntry[] | null = null
+  #roundTripsMs: readonly number[] = []
   /** Seconds of prefill sent since the request for the current digest. */
   #sentS = 0
   /** Seconds of prefill sent since the latest request. */
-  #sentSinceAskedS = 0
+  #sentSinceRequestS = 0
   /** Number of requests for digests, and the number at which the current digest was requested. */
-  #asks = 0
-  #heardOf = 0
+  #requests = 0
+  #digestRequest = 0
 
   /** A digest arrived. */
-  get isTold(): boolean {
-    return this.#places !== null
+  get hasDigest(): boolean {
+    return this.#clusters !== null
   }
 
   /** No engine there is available. */
-  get isDark(): boolean {
-    return this.#places !== null && this.#places.length > 0 && this.#places.every(({ digest }) => digest.engines === 0)
+  get hasNoEngine(): boolean {
+    return (
+      this.#clusters !== null && this.#clusters.length > 0 && this.#clusters.every(({ digest }) => digest.engines === 0)
+    )
   }
 
   /** Prompts are divided into blocks as here at every place that may get them. */
-  get isCutAlike(): boolean {
-    return this.#places?.every(({ filter }) => filter !== null) ?? false
+  get hasSameBlocking(): boolean {
+    return this.#clusters?.every(({ filter }) => filter !== null) ?? false
   }
 
   /**
@@ -73,36 +75,36 @@ export class RegionEstimator {
    * division are left out.
    */
   get regionDigests(): readonly RegionDigest[] {
-    return this.#places?.map(({ digest, filter }) => (filter === null ? { ...digest, prefixes: '' } : digest)) ?? []
+    return this.#clusters?.map(({ digest, filter }) => (filter === null ? { ...digest, prefixes: '' } : digest)) ?? []
   }
 
   /** Name in `via`. null: unknown. */
   get name(): string | null {
-    return this.#places?.[0]?.digest.via?.at(-1) ?? null
+    return this.#clusters?.[0]?.digest.via?.at(-1) ?? null
   }
 
   /** Round-trip time, ms. */
   get rttMs(): number {
-    return this.#waysMs.length === 0 ? 0 : Math.min(...this.#waysMs)
+    return this.#roundTripsMs.length === 0 ? 0 : Math.min(...this.#roundTripsMs)
   }
 
   beginRefresh(): void {
-    this.#asks += 1
-    this.#sentSinceAskedS = 0
+    this.#requests += 1
+    this.#sentSinceRequestS = 0
   }
 
   /** @param isCutAlike prompts are divided into blocks as here */
   update(
-    { regionDigests }: RegionDigestReply,
-    { tookMs, isCutAlike }: { readonly tookMs: number; readonly isCutAlike: boolean },
+    { regionDigests }: RegionDigestResponse,
+    { tookMs, hasSameBlocking }: { readonly tookMs: number; readonly hasSameBlocking: boolean },
   ): void {
-    this.#places = regionDigests.map((digest, at) => ({
+    this.#clusters = regionDigests.map((digest, at) => ({
       digest,
-      filter: isCutAlike ? this.#filterOf(digest.prefixes, at) : null,
+      filter: hasSameBlocking ? this.#filterOf(digest.prefixes, at) : null,
     }))
-    this.#waysMs = [tookMs, ...this.#waysMs].slice(0, WAYS_KEPT)
-    this.#sentS = this.#sentSinceAskedS
-    this.#heardOf = this.#asks
+    this.#roundTripsMs = [tookMs, ...this.#roundTripsMs].slice(0, ROUND_TRIPS_KEPT)
+    this.#sentS = this.#sentSinceRequestS
+    this.#digestRequest = this.#requests
   }
 
   /**
@@ -113,12 +115,12 @@ export class RegionEstimator {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
     const { estimate, digest } = found
-    const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + digest.queued) ** 2 - 1)
+    const pressure = 1 + PRESSURE_SHARE * Math.min(MAX_PRESSURE, (1 + digest.queued) ** 2 - 1)
     return {
       waitS: this.#waitS(found),
       roundTripS: (rttMs ?? this.rttMs) / 1000,
-      workS: estimate.prefillS * taken,
-      coldS: estimate.coldS * taken,
+      workS: estimate.prefillS * pressure,
+      coldS: estimate.coldS * pressure,
       confidence: digest.confidence,
     }
   }
@@ -131,10 +133,10 @@ export class RegionEstimator {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
     const { prefillS } = found.estimate
-    const expectedMs = (this.#waitS(found) + prefillS) * 1000 + (rttMs ?? this.rttMs)
-    const at = this.#asks
+    const predictedTtftMs = (this.#waitS(found) + prefillS) * 1000 + (rttMs ?? this.rttMs)
+    const at = this.#requests
     this.#count(prefillS, at)
-    return { expectedMs, over: () => this.#count(-prefillS, at) }
+    return { predictedTtftMs, end: () => this.#count(-prefillS, at) }
   }
 
   /** Queue of the digest plus the prompts sent since. */
@@ -143,15 +145,15 @@ export class RegionEstimator {
   }
 
   /** Prompts sent before the last request are part of the digest, or ended. */
-  #count(prefillS: number, asks: number): void {
-    if (asks >= this.#heardOf) this.#sentS = Math.max(0, this.#sentS + prefillS)
-    if (asks === this.#asks) this.#sentSinceAskedS = Math.max(0, this.#sentSinceAskedS + prefillS)
+  #count(prefillS: number, requests: number): void {
+    if (requests >= this.#digestRequest) this.#sentS = Math.max(0, this.#sentS + prefillS)
+    if (requests === this.#requests) this.#sentSinceRequestS = Math.max(0, this.#sentSinceRequestS + prefillS)
   }
 
   #best(prompt: Prompt, blockTokens: number): Best | null {
     let best: Best | null = null
     let bestS = Infinity
-    for (const { digest, filter } of this.#places ?? []) {
+    for (const { digest, filter } of this.#clusters ?? []) {
       const cached =
         filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensPerBlock(prompt, blockTokens))
       const estimate = estimateTtft(digest, prompt.promptTokens, cached)
@@ -163,7 +165,7 @@ export class RegionEstimator {
   }
 
   #filterOf(text: string, at: number): PrefixFilter | null {
-    const known = this.#places?.[at]
+    const known = this.#clusters?.[at]
     return known !== undefined && known.filter !== null && known.digest.prefixes === text
       ? known.filter
       : openFilter(text)

@@ -3,16 +3,16 @@ import { type RegionDigest, TYPICAL_TOKENS } from '../../core/contract/region-di
 import type { RegionStatus } from '../../core/contract/region-status.ts'
 import { estimateTtft } from '../../core/contract/ttft-estimate.ts'
 
-type Way = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
+type RegionLink = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
 
-export function regionStatusOf(regionDigests: readonly RegionDigest[], way: Way): RegionStatus {
+export function regionStatusOf(regionDigests: readonly RegionDigest[], link: RegionLink): RegionStatus {
   const sum = (of: (digest: RegionDigest) => number) => regionDigests.reduce((all, one) => all + of(one), 0)
   const waits = regionDigests.flatMap((one) => {
     const estimate = estimateTtft(one, TYPICAL_TOKENS, 0)
-    return estimate === null ? [] : (estimate.waitS + estimate.prefillS) * 1000 + way.rttMs
+    return estimate === null ? [] : (estimate.waitS + estimate.prefillS) * 1000 + link.rttMs
   })
   return {
-    ...way,
+    ...link,
     engines: sum(({ engines }) => engines),
     requests: sum(({ requests }) => requests),
     queued: Math.round(sum(({ engines, queued }) => engines * queued)),

@@ -42,10 +42,10 @@ export class AnswerRelay implements RequestRelay {
   readonly #dispatchedAt: number
   readonly #engine: EngineTarget
   readonly #notes: readonly string[]
-  readonly #change: AnswerTransform | null
+  readonly #transform: AnswerTransform | null
   /** Why the stream cannot be continued; null: it can, or nothing would. */
   #notContinued: NotContinued | null = null
-  #begun = false
+  #hasBegun = false
 
   constructor(attempt: AttemptContext, { answer, dispatchedAt, engine, last }: RelayInput) {
     this.#attempt = attempt
@@ -55,26 +55,29 @@ export class AnswerRelay implements RequestRelay {
     const { notes } = attempt.placed
     // Keep the notes only: the leg itself holds the prompt in memory.
     this.#notes = last === null || last.notes.length === 0 ? notes : [...notes, ...last.notes]
-    this.#change = last?.change ?? null
+    this.#transform = last?.transform ?? null
   }
 
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
     this.#recordPlacement()
-    const change = this.#answer.status >= 300 ? null : this.#change
+    const transform = this.#answer.status >= 300 ? null : this.#transform
     const continued = this.#continued()
     // A stream that may be continued needs the request longer.
     if (continued === null) this.#attempt.exchange.begun?.(this.#written())
     if (continued !== null)
-      return this.#commented() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
-    if (this.#commented()) {
+      return this.#hasLastComment() ? withLastComment(continued, () => this.#attempt.stages.snapshot()) : continued
+    if (this.#hasLastComment()) {
       // Without the client's socket, the platform returns a stream that can be extended.
-      const reply = { ...this.options(), scope: { ...this.#attempt.exchange.scope, client: null } }
-      const passed = change === null ? this.#answer.pass(reply) : relayTransformed(this.#answer, reply, change)
+      const streamOptions = { ...this.options(), scope: { ...this.#attempt.exchange.scope, client: null } }
+      const passed =
+        transform === null ? this.#answer.pass(streamOptions) : relayTransformed(this.#answer, streamOptions, transform)
       return withLastComment(passed, () => this.#attempt.stages.snapshot())
     }
-    return change === null ? this.#answer.pass(this.options()) : relayTransformed(this.#answer, this.options(), change)
+    return transform === null
+      ? this.#answer.pass(this.options())
+      : relayTransformed(this.#answer, this.options(), transform)
   }
 
   /** Relays a stream that another engine can continue. null: it cannot be continued. */
@@ -105,7 +108,7 @@ export class AnswerRelay implements RequestRelay {
 
   #barrier(): NotContinued | null {
     if (this.#engine.isGateway === true) return 'gateway'
-    return this.#change === null ? null : 'split_answer'
+    return this.#transform === null ? null : 'split_answer'
   }
 
   /** Failed attempts and earlier legs may still be writing the body. */
@@ -115,7 +118,7 @@ export class AnswerRelay implements RequestRelay {
     return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
   }
 
-  #commented(): boolean {
+  #hasLastComment(): boolean {
     const { lastComment, observe } = this.#attempt.exchange
     return lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
   }
@@ -209,9 +212,9 @@ export class AnswerRelay implements RequestRelay {
   #firstByte(): void {
     const { exchange, ports, placed, stages } = this.#attempt
     // The first byte of a body that is no stream comes with the last one: it is no measure of the first token.
-    if (!this.#answer.sse || this.#begun) return
+    if (!this.#answer.sse || this.#hasBegun) return
     // The relay reports it again for an answer that had begun before.
-    this.#begun = true
+    this.#hasBegun = true
     const now = ports.now()
     stages.add('first_byte', now - this.#dispatchedAt)
     stages.add('ttft', now - exchange.receivedAt)
@@ -244,8 +247,8 @@ export class AnswerRelay implements RequestRelay {
   #settled(end: RelayResult): void {
     const ended = resultOf(end, this.#answer.status)
     const result = ended === 'client_gone' ? abortReason(this.#attempt.exchange.scope) : ended
-    const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
-    if (end.end === 'engine_cut' && this.#notContinued !== null)
+    const usage = end.usage === null || this.#transform === null ? end.usage : this.#transform.usage(end.usage)
+    if (end.end === 'engine_truncated' && this.#notContinued !== null)
       this.#attempt.exchange.record.continuations = [this.#notContinued]
     this.release(end, usage)
     this.finish(result, usage, this.#attempt.earlier)
@@ -271,8 +274,8 @@ export class AnswerRelay implements RequestRelay {
     }
     const released = placed.booking.release(outcome)
     if (released !== null) exchange.scope.background(released)
-    if (end.end !== 'engine_cut') return
-    ports.log.warn('stream_cut', {
+    if (end.end !== 'engine_truncated') return
+    ports.log.warn('stream_truncated', {
       id: exchange.id,
       cluster: placed.route.cluster.id,
       engine: this.#engine.id,
@@ -299,6 +302,6 @@ const DONE_ENDS = /^\/v1\/(?:(?:chat\/)?completions|audio\/trans(?:criptions|lat
 
 function resultOf(end: RelayResult, status: number): Result {
   if (end.end === 'client_gone' || end.end === 'lapsed') return end.end
-  if (end.end === 'engine_cut') return 'engine_failed'
+  if (end.end === 'engine_truncated') return 'engine_failed'
   return status >= 300 ? 'engine_refused' : 'complete'
 }

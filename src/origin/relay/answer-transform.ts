@@ -17,18 +17,18 @@ export interface AnswerTransform {
  * Relays a response as usual, then converts its events: tap, limits and error event are the same as without a
  * transform.
  */
-export function relayTransformed(answer: OriginAnswer, reply: RelayOptions, change: AnswerTransform): Response {
+export function relayTransformed(answer: OriginAnswer, options: RelayOptions, transform: AnswerTransform): Response {
   // The platform writes to the client's socket if it has one, and would bypass the transform; without one it returns a
   // stream.
-  const passed = answer.pass({ ...reply, scope: { ...reply.scope, client: null } })
+  const passed = answer.pass({ ...options, scope: { ...options.scope, client: null } })
   if (passed.body === null) return passed
-  const body = answer.sse ? changedEvents(passed.body, change) : changedWhole(passed.body, change)
+  const body = answer.sse ? transformedEvents(passed.body, transform) : transformedBody(passed.body, transform)
   return new Response(body, { status: passed.status, headers: passed.headers })
 }
 
 const encoder = new TextEncoder()
 
-function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransform): ReadableStream<Uint8Array> {
+function transformedEvents(source: ReadableStream<Uint8Array>, transform: AnswerTransform): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   const records = new SseRecords()
   return new ReadableStream<Uint8Array>({
@@ -42,7 +42,7 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
         }
         const whole = records.take(value)
         if (whole.length === 0) continue
-        controller.enqueue(encoder.encode(whole.map((record) => changedRecord(record, change)).join('')))
+        controller.enqueue(encoder.encode(whole.map((record) => transformedRecord(record, transform)).join('')))
         return
       }
     },
@@ -51,24 +51,24 @@ function changedEvents(source: ReadableStream<Uint8Array>, change: AnswerTransfo
 }
 
 /** Comments and named events pass unchanged. */
-function changedRecord(record: string, change: AnswerTransform): string {
+function transformedRecord(record: string, transform: AnswerTransform): string {
   const payload = payloadOf(record)
-  return payload === null ? record : change.event(payload).map(dataRecord).join('')
+  return payload === null ? record : transform.event(payload).map(dataRecord).join('')
 }
 
-function changedWhole(source: ReadableStream<Uint8Array>, change: AnswerTransform): ReadableStream<Uint8Array> {
+function transformedBody(source: ReadableStream<Uint8Array>, transform: AnswerTransform): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     async start(controller) {
-      controller.enqueue(encoder.encode(changedText(await new Response(source).text(), change)))
+      controller.enqueue(encoder.encode(transformedText(await new Response(source).text(), transform)))
       controller.close()
     },
   })
 }
 
 /** Text that is no JSON passes unchanged. */
-function changedText(text: string, change: AnswerTransform): string {
+function transformedText(text: string, transform: AnswerTransform): string {
   try {
-    return JSON.stringify(change.whole(JSON.parse(text) as Readonly<Record<string, unknown>>))
+    return JSON.stringify(transform.whole(JSON.parse(text) as Readonly<Record<string, unknown>>))
   } catch {
     return text
   }

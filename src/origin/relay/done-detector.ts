@@ -20,7 +20,7 @@ const DONE = Uint8Array.of(91, 68, 79, 78, 69, 93)
 const DATA_BYTES = 5
 
 /** A range of bytes. */
-interface Stretch {
+interface ByteRange {
   readonly from: number
   readonly to: number
   readonly whole: boolean
@@ -42,10 +42,10 @@ export class DoneDetector {
   /** Bytes after the last whole event. null: none. */
   #kept: Uint8Array | null = null
   #size = 0
-  #said = false
+  #isDone = false
 
   /** Takes the next bytes of the stream. `whole`: they are exactly one event. */
-  take(bytes: Uint8Array, { from, to, whole }: Stretch): void {
+  take(bytes: Uint8Array, { from, to, whole }: ByteRange): void {
     if (!whole || !isOneLine(bytes, from, to) || (bytes[from] !== DATA && bytes[from] !== COLON))
       this.#keep(bytes.subarray(from, to))
     else if (bytes[from] === DATA) this.event(bytes, from, to)
@@ -56,7 +56,7 @@ export class DoneDetector {
     this.#kept = null
     this.#size = 0
     const at = bytes[from + DATA_BYTES] === 32 ? from + DATA_BYTES + 1 : from + DATA_BYTES
-    this.#said = at + DONE.length + 2 === to && DONE.every((byte, i) => bytes[at + i] === byte)
+    this.#isDone = at + DONE.length + 2 === to && DONE.every((byte, i) => bytes[at + i] === byte)
   }
 
   #keep(bytes: Uint8Array): void {
@@ -74,8 +74,8 @@ export class DoneDetector {
 
   /** Only blanks and comments follow the mark. */
   get done(): boolean {
-    if (this.#kept === null) return this.#said
+    if (this.#kept === null) return this.#isDone
     const text = latin1.decode(this.#kept.subarray(Math.max(0, KEPT_BYTES - this.#size)))
-    return MARK.test(text) || (this.#said && this.#size <= KEPT_BYTES && REMARKS.test(text))
+    return MARK.test(text) || (this.#isDone && this.#size <= KEPT_BYTES && REMARKS.test(text))
   }
 }

@@ -46,7 +46,7 @@ export class PullAnswer implements OriginAnswer {
   protected takenOver: (() => void) | null = null
   /** The read whose result nobody has taken, so that `pass` can continue it. */
   #reading: Promise<Uint8Array | null> | null = null
-  #pipe: PullRelay | null = null
+  #relay: PullRelay | null = null
 
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
@@ -60,10 +60,10 @@ export class PullAnswer implements OriginAnswer {
     const prelude = this.sse ? new LeadingComments() : null
     let heldBytes = 0
     try {
-      while (this.#pipe === null && this.takenOver === null) {
+      while (this.#relay === null && this.takenOver === null) {
         const chunk = await this.#pendingRead()
         // `pass` took over during this read, so the chunk belongs to it: the read stays pending for `next`.
-        if (this.#pipe !== null || this.takenOver !== null) return
+        if (this.#relay !== null || this.takenOver !== null) return
         this.#reading = null
         if (chunk === null) {
           this.ended = true
@@ -80,7 +80,7 @@ export class PullAnswer implements OriginAnswer {
     this.firstByteIsHere()
   }
 
-  begun(): Uint8Array {
+  firstBytes(): Uint8Array {
     return this.held.length === 1
       ? this.held[0]!
       : concatBytes(
@@ -117,24 +117,24 @@ export class PullAnswer implements OriginAnswer {
     return !BODILESS.has(this.status)
   }
 
-  pass(reply: RelayOptions): Response {
-    const tracked = this.tracked(reply)
+  pass(options: RelayOptions): Response {
+    const tracked = this.tracked(options)
     if (!this.bodied || (this.ended && this.held.length === 0)) {
       this.source.stop(new OriginError('malformed', 'a body where none may be'))
       tracked.settled(completeEnd(0))
-      return new Response(null, { status: reply.status, headers: headersInit(reply.headers) })
+      return new Response(null, { status: options.status, headers: headersInit(options.headers) })
     }
-    const body = this.#relay(tracked).stream()
-    return new Response(body, { status: reply.status, headers: headersInit(reply.headers) })
+    const body = this.#openRelay(tracked).stream()
+    return new Response(body, { status: options.status, headers: headersInit(options.headers) })
   }
 
-  reader(reply: RelayOptions): BodyReader {
-    return this.#relay(this.tracked(reply))
+  reader(options: RelayOptions): BodyReader {
+    return this.#openRelay(this.tracked(options))
   }
 
-  #relay(reply: RelayOptions): PullRelay {
-    this.#pipe = new PullRelay({
-      reply,
+  #openRelay(options: RelayOptions): PullRelay {
+    this.#relay = new PullRelay({
+      options,
       sse: this.sse,
       held: this.held,
       ended: this.ended,
@@ -142,7 +142,7 @@ export class PullAnswer implements OriginAnswer {
       next: () => this.next(),
       stop: (reason) => this.source.stop(reason),
     })
-    return this.#pipe
+    return this.#relay
   }
 
   discard(): void {
@@ -171,25 +171,25 @@ export class PullAnswer implements OriginAnswer {
   protected release(): void {}
 
   /** Wraps the reply's callbacks with the bookkeeping of this class. */
-  protected tracked(reply: RelayOptions): RelayOptions {
+  protected tracked(options: RelayOptions): RelayOptions {
     return {
-      ...reply,
-      onEvents: (events, tokens) => reply.onEvents(events, tokens),
+      ...options,
+      onEvents: (events, tokens) => options.onEvents(events, tokens),
       onFirstByte: () => {
         this.firstByteIsHere()
-        reply.onFirstByte()
+        options.onFirstByte()
       },
       settled: (end) => {
         this.release()
-        reply.settled(end)
+        options.settled(end)
       },
     }
   }
 
   /** Ends the response: the client disconnected, or the gateway gave up. */
-  gone(reason: unknown): void {
+  abandon(reason: unknown): void {
     this.source.stop(reason)
-    this.#pipe?.clientGone()
+    this.#relay?.clientGone()
     this.takenOver?.()
   }
 }

@@ -6,8 +6,8 @@ import { Patience } from '../patience.ts'
 import { HEARTBEAT } from './heartbeat.ts'
 import { RelayController } from './relay-controller.ts'
 
-interface PipeParts {
-  readonly reply: RelayOptions
+interface PullRelayParts {
+  readonly options: RelayOptions
   readonly sse: boolean
   /** Bytes that were read before the relay starts. */
   readonly held: readonly Uint8Array[]
@@ -25,7 +25,7 @@ interface PipeParts {
 export const ABORT_DELAY_MS = 20
 
 export class PullRelay implements BodyReader {
-  readonly #parts: PipeParts
+  readonly #parts: PullRelayParts
   readonly #control: RelayController
   /** Runs while the client does not read. */
   readonly #unread: IdleTimer
@@ -45,11 +45,11 @@ export class PullRelay implements BodyReader {
   /** Why the engine's body ended early; null: it did not. */
   #broken: unknown = null
 
-  constructor(parts: PipeParts) {
-    const { reply, sse } = parts
+  constructor(parts: PullRelayParts) {
+    const { options, sse } = parts
     this.#parts = parts
-    this.#control = new RelayController(reply, { sse, reads: true, strips: true })
-    this.#unread = new IdleTimer(parts.now, reply.writeMs ?? 0, () => this.clientGone())
+    this.#control = new RelayController(options, { sse, reads: true, strips: true })
+    this.#unread = new IdleTimer(parts.now, options.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#control.take(chunk, this.#emit)
     if (parts.ended) this.#end()
     this.#unread.listen()
@@ -73,7 +73,7 @@ export class PullRelay implements BodyReader {
 
   /** One call, one piece: the client's pace is the engine's pace. */
   async read(): Promise<Uint8Array | null> {
-    this.#unread.heard()
+    this.#unread.pause()
     const piece = await this.#next()
     this.#unread.listen()
     return piece
@@ -89,7 +89,7 @@ export class PullRelay implements BodyReader {
     this.#parts.stop(new OriginError('reset', 'the client is gone'))
     // It may disconnect as soon as it has the whole body, before the relay sees the end.
     this.#settle(this.#ended && this.#out.length === 0 ? 'complete' : 'client_gone')
-    this.#error(cutError())
+    this.#error(truncationError())
   }
 
   async #next(): Promise<Uint8Array | null> {
@@ -101,7 +101,7 @@ export class PullRelay implements BodyReader {
         return null
       }
       if (this.#broken !== null) return this.#truncate()
-      if (this.#control.settled) throw cutError()
+      if (this.#control.settled) throw truncationError()
       if ((await this.#wait()) && !this.#control.settled) return HEARTBEAT
     }
   }
@@ -159,7 +159,7 @@ export class PullRelay implements BodyReader {
     const now = this.#parts.now()
     const decision = this.#control.check(now)
     if (decision instanceof OriginError) {
-      this.#patience ??= new Patience(this.#parts.reply.idleMs)
+      this.#patience ??= new Patience(this.#parts.options.idleMs)
       const extensionMs = this.#patience.extensionMs(now - this.#timerAt)
       return extensionMs > 0 ? this.#wakeIn(extensionMs, now) : this.#parts.stop(decision)
     }
@@ -175,16 +175,16 @@ export class PullRelay implements BodyReader {
     const error = this.#broken
     if (!(error instanceof OriginError)) {
       this.clientGone()
-      throw cutError()
+      throw truncationError()
     }
     if (!this.#control.settled) {
       const event = this.#control.truncate(error.failure, true)
       this.#stopTimers()
       if (event !== null) return event
     }
-    if (this.#parts.reply.truncationEvent !== undefined)
+    if (this.#parts.options.truncationEvent !== undefined)
       await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
-    throw cutError()
+    throw truncationError()
   }
 
   #settle(end: RelayResult['end']): void {
@@ -208,8 +208,8 @@ export class PullRelay implements BodyReader {
 }
 
 /** Error of a stream that ends early. Adapters may print it or send it: it has no address and no stack. */
-export function cutError(): Error {
-  const error = new Error('the answer was cut')
+export function truncationError(): Error {
+  const error = new Error('the response was truncated')
   error.stack = String(error)
   return error
 }

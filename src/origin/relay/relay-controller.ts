@@ -126,7 +126,7 @@ export class RelayController {
    * closed; null: there is no place for an event. `hasRoom`: the mover can send one.
    */
   truncate(failure: AttemptFailure, hasRoom: boolean): Uint8Array | null {
-    this.settle('engine_cut', failure)
+    this.settle('engine_truncated', failure)
     return hasRoom && this.#traits.sse && this.tap.atBoundary
       ? (this.#options.truncationEvent?.(failure) ?? null)
       : null

@@ -3,14 +3,14 @@ import { CR, DATA, LF } from './sse-bytes.ts'
 
 /** Finds the ends of events. One state machine for all chunks of a stream; it keeps no bytes. */
 export class SseScanner {
-  #line = false
-  #data = false
-  #open = false
+  #inLine = false
+  #hasData = false
+  #inEvent = false
   #closedData = false
 
   /** The position is between two events. */
   get atBoundary(): boolean {
-    return !this.#open && !this.#line
+    return !this.#inEvent && !this.#inLine
   }
 
   /** The event that `next` just ended had a `data` line. */
@@ -28,14 +28,14 @@ export class SseScanner {
         return -1
       }
       const bare = newline === at || (newline === at + 1 && chunk[at] === CR)
-      if (!this.#line && bare) {
-        this.#closedData = this.#data
-        this.#data = this.#open = false
+      if (!this.#inLine && bare) {
+        this.#closedData = this.#hasData
+        this.#hasData = this.#inEvent = false
         return newline + 1
       }
-      if (!this.#line && chunk[at] === DATA) this.#data = true
-      this.#line = false
-      this.#open = true
+      if (!this.#inLine && chunk[at] === DATA) this.#hasData = true
+      this.#inLine = false
+      this.#inEvent = true
       at = newline + 1
     }
   }
@@ -44,7 +44,7 @@ export class SseScanner {
     const left = chunk.length - at
     // A lone CR may be half of the blank line's CRLF.
     if (left === 0 || (left === 1 && chunk[at] === CR)) return
-    if (!this.#line && chunk[at] === DATA) this.#data = true
-    this.#line = true
+    if (!this.#inLine && chunk[at] === DATA) this.#hasData = true
+    this.#inLine = true
   }
 }

@@ -45,10 +45,10 @@ class BodyTap implements Tap {
   readonly atBoundary = false
   readonly heldBytes = 0
   readonly done = true
-  readonly #scanner = new UsageScanner()
+  readonly #usageScanner = new UsageScanner()
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    this.#scanner.scan(chunk, 0, chunk.length)
+    this.#usageScanner.scan(chunk, 0, chunk.length)
     emit(chunk)
   }
 
@@ -61,7 +61,7 @@ class BodyTap implements Tap {
   }
 
   usage(): Usage | null {
-    return this.#scanner.usage()
+    return this.#usageScanner.usage()
   }
 }
 
@@ -69,37 +69,37 @@ class BodyTap implements Tap {
 class StreamTap implements Tap {
   events = 0
   readonly heldBytes = 0
-  readonly #walker = new SseScanner()
-  readonly #scanner = new UsageScanner()
-  readonly #watch = new DoneDetector()
+  readonly #sseScanner = new SseScanner()
+  readonly #usageScanner = new UsageScanner()
+  readonly #doneDetector = new DoneDetector()
 
   get done(): boolean {
-    return this.#watch.done
+    return this.#doneDetector.done
   }
 
   get atBoundary(): boolean {
-    return this.#walker.atBoundary
+    return this.#sseScanner.atBoundary
   }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
     for (let from = 0; from < chunk.length;) {
-      const begins = this.#walker.atBoundary
-      const end = this.#walker.next(chunk, from)
-      if (end >= 0 && this.#walker.closedData) this.events++
+      const begins = this.#sseScanner.atBoundary
+      const end = this.#sseScanner.next(chunk, from)
+      if (end >= 0 && this.#sseScanner.closedData) this.events++
       const to = end < 0 ? chunk.length : end
-      this.#watch.take(chunk, { from, to, whole: begins && end >= 0 })
+      this.#doneDetector.take(chunk, { from, to, whole: begins && end >= 0 })
       from = to
     }
-    this.#scanner.scan(chunk, 0, chunk.length)
+    this.#usageScanner.scan(chunk, 0, chunk.length)
     emit(chunk)
   }
 
   takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
-    if (!this.#walker.atBoundary || !this.#scanner.idle || !isOneLine(bytes, from, to)) return false
+    if (!this.#sseScanner.atBoundary || !this.#usageScanner.idle || !isOneLine(bytes, from, to)) return false
     if (bytes[from] === COLON) return true
     if (bytes[from] !== DATA) return false
     this.events++
-    this.#watch.event(bytes, from, to)
+    this.#doneDetector.event(bytes, from, to)
     return true
   }
 
@@ -108,16 +108,16 @@ class StreamTap implements Tap {
   }
 
   usage(): Usage | null {
-    return this.#scanner.usage()
+    return this.#usageScanner.usage()
   }
 }
 
 /** Passes whole events except the usage record. An incomplete event waits for its end. */
 class UsageStrippingTap implements Tap {
   events = 0
-  readonly #walker = new SseScanner()
-  readonly #scanner = new UsageScanner()
-  readonly #watch = new DoneDetector()
+  readonly #sseScanner = new SseScanner()
+  readonly #usageScanner = new UsageScanner()
+  readonly #doneDetector = new DoneDetector()
   #held: Uint8Array[] = []
   heldBytes = 0
   /** Usage objects before the current event. */
@@ -132,34 +132,35 @@ class UsageStrippingTap implements Tap {
   }
 
   get done(): boolean {
-    return this.#watch.done
+    return this.#doneDetector.done
   }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
     let done = 0
     let at = 0
     for (;;) {
-      const begins = this.#walker.atBoundary
-      const end = this.#walker.next(chunk, at)
+      const begins = this.#sseScanner.atBoundary
+      const end = this.#sseScanner.next(chunk, at)
       const whole = begins && end >= 0
-      if (end >= 0 || at < chunk.length) this.#watch.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole })
-      const looked = whole && this.#endsAsRecord(chunk, at, end)
-      if (looked && this.#hides(chunk.subarray(at, end))) {
+      if (end >= 0 || at < chunk.length)
+        this.#doneDetector.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole })
+      const endsAsRecord = whole && this.#endsAsRecord(chunk, at, end)
+      if (endsAsRecord && this.#hides(chunk.subarray(at, end))) {
         if (at > done) emit(chunk.subarray(done, at))
         done = at = end
         continue
       }
-      this.#scanner.scan(chunk, at, end < 0 ? chunk.length : end)
+      this.#usageScanner.scan(chunk, at, end < 0 ? chunk.length : end)
       if (end < 0) break
-      const counted = this.#scanner.found > this.#foundBefore
-      this.#foundBefore = this.#scanner.found
-      if (counted && !looked && !this.#passing && this.#hides(this.#event(chunk.subarray(at, end)))) {
+      const counted = this.#usageScanner.found > this.#foundBefore
+      this.#foundBefore = this.#usageScanner.found
+      if (counted && !endsAsRecord && !this.#passing && this.#hides(this.#event(chunk.subarray(at, end)))) {
         if (at > done) emit(chunk.subarray(done, at))
         done = end
         this.#forget()
       } else {
         if (counted) this.#hidden = null
-        if (this.#walker.closedData) this.events++
+        if (this.#sseScanner.closedData) this.events++
         this.#letGo(emit)
       }
       this.#passing = false
@@ -171,17 +172,17 @@ class UsageStrippingTap implements Tap {
 
   takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
     if (
-      !this.#walker.atBoundary ||
+      !this.#sseScanner.atBoundary ||
       this.heldBytes > 0 ||
       this.#passing ||
-      !this.#scanner.idle ||
+      !this.#usageScanner.idle ||
       !isOneLine(bytes, from, to)
     )
       return false
     if (bytes[from] === COLON) return true
     if (bytes[from] !== DATA) return false
     this.events++
-    this.#watch.event(bytes, from, to)
+    this.#doneDetector.event(bytes, from, to)
     return true
   }
 
@@ -190,7 +191,7 @@ class UsageStrippingTap implements Tap {
   }
 
   usage(): Usage | null {
-    return this.#hidden ?? this.#scanner.usage()
+    return this.#hidden ?? this.#usageScanner.usage()
   }
 
   /** Engines write the record in one piece with the usage last, so it needs no search. */
@@ -198,7 +199,7 @@ class UsageStrippingTap implements Tap {
     return (
       this.heldBytes === 0 &&
       !this.#passing &&
-      this.#scanner.idle &&
+      this.#usageScanner.idle &&
       end - from > 4 &&
       chunk[end - 3] === CLOSE &&
       chunk[end - 4] === CLOSE

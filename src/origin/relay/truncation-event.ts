@@ -5,7 +5,7 @@ import { failures } from '../../failure.ts'
 
 const encoder = new TextEncoder()
 
-const CODE = failures.engine_cut.code
+const CODE = failures.engine_truncated.code
 
 /**
  * @param path the engine's path
@@ -23,7 +23,7 @@ function eventText(path: string, message: string): string {
   if (path.startsWith('/v1/responses')) {
     return `event: error\ndata: ${JSON.stringify({ type: 'error', code: CODE, message, param: null })}\n\n`
   }
-  return `data: ${JSON.stringify({ error: { message, type: failures.engine_cut.type, param: null, code: CODE } })}\n\n`
+  return `data: ${JSON.stringify({ error: { message, type: failures.engine_truncated.type, param: null, code: CODE } })}\n\n`
 }
 
 function messageOf(failure: AttemptFailure): string {

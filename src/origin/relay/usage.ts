@@ -41,7 +41,7 @@ export class UsageScanner {
     let at = from
     while (at < to) {
       if (this.#depth > 0) at = this.#capture(chunk, at, to)
-      else if (this.#matched === KEY.length) at = this.#expectObject(chunk, at)
+      else if (this.#matched === KEY.length) at = this.#beginObject(chunk, at)
       else at = this.#search(chunk, at, to)
     }
   }
@@ -91,7 +91,7 @@ export class UsageScanner {
     return at
   }
 
-  #expectObject(chunk: Uint8Array, at: number): number {
+  #beginObject(chunk: Uint8Array, at: number): number {
     const byte = chunk[at]!
     if (byte === 32 || byte === 9 || byte === 10 || byte === 13) return at + 1
     if (byte === COLON && !this.#afterColon) {
@@ -176,8 +176,8 @@ export function usageOf(object: Readonly<Record<string, unknown>>): Usage | null
 }
 
 /** Upper limit of a plausible count. A larger one is an engine's defect and would falsify what is learned. */
-const MOST_TOKENS = 1e9
+const MAX_TOKENS = 1e9
 
 function count(value: unknown): number | null {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : null
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_TOKENS ? value : null
 }

@@ -101,8 +101,8 @@ function countStall(now: number): void {
 }
 
 export const nodeTimers: Timers = {
-  set(delayMs: number, ring: () => void): Timer {
-    const deadline = new Deadline(ring)
+  set(delayMs: number, onDue: () => void): Timer {
+    const deadline = new Deadline(onDue)
     deadline.set(delayMs)
     return deadline
   },

@@ -26,7 +26,7 @@ interface Name {
   /** Address → number of consecutive answers without it. */
   readonly addresses: Map<string, number>
   /** True while a lookup is running. */
-  asked: boolean
+  isLookingUp: boolean
   failing: boolean
 }
 
@@ -44,7 +44,7 @@ export class Discovery {
   readonly #names = new Map<string, Name>()
   #looking = false
   #own = ''
-  #left = ''
+  #leftOut = ''
   /** Counts changes of any name's addresses. The other two hold its value at the last check and at the last use. */
   #changes = 0
   #resolved = 0
@@ -74,7 +74,7 @@ export class Discovery {
         everyMs,
         dueAt: performance.now() + everyMs,
         addresses: new Map(),
-        asked: false,
+        isLookingUp: false,
         failing: false,
       })
     const pods = this.#pods.start(written)
@@ -90,23 +90,23 @@ export class Discovery {
       if (note !== null) this.#parts.log.warn('service_has_one_address', { name, next: note })
     }
     this.#resolved = this.#changes
-    const left: string[] = []
+    const leftOut: string[] = []
     const config = withDiscovered(
       written,
       {
         addressesOf: (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(),
         podsOf: (template) => this.#pods.podsOf(template),
       },
-      (engine) => left.push(engine),
+      (engine) => leftOut.push(engine),
     )
-    if (String(left) !== this.#left && left.length > 0)
+    if (String(leftOut) !== this.#leftOut && leftOut.length > 0)
       this.#parts.log.warn('engines_left_out', {
-        engines: left,
+        engines: leftOut,
         next:
           'They get no requests, having the id or the address of another engine of their cluster: give each ' +
           'pattern an id and a name of its own.',
       })
-    this.#left = String(left)
+    this.#leftOut = String(leftOut)
     return this.#withoutSelf(written, config)
   }
 
@@ -199,7 +199,7 @@ export class Discovery {
     if (this.#looking) return
     this.#looking = true
     for (const [name, known] of this.#names) {
-      if (known.asked || known.dueAt > performance.now()) continue
+      if (known.isLookingUp || known.dueAt > performance.now()) continue
       // A late answer counts too.
       const looked = this.#look(name).then(() => {
         if (this.#changes !== this.#settled) changed()
@@ -214,9 +214,9 @@ export class Discovery {
   async #look(name: string): Promise<void> {
     const { lookup, log } = this.#parts
     const known = this.#names.get(name)!
-    known.asked = true
+    known.isLookingUp = true
     const found = await lookupOrError(lookup, name)
-    known.asked = false
+    known.isLookingUp = false
     if (this.#names.get(name) !== known) return
     if (found instanceof Error) {
       if (!known.failing)
@@ -230,7 +230,7 @@ export class Discovery {
     }
     known.failing = false
     const change = update(known.addresses, found)
-    if (change.added.length === 0 && change.gone.length === 0) return
+    if (change.added.length === 0 && change.removed.length === 0) return
     this.#changes += 1
     log.info('engines_found', { name, ...change, addresses: known.addresses.size })
   }
@@ -243,21 +243,21 @@ export class Discovery {
 function update(
   addresses: Map<string, number>,
   answer: readonly string[],
-): { readonly added: string[]; readonly gone: string[] } {
+): { readonly added: string[]; readonly removed: string[] } {
   const [known] = addresses.keys()
   const isOther = known !== undefined && answer.length > 0 && isIPv6(known) !== isIPv6(answer[0]!)
   const isLast = [...addresses.values()].every((misses) => misses + 1 >= MISSES)
   const found = isOther && !isLast ? [] : answer
   const added = found.filter((address) => !addresses.has(address))
-  const gone: string[] = []
+  const removed: string[] = []
   for (const [address, misses] of addresses) {
     if (found.includes(address)) continue
     if (misses + 1 < MISSES) addresses.set(address, misses + 1)
     else {
       addresses.delete(address)
-      gone.push(address)
+      removed.push(address)
     }
   }
   for (const address of found) addresses.set(address, 0)
-  return { added: [...new Set(added)], gone }
+  return { added: [...new Set(added)], removed }
 }

@@ -1,6 +1,6 @@
 /** The product's ports in one Node process. */
 import { FallbackLimiter } from '../fallback-limiter.ts'
-import { ResponseAffinity } from '../../api/response-affinity.ts'
+import { ResponseAffinity } from '../../origin/response-affinity.ts'
 import type { Config } from '../../config.ts'
 import { toStoreLimits } from '../../config/normalize.ts'
 import { toPoolConfig } from '../../config/pool-config.ts'

@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
-import { splitUrl } from '../../api/request-url.ts'
+import { splitUrl } from '../../url.ts'
 import type { Config } from '../../config.ts'
 import { addressText } from '../../config/address.ts'
 import type { Gateway } from '../../gateway.ts'

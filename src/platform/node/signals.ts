@@ -41,7 +41,7 @@ export function endedBy({ reason }: AbortSignal): { readonly signal?: string; re
   if (!(reason instanceof DOMException) || !reason.message.startsWith('SIG')) return {}
   return {
     signal: reason.message,
-    ...(reason.message === 'SIGHUP' ? { next: 'SIGUSR2 takes a new configuration and goes on.' } : {}),
+    ...(reason.message === 'SIGHUP' ? { next: 'Use SIGUSR2 to reload the configuration without a restart.' } : {}),
   }
 }
 

@@ -59,16 +59,16 @@ class StandardOutput implements LogTarget {
 
   #flush(): void {
     this.#retries = false
-    let gone = 0
-    for (; gone < this.#waiting.length; gone++) {
+    let sent = 0
+    for (; sent < this.#waiting.length; sent++) {
       // One line at a time: a pipe takes it whole or not at all, and other threads write to the pipe too.
-      const line = this.#waiting[gone]!
+      const line = this.#waiting[sent]!
       const written = this.#written(line)
       this.#bytes -= written
-      this.#waiting[gone] = line.subarray(written)
+      this.#waiting[sent] = line.subarray(written)
       if (written < line.length) break
     }
-    this.#waiting.splice(0, gone)
+    this.#waiting.splice(0, sent)
     if (this.#waiting.length > 0) return this.#retryLater()
     this.#failing = false
     if (this.#dropped === 0) return

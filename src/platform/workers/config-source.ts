@@ -1,5 +1,5 @@
 /** Reads the configuration of a Worker and detects changes. */
-import { sha256 } from '../../api/auth/key-store.ts'
+import { sha256 } from '../../sha256.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
 import { logMessage } from '../../ports/log.ts'

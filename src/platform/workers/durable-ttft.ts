@@ -38,12 +38,14 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
       return answers
     },
     async find(id) {
-      const home = shardOf(id)
-      const found: RequestReport | null = await open(home).find(id)
+      const ownShard = shardOf(id)
+      const found: RequestReport | null = await open(ownShard).find(id)
       if (found !== null) return found
-      // The shards know the report by the client's label; the caller asked by the gateway's id.
+      // The report is stored under the client's label, the query has the gateway's id.
       const others = await Promise.all(
-        all.filter((shard) => shard !== home).map(async (shard): Promise<RequestReport | null> => open(shard).find(id)),
+        all
+          .filter((shard) => shard !== ownShard)
+          .map(async (shard): Promise<RequestReport | null> => open(shard).find(id)),
       )
       return others.find((one) => one !== null) ?? null
     },

@@ -1,7 +1,7 @@
 /** Connection of one isolate to the object that the isolates of a Worker share. */
 import type { EdgeObject } from '../../../durable/edge-object.ts'
-import type { WorkerGroup, WorkerQuery } from '../../api/worker-group.ts'
-import type { RecentRequest } from '../../api/request-history.ts'
+import type { WorkerGroup, GroupQuery } from '../../worker-group.ts'
+import type { RecentRequest } from '../../core/reports/recent-request.ts'
 import type { PoolDigest, PoolSummary } from '../../core/contract/pool-digest.ts'
 import type { Decision } from '../../core/contract/decision.ts'
 import type { RegionLedger } from '../../core/edge/region-ledger.ts'
@@ -143,7 +143,7 @@ export class EdgeClient implements WorkerGroup {
     if (begun !== undefined) await Promise.race([begun, scheduler.wait(STALE_WAIT_MS)])
   }
 
-  async ask(question: WorkerQuery): Promise<readonly unknown[]> {
+  async ask(question: GroupQuery): Promise<readonly unknown[]> {
     const found = await this.#view<unknown>(
       (object) =>
         question.about === 'counts'

@@ -19,7 +19,7 @@ export class FetchedAnswer extends PullAnswer {
     super(head, source, limits)
     this.#source = source
     this.#guard = guard
-    guard.answered({ late: (reason) => source.stop(reason), gone: (reason) => this.gone(reason) })
+    guard.answered({ late: (reason) => source.stop(reason), abandon: (reason) => this.abandon(reason) })
   }
 
   protected override firstByteIsHere(): void {

@@ -135,7 +135,7 @@ export class IsolateGateway {
 
 const NO_VOCABULARY = new Failure(
   'not_configured',
-  'A vocabulary that the configuration of this gateway names is missing or unfit. Its log says which, and what to do.',
+  "A configured vocabulary is missing or invalid. See the Worker's log.",
 )
 
 const MISSING = new Failure(

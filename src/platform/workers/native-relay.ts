@@ -1,5 +1,5 @@
 import { RelayController } from '../../origin/relay/relay-controller.ts'
-import { ABORT_DELAY_MS, cutError } from '../../origin/relay/pull-relay.ts'
+import { ABORT_DELAY_MS, truncationError } from '../../origin/relay/pull-relay.ts'
 import { OriginError } from '../../ports/origin.ts'
 import type { RelayOptions } from '../../ports/relay.ts'
 import type { Timer } from '../../ports/timers.ts'
@@ -57,14 +57,14 @@ export class NativeRelay {
     // The end of the last event is unknown, so a blank line ends it. The write fails if the client has left.
     const isConnected = (await withTimeout(LAST_WRITE_MS, writer.write(BLANK))) !== null
     if (this.#guard.clientGone || !isConnected) {
-      writer.abort(cutError()).catch(() => {})
+      writer.abort(truncationError()).catch(() => {})
       return this.#gone()
     }
     this.#release()
     const event = this.#control.truncate(reason instanceof OriginError ? reason.failure : 'reset', true)
     if (event !== null) await withTimeout(LAST_WRITE_MS, writer.write(event))
     await new Promise((resolve) => setTimeout(resolve, ABORT_DELAY_MS))
-    await writer.abort(cutError()).catch(() => {})
+    await writer.abort(truncationError()).catch(() => {})
   }
 
   #gone(): void {

@@ -20,8 +20,8 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
   return {
     async send(request: OriginRequest): Promise<OriginAnswer> {
       if (request.signal.aborted) throw request.signal.reason
-      const ask = fetcherOf(request.target, options.bindings ?? {})
-      const parts = { request, ask, now, startedAt: now() }
+      const fetcher = fetcherOf(request.target, options.bindings ?? {})
+      const parts = { request, fetcher, now, startedAt: now() }
       try {
         return await send(parts)
       } catch (error) {
@@ -39,7 +39,7 @@ const STALE_MS = 500
 
 interface SendParts {
   readonly request: OriginRequest
-  readonly ask: Fetch
+  readonly fetcher: Fetch
   readonly now: () => number
   readonly startedAt: number
 }
@@ -58,11 +58,11 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
   return (url, init) => fetcher.fetch(url, init)
 }
 
-async function send({ request, ask, now }: SendParts): Promise<OriginAnswer> {
+async function send({ request, fetcher, now }: SendParts): Promise<OriginAnswer> {
   const guard = new UpstreamGuard(request, now)
   const { controller } = guard
   try {
-    const response = await ask(request.target.url + request.path, {
+    const response = await fetcher(request.target.url + request.path, {
       method: request.method,
       headers: headersInit(headersForTarget(request.headers, request.target)),
       body: bodyOf(request),

@@ -39,7 +39,7 @@ export class PoolObjectTransport implements PoolTransport {
   }
 
   call(method: PoolMethod, args: readonly unknown[]): Promise<unknown> {
-    return this.#ask(async (stub) => {
+    return this.#withRetry(async (stub) => {
       const methods = stub as unknown as Record<PoolMethod, (...args: readonly unknown[]) => Promise<unknown>>
       return methods[method](...args)
     })
@@ -48,11 +48,11 @@ export class PoolObjectTransport implements PoolTransport {
   /** Also sends the queued events of other requests, so that a busy isolate needs no further calls. */
   async admit(admission: Admission): Promise<AdmitAnswer> {
     const batch = this.#batcher.take()
-    const askedAt = Date.now()
+    const startedAt = Date.now()
     try {
       // Safe to repeat: the object gives the same answer for a booking that it has.
-      const answer = await this.#ask(async (stub) => stub.admit(admission, batch.bookingEvents))
-      this.#pace.record(askedAt, Date.now())
+      const answer = await this.#withRetry(async (stub) => stub.admit(admission, batch.bookingEvents))
+      this.#pace.record(startedAt, Date.now())
       this.#batcher.arrived(batch)
       return answer
     } catch (error) {
@@ -63,16 +63,16 @@ export class PoolObjectTransport implements PoolTransport {
 
   /** No event waits for its answer, which may come late. */
   wait(admission: Admission, waitedMs: number): Promise<AdmitAnswer> {
-    return this.#ask(async (stub) => stub.wait(admission, waitedMs))
+    return this.#withRetry(async (stub) => stub.wait(admission, waitedMs))
   }
 
   async resume(booking: Resume): Promise<void> {
-    const answer = await this.#ask(async (stub) => stub.resume(booking))
+    const answer = await this.#withRetry(async (stub) => stub.resume(booking))
     if (answer !== null) throw new Error(answer.refusal.detail)
   }
 
   renew(key: string): Promise<boolean> {
-    return this.#ask(async (stub) => stub.renew(key))
+    return this.#withRetry(async (stub) => stub.renew(key))
   }
 
   /** Resolves when the object has the event, or at once if another request sends it. Never rejects. */
@@ -94,7 +94,7 @@ export class PoolObjectTransport implements PoolTransport {
       if (this.#batcher.isEmpty) return
       const batch = this.#batcher.take()
       try {
-        await this.#ask((stub) => stub.tell(batch.bookingEvents))
+        await this.#withRetry((stub) => stub.tell(batch.bookingEvents))
         return this.#batcher.arrived(batch)
       } catch {
         this.#batcher.failed(batch)
@@ -104,12 +104,12 @@ export class PoolObjectTransport implements PoolTransport {
   }
 
   /** Repeats the call on a fresh stub if the platform marks the error as retryable and the object is not overloaded. */
-  async #ask<Answer>(ask: (stub: Stub) => Promise<Answer>): Promise<Answer> {
+  async #withRetry<Answer>(withRetry: (stub: Stub) => Promise<Answer>): Promise<Answer> {
     try {
-      return await ask(this.#open())
+      return await withRetry(this.#open())
     } catch (error) {
       if (!isRetryable(error)) throw error
-      return ask(this.#open())
+      return withRetry(this.#open())
     }
   }
 }

@@ -31,10 +31,10 @@ export interface PortsEnv {
   readonly EDGE?: DurableObjectNamespace<EdgeObject>
 }
 
-/** Returns ports for the whole isolate; nothing in them belongs to one request. */
 /** Cloudflare accepts 128 KiB of headers. */
 const MEASURED_PROMPT_BYTES = 48 * 1024
 
+/** Returns ports for the whole isolate; nothing in them belongs to one request. */
 export function workersPorts(config: Config, env: PortsEnv, log: Log, edge: EdgeClient | null = null): Ports {
   const places = placesOf(config)
   const source = (clusterId: string, pool: string) => places.get(nameOf(clusterId, pool)) ?? null
@@ -71,7 +71,7 @@ const LIMIT_MS = 2_000
 /** An isolate that has ended holds places of `concurrent` for this long, ms. */
 const RESERVED_MS = 30_000
 
-/** An isolate does not know how many others there are, so its share is the whole limit. */
+/** The number of isolates is unknown, so the share of each is the whole limit. */
 const ALONE: LimitShare = { count: 1, rank: 0 }
 
 /** One object per key. Without the binding each isolate counts alone. */

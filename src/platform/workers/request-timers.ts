@@ -2,11 +2,11 @@ import type { Timer, Timers } from '../../ports/timers.ts'
 
 interface PendingTimer extends Timer {
   readonly at: number
-  readonly ring: () => void
+  readonly onDue: () => void
 }
 
 /**
- * All alarms of one request on as few timers as possible: setting and clearing five takes a twentieth of the CPU of a
+ * All timers of one request on as few timers of the platform as possible: setting and clearing five takes a twentieth of the CPU of a
  * small request in workerd, and hardly any fires. Requests cannot share a timer, because on Workers it belongs to the
  * request that set it.
  */
@@ -21,8 +21,8 @@ export class RequestTimers implements Timers {
     this.#now = now
   }
 
-  set(delayMs: number, ring: () => void): Timer {
-    const timer: PendingTimer = { at: this.#now() + delayMs, ring, cancel: () => void this.#timers.delete(timer) }
+  set(delayMs: number, onDue: () => void): Timer {
+    const timer: PendingTimer = { at: this.#now() + delayMs, onDue, cancel: () => void this.#timers.delete(timer) }
     this.#timers.add(timer)
     this.#wakeAt(timer.at, delayMs)
     return timer
@@ -36,14 +36,14 @@ export class RequestTimers implements Timers {
   }
 
   #wake(at: number): void {
-    // An earlier alarm was set after this timer, and has a timer of its own.
+    // An earlier timer was set after this one, and has a platform timer of its own.
     if (at > this.#timerAt) return
     this.#timerAt = Infinity
     const now = this.#now()
     let next = Infinity
     for (const timer of this.#timers) {
       if (timer.at > now) next = Math.min(next, timer.at)
-      else if (this.#timers.delete(timer)) timer.ring()
+      else if (this.#timers.delete(timer)) timer.onDue()
     }
     if (next < Infinity) this.#wakeAt(next, next - now)
   }

@@ -8,12 +8,12 @@ interface GuardedAnswer {
   /** The first byte did not come in time. */
   late(reason: OriginError): void
   /** The client disconnected, or the gateway gave up. */
-  gone(reason: unknown): void
+  abandon(reason: unknown): void
 }
 
 /**
  * Aborts a call to an engine when the client disconnects or the limit for the first byte passes. One listener and one
- * alarm per call.
+ * timer per call.
  */
 export class UpstreamGuard {
   /** Aborts the fetch. */
@@ -25,7 +25,7 @@ export class UpstreamGuard {
 
   constructor({ signal, firstByteMs, target, timers = defaultTimers }: OriginRequest, now: () => number) {
     this.#signal = signal
-    signal.addEventListener('abort', () => this.#gone())
+    signal.addEventListener('abort', () => this.#abandon())
     this.#timer = patientTimers(timers, now).set(firstByteMs, () => {
       const reason = new OriginError('first_byte_timeout', `no first byte from ${target.url} within ${firstByteMs} ms`)
       if (this.#answer === null) this.controller.abort(reason)
@@ -40,7 +40,7 @@ export class UpstreamGuard {
 
   answered(answer: GuardedAnswer): void {
     this.#answer = answer
-    if (this.#signal.aborted) this.#gone()
+    if (this.#signal.aborted) this.#abandon()
   }
 
   firstByteIsHere(): void {
@@ -53,9 +53,9 @@ export class UpstreamGuard {
     this.#isOver = true
   }
 
-  #gone(): void {
+  #abandon(): void {
     if (this.#isOver) return
     if (this.#answer === null) this.controller.abort(this.#signal.reason)
-    else this.#answer.gone(this.#signal.reason)
+    else this.#answer.abandon(this.#signal.reason)
   }
 }

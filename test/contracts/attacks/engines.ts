@@ -207,7 +207,7 @@ export function engines(world: () => AttackWorld, { isWorker }: AttackTable): vo
       const { status, body, isCut } = await ask(hostileModel(turn), { stream: true })
       expect(status).toBe(200)
       expect(body).not.toContain(EVIL)
-      expect(isCut || body.includes('engine_stream_cut')).toBe(true)
+      expect(isCut || body.includes('engine_stream_truncated')).toBe(true)
       expect(body).not.toContain('[DONE]')
     },
   )

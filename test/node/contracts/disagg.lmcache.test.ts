@@ -302,7 +302,7 @@ describe('prefill and decode by lmcache', () => {
       }
     })().catch((error: unknown) => error)
     expect(broken).toBeInstanceOf(Error)
-    expect(text).toMatch(/data: \{"error":\{.*engine_stream_cut.*\}\n\n$/)
+    expect(text).toMatch(/data: \{"error":\{.*engine_stream_truncated.*\}\n\n$/)
     expect(text.match(/"role":"assistant"/g)).toHaveLength(1)
     bench.heal()
     await bench.quiet()

@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
+import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-reply.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 import { until } from '../../wait.ts'
@@ -37,7 +37,7 @@ const ask = (name: Name, path: string, body?: object, key = KEY) =>
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
 const told = async (name: Name) =>
-  readRegionDigestReply(await (await ask(name, '/v1/firstlight/digest?model=sim')).json())!
+  readRegionDigestResponse(await (await ask(name, '/v1/firstlight/digest?model=sim')).json())!
 const chat = (content: string) => ({
   model: 'sim',
   max_tokens: 200,

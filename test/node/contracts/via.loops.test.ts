@@ -137,8 +137,8 @@ describe('two gateways that are each other’s engine', () => {
           ],
           [[508, 'loop']],
         ])
-      expect(said(two, 'loop_found')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'one', url: at(a) }])
-      expect(said(one, 'loop_found')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'two', url: at(b) }])
+      expect(said(two, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'one', url: at(a) }])
+      expect(said(one, 'loop_detected')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'two', url: at(b) }])
     }
     expect(await (await fetch(`${one.url}/metrics`)).text()).toContain(
       'firstlight_rejected_requests_total{reason="loop"} 2\n',
@@ -154,8 +154,8 @@ describe('two gateways that are each other’s engine', () => {
     await knows(one, 'two')
     for (let i = 0; i < 12; i++)
       expect(await ask(one.url, { stream: i % 2 === 0 })).toMatchObject({ status: 200, by: 'two' })
-    expect(said(one, 'loop_found')).toEqual([])
-    expect(said(two, 'loop_found').length).toBeGreaterThan(3)
+    expect(said(one, 'loop_detected')).toEqual([])
+    expect(said(two, 'loop_detected').length).toBeGreaterThan(3)
     expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'closed'])
     // For the first one that queries the other, there is nothing behind it.
     for (let i = 0; i < 12; i++) expect(await ask(two.url)).toMatchObject({ status: 200, by: 'real' })
@@ -197,7 +197,7 @@ describe('a gateway whose engine is a load balancer in front of it', () => {
     const seen = await visitPool(pool)
     expect(seen.find('completion')).toMatchObject({
       mark: 'problem',
-      message: expect.stringMatching(/508.*come round/),
+      message: expect.stringMatching(/508.*Routing loop/),
     })
   })
 })

@@ -71,7 +71,7 @@ describe('a broken stream never looks like a clean end', () => {
     const answer = await ask(wire.port)
     expect(answer).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
     await settledOnce()
-    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'reset' })
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_truncated', failure: 'reset' })
   })
 
   it('closed in the middle of a chunk: the cut alone', async () => {
@@ -107,7 +107,7 @@ describe('a broken stream never looks like a clean end', () => {
     await open((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nnot so much'))
     expect((await ask(wire.port)).whole).toBe(false)
     await settledOnce()
-    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut' })
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_truncated' })
   })
 
   it.each(['zz\r\n', '\n', '5 \r\n', '-1\r\n', '123456789\r\n', '1\r\nab\r\n'])(
@@ -119,7 +119,7 @@ describe('a broken stream never looks like a clean end', () => {
         [...engine.sockets].forEach((socket) => socket.write(`${text}${chunk(EVENT)}0\r\n\r\n`))
       expect((await ask(wire.port, requestText(), breakFraming)).whole).toBe(false)
       await settledOnce()
-      expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'malformed' })
+      expect(wire.ends[0]).toMatchObject({ end: 'engine_truncated', failure: 'malformed' })
     },
   )
 
@@ -127,7 +127,7 @@ describe('a broken stream never looks like a clean end', () => {
     await open((socket) => void socket.write(HEAD + chunk(EVENT)), { idleMs: 80 })
     expect((await ask(wire.port)).whole).toBe(false)
     await settledOnce()
-    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_truncated', failure: 'idle_timeout' })
     await until(() => engine.sockets.size === 0)
   })
 })

@@ -117,7 +117,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   const call = new EngineRequest(parts, {
     patienceMs: 0,
     head: () => true,
-    begun,
+    firstByte: begun,
     failed: (error) => {
       if (!isOver) throw error
     },
@@ -229,7 +229,7 @@ describe.each([
       const { raw, ends } = passed(cut(text, [at]), { hideUsage, letEvery: 0 })
       const { body, whole } = parseRaw(raw)
       expect(whole).toBe(false)
-      expect(ends).toEqual([expect.objectContaining({ end: 'engine_cut', failure: 'reset' })])
+      expect(ends).toEqual([expect.objectContaining({ end: 'engine_truncated', failure: 'reset' })])
       expect([shown, `${shown}data: cut\n\n`]).toContain(body)
     }
   })

@@ -132,7 +132,7 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
             origin.begin!(asked, {
               patienceMs: 0,
               head: () => true,
-              begun: (answer) => resolve(pass(answer)),
+              firstByte: (answer) => resolve(pass(answer)),
               failed: reject,
             }),
           )

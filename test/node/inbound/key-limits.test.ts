@@ -3,7 +3,7 @@ import { keyLimitsContract } from '../../contracts/key-limits.ts'
 import { startSilent } from '../replicas/silent-gateway.ts'
 import { startFleet, type RunningFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { LimitHost } from '../../../src/platform/node/threads/limit-host.ts'
-import { memoryLimiter } from '../../../src/gateway.ts'
+import { memoryLimiter } from '../../../src/memory-limiter.ts'
 
 keyLimitsContract('a gateway on Node', async (document) => {
   const gateway = await startSilent(document)

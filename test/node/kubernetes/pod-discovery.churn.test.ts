@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
-import { main } from '../../../src/cli/cli.ts'
+import { main } from '../../../bin/commands.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { FakeApi } from './fake-api.ts'
 

@@ -1,6 +1,6 @@
 /** Replicas over a real server, without HTTP: their ledgers, the bookings they hold, and load from a seed. */
 import { readFileSync } from 'node:fs'
-import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
 import type { ReplicasConfig } from '../../../src/config.ts'
 import { endedAs } from '../../../src/core/contract/outcome.ts'
 import type { PoolConfig } from '../../../src/core/contract/pool-config.ts'

@@ -1,6 +1,6 @@
 /** Lookups of stored responses by several I/O threads, over ports whose messages the test delivers. */
 import { describe, expect, it } from 'vitest'
-import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { ResponseAffinity } from '../../../src/origin/response-affinity.ts'
 import { RpcChannel } from '../../../src/platform/node/threads/rpc.ts'
 import type { ToMain, ToThread } from '../../../src/platform/node/threads/messages.ts'
 import { StoredResponseHost } from '../../../src/platform/node/threads/stored-response-host.ts'

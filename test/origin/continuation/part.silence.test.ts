@@ -16,7 +16,7 @@ it('the silence of an engine lasts through heartbeats, until its next bytes or t
         return value
       },
     },
-    waitsSince: null,
+    waitingSince: null,
     silentMs: 0,
   } as unknown as Part
   const silences: number[] = []

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { carriedFields, tokenLimit, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache-fields.ts'
+import { copiedFields, tokenLimit, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache-fields.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
@@ -105,6 +105,6 @@ describe('the limit of an answer', () => {
 
 it('has the fields of both legs, without null', () => {
   expect(
-    carriedFields({ model: 'm', temperature: 0, seed: null, messages, stop: [], stream: true, cache_salt: 's' }),
+    copiedFields({ model: 'm', temperature: 0, seed: null, messages, stop: [], stream: true, cache_salt: 's' }),
   ).toEqual({ model: 'm', temperature: 0, cache_salt: 's' })
 })

@@ -202,7 +202,7 @@ function answerOf(status: number, id: string): OriginAnswer {
     headers: [],
     sse,
     firstByte: async () => {},
-    begun: () => new TextEncoder().encode(body),
+    firstBytes: () => new TextEncoder().encode(body),
     read: async () => new TextEncoder().encode(body),
     reader: () => ({ read: async () => null, cancel: () => {} }),
     pass: (reply: RelayOptions) => {

@@ -4,7 +4,7 @@ import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
+import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-reply.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { OriginAnswer } from '../../../src/ports/origin.ts'
 import type { RequestScope } from '../../../src/ports/request-scope.ts'
@@ -179,9 +179,9 @@ describe('the list of regions', () => {
       { via: ['x'.repeat(100)] },
     ]
     expect(
-      bad.filter((one) => readRegionDigestReply({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null),
+      bad.filter((one) => readRegionDigestResponse({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null),
     ).toEqual([])
-    expect(readRegionDigestReply({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
+    expect(readRegionDigestResponse({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
       regionDigests: [{ via: [OTHER] }],
     })
   })

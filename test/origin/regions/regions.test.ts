@@ -7,7 +7,7 @@ import { packFilter } from '../../../src/core/prefix-index/prefix-filter.ts'
 import { toSnakeCase } from '../../../src/snake-case.ts'
 import { DigestCache } from '../../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../../src/origin/exchange.ts'
-import { readRegionDigestReply } from '../../../src/origin/regions/region-digest-reply.ts'
+import { readRegionDigestResponse } from '../../../src/origin/regions/region-digest-reply.ts'
 import type { PoolPort } from '../../../src/ports/pool.ts'
 import type { EngineTarget } from '../../../src/ports/engine-target.ts'
 import type { OriginAnswer, OriginRequest } from '../../../src/ports/origin.ts'
@@ -209,7 +209,7 @@ describe('an edge', () => {
     await order()
     const session = 's1'
     const first = (await order(prompt({ session })))[0]!
-    const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!.expectedMs)
+    const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!.predictedTtftMs)
     // 5 ms of network and 650 ms of work. Each request adds half of its work to the next one's wait, because there are
     // two engines.
     expect(expected).toEqual([655, 980, 1305, 1630].map((ms) => expect.closeTo(ms)))
@@ -222,23 +222,23 @@ describe('an edge', () => {
   it('stops counting prompts after their first token, whatever the age of the digest', async () => {
     await order()
     const alone = cache.sent(route('paris'), prompt())!
-    alone.over()
+    alone.end()
     // One after another: none waits for an earlier one.
     for (let i = 0; i < 3; i++) {
       const next = cache.sent(route('paris'), prompt())!
-      expect(next.expectedMs).toBeCloseTo(alone.expectedMs)
-      next.over()
+      expect(next.predictedTtftMs).toBeCloseTo(alone.predictedTtftMs)
+      next.end()
     }
     const early = cache.sent(route('paris'), prompt())!
     now += 2_001
     await order()
     // Later digests no longer contain it.
-    early.over()
+    early.end()
     const [first, second] = [cache.sent(route('paris'), prompt())!, cache.sent(route('paris'), prompt())!]
-    expect([first.expectedMs, second.expectedMs]).toEqual([expect.closeTo(655), expect.closeTo(980)])
-    first.over()
-    second.over()
-    expect(cache.sent(route('paris'), prompt())!.expectedMs).toBeCloseTo(655)
+    expect([first.predictedTtftMs, second.predictedTtftMs]).toEqual([expect.closeTo(655), expect.closeTo(980)])
+    first.end()
+    second.end()
+    expect(cache.sent(route('paris'), prompt())!.predictedTtftMs).toBeCloseTo(655)
   })
 
   it('tries a region without engines last, and one without a digest', async () => {
@@ -313,11 +313,9 @@ describe('an edge', () => {
 
 describe('the exported digest', () => {
   it('is read as it was sent', () => {
-    const told = {
-      cut: CUT,
-      regionDigests: [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })],
-    }
-    expect(readRegionDigestReply(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
+    const regionDigests = [regionDigest(waiting(1.5)), regionDigest({ engines: 0, soonest: null, usual: null })]
+    const sent = JSON.parse(JSON.stringify(toSnakeCase({ cut: CUT, regionDigests })))
+    expect(readRegionDigestResponse(sent)).toEqual({ fingerprint: CUT, regionDigests })
   })
 
   it('is checked like anything from outside', () => {
@@ -359,7 +357,7 @@ describe('the exported digest', () => {
         })),
       ),
     ]
-    expect(bad.filter((one) => readRegionDigestReply(one) !== null)).toEqual([])
-    fc.assert(fc.property(fc.anything(), (given) => void readRegionDigestReply(given)))
+    expect(bad.filter((one) => readRegionDigestResponse(one) !== null)).toEqual([])
+    fc.assert(fc.property(fc.anything(), (given) => void readRegionDigestResponse(given)))
   })
 })

@@ -9,7 +9,8 @@ import { fromProductionStack } from '../production-stack.ts'
 import { fromVllmRouter } from '../vllm-router.ts'
 import { oneOfFlag } from '../../../../src/cli/commands/common-flags.ts'
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
-import { UsageError, type Args, type Command, type Io } from '../../../../src/cli/commands/command.ts'
+import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 
 const ROUTERS = ['production-stack', 'vllm-router', 'litellm', 'dynamo'] as const
 type Router = (typeof ROUTERS)[number]

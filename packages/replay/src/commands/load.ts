@@ -1,6 +1,7 @@
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
 import { overloadOf } from '../replay/overload.ts'
 import { type Figures, figuresOf, type Slo } from '../replay/statistics.ts'
+import { sloFlags, sloOf } from '../report/slo.ts'
 import { spread, type Trace } from '../replay/trace.ts'
 import { multiRound, type RoundsWorkload } from '../replay/workloads.ts'
 import { drive, type LoadResult } from '../load/drive.ts'
@@ -11,7 +12,8 @@ import { reportPage } from '../report/page.ts'
 import { provenanceOf } from '../report/provenance.ts'
 import { type ReplayRow, rowOf } from '../report/replay-row.ts'
 import { seriesOf } from '../report/series.ts'
-import { type Args, type Command, type Io, UsageError } from '../../../../src/cli/commands/command.ts'
+import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 import { gatewayFlag } from '../../../../src/cli/commands/common-flags.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
 import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
@@ -78,8 +80,7 @@ export const load: Command = {
       about: 'Maximum number of requests in flight. Default: no limit.',
     },
     time: { type: 'string', value: 'S', about: 'Start no request after this many seconds. Default: 600.' },
-    'slo-ttft-ms': { type: 'string', value: 'N', about: 'Goodput: maximum time to first token. Default: 5000.' },
-    'slo-itl-ms': { type: 'string', value: 'N', about: 'Goodput: maximum mean time between tokens. Default: 100.' },
+    ...sloFlags,
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
   },
@@ -210,9 +211,4 @@ function shareGpt(
       'Reduce --num-users, --num-rounds or --init-user-id.',
     )
   return { roundsOf: (user) => found[user]! }
-}
-
-function sloOf(args: Args): Slo {
-  const bounds = { min: 0, max: 1e9 }
-  return { ttftMs: args.number('slo-ttft-ms', bounds) ?? 5000, itlMs: args.number('slo-itl-ms', bounds) ?? 100 }
 }

@@ -6,7 +6,8 @@ import { type FleetPlan, fleetOf, type PlannedEngine } from '../replay/plan.ts'
 import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../replay/lmcache-store.ts'
 import { anySecret, loadConfig } from '../../../../src/platform/node/load-config.ts'
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
-import { type Args, UsageError } from '../../../../src/cli/commands/command.ts'
+import type { Args } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 
 export const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8

@@ -7,6 +7,7 @@ import { oracleKinds } from '../replay/oracles.ts'
 import { baselineKinds, routerKinds, routerNamed, shippedKinds } from '../replay/routers.ts'
 import type { RouterKind } from '../replay/router.ts'
 import { type Figures, figuresOf, type Slo } from '../replay/statistics.ts'
+import { sloFlags, sloOf } from '../report/slo.ts'
 import { overloadOf, type Overload, sustainableShare } from '../replay/overload.ts'
 import { spread, type Trace } from '../replay/trace.ts'
 import { legendOf } from '../report/columns.ts'
@@ -14,7 +15,8 @@ import { overloadNote, slower } from '../report/overload-note.ts'
 import { reportPage } from '../report/page.ts'
 import { provenanceOf } from '../report/provenance.ts'
 import { type Series, seriesOf } from '../report/series.ts'
-import { UsageError, type Args, type Command, type Io } from '../../../../src/cli/commands/command.ts'
+import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 import { progressBar } from '../../../../src/cli/commands/progress-bar.ts'
 import { asJson, outputOf } from '../../../../src/cli/commands/output-file.ts'
 import { traceIn } from './trace-file.ts'
@@ -125,8 +127,7 @@ export const replay: Command = {
       value: 'N',
       about: 'Hold requests at the gateway while every engine has N requests without a first token. Default: never.',
     },
-    'slo-ttft-ms': { type: 'string', value: 'N', about: 'Goodput: maximum time to first token. Default: 5000.' },
-    'slo-itl-ms': { type: 'string', value: 'N', about: 'Goodput: maximum mean time between tokens. Default: 100.' },
+    ...sloFlags,
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
     html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
   },
@@ -364,9 +365,4 @@ function numbersOf(text: string, flag: string, max: number): number[] {
     `${flag} must be numbers above 0 and up to ${max}, separated by commas, not "${text}".`,
     `Example: ${flag} ${max >= 100 ? '1,2,3' : '0.3,0.7'}`,
   )
-}
-
-function sloOf(args: Args): Slo {
-  const bounds = { min: 0, max: 1e9 }
-  return { ttftMs: args.number('slo-ttft-ms', bounds) ?? 5000, itlMs: args.number('slo-itl-ms', bounds) ?? 100 }
 }

@@ -3,7 +3,8 @@ import { basename } from 'node:path'
 import { readInput } from '../../../../src/platform/node/usage-error.ts'
 import { importTrace } from '../replay/importers.ts'
 import { readTrace, type Trace, TraceError } from '../replay/trace.ts'
-import { type Args, UsageError } from '../../../../src/cli/commands/command.ts'
+import type { Args } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 
 const TRACE_FORMATS = 'docs/replay.md describes the formats.'
 

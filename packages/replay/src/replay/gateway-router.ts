@@ -10,6 +10,7 @@ import type { Refusal } from '../../../../src/core/contract/refusal.ts'
 import type { StageTimes } from '../../../../src/core/contract/stages.ts'
 import { sharedProbeMs } from '../../../../src/core/pool/shared-probe-interval.ts'
 import { readAdmission, readEngine } from '../../../../src/core/contract/decode.ts'
+import { defaultPool } from './default-pool.ts'
 import type { ReplayEngine } from './replay-engine.ts'
 import type { Job } from './job.ts'
 import type { TierReach } from './lmcache-store.ts'
@@ -43,7 +44,9 @@ export interface Choice {
   readonly placement: Placement
 }
 
+/** A replay renews no leases. */
 const NO_LEASE_END_MS = 1e12
+/** Interval between two reads of an engine's gauges. */
 export const STATS_INTERVAL_MS = 10_000
 const POOL = 'replay'
 
@@ -278,18 +281,18 @@ function poolOf(
   { blockTokens, split }: RouterContext,
   engines: readonly EngineSpec[],
 ): PoolConfig {
+  const defaults = defaultPool()
   return {
+    ...defaults,
     cluster: POOL,
     pool: POOL,
     blockTokens,
     policy,
-    shadow: null,
-    split: split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
+    split: split ?? defaults.split,
     leaseMs: NO_LEASE_END_MS,
-    retry: { share: 0.1, minPerS: 1 },
-    circuit: { failures: 5, openMs: 1000 },
     statsIntervalMs: STATS_INTERVAL_MS,
-    indexEntries: 1_000_000,
+    // Routers that are compared with the gateway have no limit either.
+    maxWaiting: Infinity,
     engines,
   }
 }

@@ -1,6 +1,6 @@
-import { EngineModel, type FetchSource } from '../../../simulator/src/engine-model.ts'
+import { EngineModel, type EngineModelOptions, type FetchSource } from '../../../simulator/src/engine-model.ts'
 import type { Profile } from '../../../simulator/src/profiles.ts'
-import type { Sequence, SequenceSpec } from '../../../simulator/src/sequence.ts'
+import type { Sequence } from '../../../simulator/src/sequence.ts'
 import { pairsOf, prefillMs } from '../../../simulator/src/step-cost.ts'
 import type { EngineGauges, JobListener, ReplayEngine } from './replay-engine.ts'
 import type { Job } from './job.ts'
@@ -26,15 +26,14 @@ export class VllmEngine implements ReplayEngine {
     this.#externalCache = externalCache
     this.cacheBlocks = profile.limits.cacheBlocks
     const { blockTokens } = profile.limits
-    const asked =
+    const source: Pick<EngineModelOptions, 'fetchSource'> =
       externalCache === null
         ? {}
         : {
-            externalCache: ({ blocks }: SequenceSpec, cachedTokens: number) =>
-              externalCache.loading(blocks, cachedTokens),
+            fetchSource: ({ blocks }, cachedTokens) => externalCache.loading(blocks, cachedTokens),
           }
     this.model = new EngineModel(
-      { ...profile, ...asked },
+      { ...profile, ...source },
       {
         token: (sequence, at) => {
           const { outputs } = sequence

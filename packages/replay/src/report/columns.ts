@@ -1,4 +1,5 @@
 /** Columns of the tables of replay and load: heads with units, and what they mean. */
+import type { Slo } from '../replay/statistics.ts'
 
 interface ReportColumn {
   readonly head: string
@@ -8,11 +9,6 @@ interface ReportColumn {
   /** The better value. Absent: neither. */
   readonly better?: 'low' | 'high'
   readonly meaning: string
-}
-
-export interface ReportSlo {
-  readonly ttftMs: number
-  readonly itlMs: number
 }
 
 export const COLUMNS: Readonly<Record<string, ReportColumn>> = {
@@ -64,7 +60,7 @@ export const COLUMNS: Readonly<Record<string, ReportColumn>> = {
 }
 
 /** Explains the given columns, one line each. */
-export function legendOf(keys: readonly string[], slo: ReportSlo): string[] {
+export function legendOf(keys: readonly string[], slo: Slo): string[] {
   return keys.flatMap((key) => {
     const column = COLUMNS[key]
     if (column === undefined || column.meaning === '') return []
@@ -75,7 +71,7 @@ export function legendOf(keys: readonly string[], slo: ReportSlo): string[] {
 
 const BETTER = { low: 'lower', high: 'higher' } as const
 
-const goodputText = ({ ttftMs, itlMs }: ReportSlo): string =>
+const goodputText = ({ ttftMs, itlMs }: Slo): string =>
   `requests sent that were answered completely, with TTFT up to ${ttftMs} ms and ITL up to ${itlMs} ms`
 
 /** Formats a figure in the unit of its column. */

@@ -1,5 +1,6 @@
 import { columnsOf, loadColumns } from './replay-table.ts'
-import { COLUMNS, figureText, legendOf, type ReportSlo } from './columns.ts'
+import type { Slo } from '../replay/statistics.ts'
+import { COLUMNS, figureText, legendOf } from './columns.ts'
 import { escapeHtml } from './escape.ts'
 import { bars, plot } from './plot.ts'
 import type { Provenance } from './provenance.ts'
@@ -15,7 +16,7 @@ interface Report {
   /** Winner, overload and other findings, one paragraph each. */
   readonly notes: readonly string[]
   /** Limits of goodput. */
-  readonly slo: ReportSlo
+  readonly slo: Slo
   /** Source of the data. Default: a replay. */
   readonly from?: ReportSource
 }

@@ -1,7 +1,6 @@
-import packageJson from '../../../../package.json' with { type: 'json' }
 import type { Trace } from '../replay/trace.ts'
 import type { Args, Command } from '../../../../src/cli/commands/command.ts'
-import { commit } from '../../../../src/cli/commit.ts'
+import { versionText } from '../../../../src/cli/version-text.ts'
 
 /** What a reader needs to cite or repeat a report. */
 export interface Provenance {
@@ -22,10 +21,9 @@ export function provenanceOf(
   args: Args,
   { trace, profile }: { readonly trace: Pick<Trace, 'name' | 'sha256'>; readonly profile: string },
 ): Provenance {
-  const hash = commit()
   return {
     command: commandText(command, args),
-    version: `${packageJson.version}${hash === null ? '' : ` (commit ${hash})`}`,
+    version: versionText(),
     trace: trace.name,
     sha256: trace.sha256 ?? null,
     profile,

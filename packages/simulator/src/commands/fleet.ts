@@ -4,7 +4,8 @@ import { type HostOptions, startFleet } from '../node/fleet-host.ts'
 import type { EngineOptions } from '../engine-options.ts'
 import { profiles } from '../profiles.ts'
 import { reportUrl } from '../ttft-reporter.ts'
-import { type Args, type Command, type Io, UsageError } from '../../../../src/cli/commands/command.ts'
+import type { Args, Command, Io } from '../../../../src/cli/commands/command.ts'
+import { UsageError } from '../../../../src/platform/node/usage-error.ts'
 
 export const fleet: Command = {
   name: 'fleet',

@@ -33,8 +33,8 @@ export class SocketAnswer extends PullAnswer {
     return this.#request.written
   }
 
-  override begun(): Uint8Array {
-    return this.held.length === 0 ? this.#request.begun() : super.begun()
+  override firstBytes(): Uint8Array {
+    return this.held.length === 0 ? this.#request.begun() : super.firstBytes()
   }
 
   override pass(options: RelayOptions): Response {
@@ -277,7 +277,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.#handler = null
     this.#deadline.cancel()
     this.#currentRead = read
-    handler.begun(this.#answer!, false)
+    handler.firstByte(this.#answer!, false)
     // No sink took it in this tick: queued for a reader.
     if (this.#currentRead === null) return
     this.#currentRead = null
@@ -297,7 +297,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.wakeIn(leftMs)
     if (early === null) return
     this.#handler = null
-    early.begun(this.#answer!, true)
+    early.firstByte(this.#answer!, true)
   }
 
   /** Extends the timeout by the time in which this process did not run: the engine is not at fault for it. */
@@ -326,7 +326,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
   #aborted(): void {
     const { reason } = this.#signal
     if (this.#answer === null) this.stop(reason)
-    else this.#answer.gone(reason)
+    else this.#answer.abandon(reason)
   }
 
   /** Queues the payload of a read, without framing, as one piece. */
@@ -370,7 +370,7 @@ export class EngineRequest implements ByteSource, ConnectionUser, RelayedRequest
     this.#connection.free(reusable)
     const handler = this.#handler
     this.#handler = null
-    handler?.begun(this.#answer!, false)
+    handler?.firstByte(this.#answer!, false)
     this.#queue?.end()
   }
 

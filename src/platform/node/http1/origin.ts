@@ -45,7 +45,7 @@ interface Engine {
   readonly url: URL
   readonly basePath: string
   readonly connections: ConnectionPool
-  askedAt: number
+  usedAt: number
 }
 
 export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
@@ -102,17 +102,17 @@ class SocketOrigin implements NodeOrigin {
         ca: this.#options.ca,
         freeDescriptors: () => this.#closeIdle(),
       })
-      engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections, askedAt: 0 }
+      engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections, usedAt: 0 }
       this.#engines.set(base, engine)
     }
-    engine.askedAt = this.#now()
+    engine.usedAt = this.#now()
     return engine
   }
 
   #sweep(): void {
-    for (const [base, { connections, askedAt }] of this.#engines) {
+    for (const [base, { connections, usedAt }] of this.#engines) {
       connections.sweep()
-      if (connections.open === 0 && this.#now() - askedAt > FORGET_MS) this.#engines.delete(base)
+      if (connections.open === 0 && this.#now() - usedAt > FORGET_MS) this.#engines.delete(base)
     }
   }
 
@@ -140,7 +140,7 @@ class HeadOnly implements ResponseHandler {
     return false
   }
 
-  begun(): void {
+  firstByte(): void {
     // Not called: `head` returns false.
   }
 }

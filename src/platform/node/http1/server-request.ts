@@ -1,6 +1,6 @@
 /** A plain request, as handlers read it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
-import type { BodyAllocation } from '../../../api/body-memory.ts'
+import type { BodyAllocation } from '../../../body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, releaseBuffer } from '../inbound/body-buffer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'

@@ -4,7 +4,7 @@
  * reads, and bodies in chunks of a few bytes are refused here. `PlainRequest` reads them at no such cost.
  */
 import type { IncomingMessage } from 'node:http'
-import type { BodyAllocation } from '../../../api/body-memory.ts'
+import type { BodyAllocation } from '../../../body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer } from './body-buffer.ts'
 

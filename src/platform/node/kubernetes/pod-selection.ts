@@ -18,12 +18,12 @@ interface TrackedPod {
   models: readonly string[] | null
   isSleeping: boolean
   /** True after the first attempt to read models and sleep state. */
-  asked: boolean
+  polled: boolean
   /** Called after that attempt, and when the pod is no longer asked. */
   readonly settled: () => void
   readonly settling: Promise<void>
   /** Ends the questions to this pod; null: not Ready, so it is not asked. */
-  asking: AbortController | null
+  polling: AbortController | null
 }
 
 interface PodSelectionParts {
@@ -64,7 +64,7 @@ export class PodSelection {
 
   close(): void {
     this.#end.abort()
-    for (const { asking } of this.#pods.values()) asking?.abort()
+    for (const { polling } of this.#pods.values()) polling?.abort()
     this.#resolveListed()
   }
 
@@ -103,8 +103,8 @@ export class PodSelection {
     const present = new Set(change.items.map(({ metadata }) => metadata.uid))
     for (const uid of this.#pods.keys()) if (!present.has(uid)) this.#delete(uid)
     for (const pod of change.items) this.#set(pod)
-    const asked = [...this.#pods.values()].filter(({ asking }) => asking !== null)
-    void Promise.all(asked.map(({ settling }) => settling)).then(this.#resolveListed)
+    const polled = [...this.#pods.values()].filter(({ polling }) => polling !== null)
+    void Promise.all(polled.map(({ settling }) => settling)).then(this.#resolveListed)
   }
 
   #set(pod: Pod): void {
@@ -113,29 +113,29 @@ export class PodSelection {
     tracked.pod = pod
     this.#pods.set(uid, tracked)
     if (isReady(pod) && this.#portOf(pod) !== undefined) {
-      if (tracked.asking === null) void this.#ask(tracked, (tracked.asking = new AbortController()).signal)
+      if (tracked.polling === null) void this.#poll(tracked, (tracked.polling = new AbortController()).signal)
     } else {
-      tracked.asking?.abort()
-      tracked.asking = null
+      tracked.polling?.abort()
+      tracked.polling = null
       tracked.settled()
     }
   }
 
   #delete(uid: string): void {
     const tracked = this.#pods.get(uid)
-    tracked?.asking?.abort()
+    tracked?.polling?.abort()
     tracked?.settled()
     this.#pods.delete(uid)
     this.#reported.delete(uid)
   }
 
   /** Asks a ready pod for models and sleep state, again and again. A failed question leaves the last answer. */
-  async #ask(tracked: TrackedPod, signal: AbortSignal): Promise<void> {
+  async #poll(tracked: TrackedPod, signal: AbortSignal): Promise<void> {
     this.#check(tracked.pod)
     while (!signal.aborted) {
-      const isAnswered = await this.#askOnce(tracked, signal)
+      const isAnswered = await this.#pollOnce(tracked, signal)
       if (signal.aborted) return
-      tracked.asked = true
+      tracked.polled = true
       this.#publish()
       tracked.settled()
       await wait(isAnswered ? this.intervalMs : FIRST_ASK_MS, signal)
@@ -143,7 +143,7 @@ export class PodSelection {
   }
 
   /** Returns false if the pod's models are still unknown. */
-  async #askOnce(tracked: TrackedPod, signal: AbortSignal): Promise<boolean> {
+  async #pollOnce(tracked: TrackedPod, signal: AbortSignal): Promise<boolean> {
     const readsModels = this.#template.kubernetes!.match === 'model'
     const [models, sleep] = await Promise.all([
       readsModels ? this.#get(tracked.pod, '/v1/models', signal) : null,
@@ -200,7 +200,7 @@ export class PodSelection {
 
   #publish(): void {
     const found = [...this.#pods.values()]
-      .filter((one) => one.asking !== null && one.asked && !one.isSleeping && this.#isAnswered(one))
+      .filter((one) => one.polling !== null && one.polled && !one.isSleeping && this.#isAnswered(one))
       .map((one) => this.#foundPod(one))
       .sort((one, other) => (one.address < other.address ? -1 : 1))
     if (JSON.stringify(found) === JSON.stringify(this.#found)) return
@@ -239,7 +239,7 @@ const namesOf = (pods: readonly DiscoveredPod[]): ReadonlySet<string> => new Set
 function track(pod: Pod): TrackedPod {
   let settled: (() => void) | null = null
   const settling = new Promise<void>((resolve) => (settled = resolve))
-  return { pod, models: null, isSleeping: false, asked: false, settled: settled!, settling, asking: null }
+  return { pod, models: null, isSleeping: false, polled: false, settled: settled!, settling, polling: null }
 }
 
 /** Waits; ends early when the signal is aborted. The longest wait of a timer is 2^31 - 1 ms. */

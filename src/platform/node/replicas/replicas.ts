@@ -4,8 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ResponseAffinity } from '../../../api/response-affinity.ts'
-import { VERSION } from '../../../api/version.ts'
+import type { ResponseAffinity } from '../../../origin/response-affinity.ts'
+import { VERSION } from '../../../version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import type { PoolConfig } from '../../../core/contract/pool-config.ts'
 import type { ReplicaDigest } from '../../../core/contract/pool-digest.ts'

@@ -1,6 +1,6 @@
 import { ModelRegistry } from '../../../api/model-registry.ts'
 import type { Config } from '../../../config.ts'
-import { memoryLimiter } from '../../../gateway.ts'
+import { memoryLimiter } from '../../../memory-limiter.ts'
 import { DigestCache } from '../../../origin/digest-cache.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
 import { FleetProbe } from '../../../origin/fleet-probe.ts'

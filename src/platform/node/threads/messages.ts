@@ -1,5 +1,5 @@
 /** Messages between threads. Plain data, because messages are cloned. */
-import type { WorkerQuery } from '../../../api/worker-group.ts'
+import type { GroupQuery } from '../../../worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { Admission } from '../../../core/contract/admission.ts'
 import type { BookingEvent } from '../../../core/contract/booking-event.ts'
@@ -31,7 +31,7 @@ export type ToMain =
   | readonly [type: 'response_keep', id: string, stored: StoredResponse]
   | readonly [type: 'response_forget', id: string]
   | readonly [type: 'suspect', pool: number, engine: string]
-  | readonly [type: 'siblings', question: WorkerQuery]
+  | readonly [type: 'siblings', question: GroupQuery]
   /** The thread listens. `reports`: `host:port` of the listener for reports; null: none. */
   | readonly [type: 'listening', url: string, reports: string | null]
 
@@ -41,7 +41,7 @@ export type ToThread =
   | readonly [type: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   /** When a newer configuration was refused, ms since the epoch; null: none was. */
   | readonly [type: 'config_refused', at: number | null]
-  | readonly [type: 'sibling', question: WorkerQuery]
+  | readonly [type: 'sibling', question: GroupQuery]
   /** Answered at once, after every message that was posted before. */
   | readonly [type: 'sync']
   /** Answered with `Drained` when all requests have ended. */

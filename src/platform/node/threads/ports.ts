@@ -1,5 +1,5 @@
 /** Ports of an I/O thread: its own sockets; everything else is in the main thread. */
-import type { WorkerGroup } from '../../../api/worker-group.ts'
+import type { WorkerGroup } from '../../../worker-group.ts'
 import type { LimitAnswer } from '../../../core/limits/key-limits.ts'
 import type { Log } from '../../../ports/log.ts'
 import type { StoredResponses } from '../../../ports/stored-responses.ts'

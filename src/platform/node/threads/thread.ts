@@ -1,6 +1,6 @@
 /** An I/O thread: a gateway on the shared port, with its pool state in the main thread. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { countIn } from '../../../api/body-memory.ts'
+import { countIn } from '../../../body-memory.ts'
 import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'

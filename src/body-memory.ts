@@ -1,7 +1,7 @@
 /** Bounds the memory of all request bodies of a process (`limits.buffered_bytes`). */
-import type { LimitsConfig } from '../config.ts'
-import { Failure } from '../failure.ts'
-import type { KibCount } from '../ports/kib-count.ts'
+import type { LimitsConfig } from './config.ts'
+import { Failure } from './failure.ts'
+import type { KibCount } from './ports/kib-count.ts'
 
 const KIB = 1024
 /** Bodies up to this size may use the whole limit; larger ones leave a quarter of it. */
@@ -46,14 +46,14 @@ export class BodyMemory {
   }
 
   /** Returns false if there is no room. `heldBytes`: size of the body including these. */
-  take(kib: number, heldBytes: number): boolean {
+  reserve(kib: number, bodyBytes: number): boolean {
     this.#count.add(kib)
-    if (this.#count.total() <= (heldBytes > SMALL_BYTES ? this.#largeLimitKib : this.#limitKib)) return true
+    if (this.#count.total() <= (bodyBytes > SMALL_BYTES ? this.#largeLimitKib : this.#limitKib)) return true
     this.#count.add(-kib)
     return false
   }
 
-  giveBack(kib: number): void {
+  release(kib: number): void {
     this.#count.add(-kib)
   }
 }
@@ -70,22 +70,22 @@ class CountedAllocation implements BodyAllocation {
 
   grow(bytes: number): void {
     if (this.#isReleased) return
-    const held = this.#bytes + bytes
-    const kib = Math.ceil(held / KIB) - this.#kib
-    if (kib > 0 && !this.#memory.take(kib, held)) {
+    const bodyBytes = this.#bytes + bytes
+    const kib = Math.ceil(bodyBytes / KIB) - this.#kib
+    if (kib > 0 && !this.#memory.reserve(kib, bodyBytes)) {
       throw new Failure(
         'buffers_full',
         'The gateway holds as many bytes of request bodies as limits.buffered_bytes allows. Try again shortly.',
         { retryAfterMs: RETRY_AFTER_MS },
       )
     }
-    this.#bytes = held
+    this.#bytes = bodyBytes
     this.#kib += kib
   }
 
   release(): void {
     this.#isReleased = true
-    if (this.#kib > 0) this.#memory.giveBack(this.#kib)
+    if (this.#kib > 0) this.#memory.release(this.#kib)
     this.#bytes = this.#kib = 0
   }
 }

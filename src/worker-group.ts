@@ -1,22 +1,19 @@
-/**
- * Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. Queries
- * collect what each of them counts.
- */
-import type { UsageByKey } from '../core/limits/key-usage.ts'
-import type { EndedByStep } from '../core/reports/ended-history.ts'
-import type { FleetProbe } from '../origin/fleet-probe.ts'
-import type { PoolLookupCounts } from '../origin/lmcache/cache-lookups.ts'
-import type { RequestScope } from '../ports/request-scope.ts'
-import type { StoredResponses } from '../ports/stored-responses.ts'
-import type { RecentRequest } from './request-history.ts'
+/** Gateways that serve one address together: the I/O threads of a Node process, or the isolates of a Worker. */
+import type { UsageByKey } from './core/limits/key-usage.ts'
+import type { EndedByStep } from './core/reports/ended-history.ts'
+import type { FleetProbe } from './origin/fleet-probe.ts'
+import type { PoolLookupCounts } from './origin/lmcache/cache-lookups.ts'
+import type { RequestScope } from './ports/request-scope.ts'
+import type { StoredResponses } from './ports/stored-responses.ts'
+import type { RecentRequest } from './core/reports/recent-request.ts'
 
-/** `counts`: answered with Counted. `request`: with a RecentRequest, or null. */
-export type WorkerQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
+/** `counts` returns GatewayCounts; `request` a RecentRequest, or null. */
+export type GroupQuery = { readonly about: 'counts' } | { readonly about: 'request'; readonly id: string }
 
 /** Interface of a gateway to the other threads. */
 export interface WorkerGroup {
   /** Queries all others. Leaves out those that do not answer in time; never rejects. */
-  ask(question: WorkerQuery): Promise<readonly unknown[]>
+  ask(query: GroupQuery): Promise<readonly unknown[]>
   /** Absent: each gateway has its own. */
   readonly storedResponses?: StoredResponses
   /** One thread probes the engines for all. Absent: each gateway probes. */

@@ -108,7 +108,7 @@ it('returns an error event for a truncated stream only between events and with r
   const between = controller()
   between.take('data: 1\n\n')
   expect(between.control.truncate('reset', true)).toEqual(bytes('data: reset\n\n'))
-  expect(between.calls.ends).toMatchObject([{ end: 'engine_cut', failure: 'reset', events: 1, bytes: 9 }])
+  expect(between.calls.ends).toMatchObject([{ end: 'engine_truncated', failure: 'reset', events: 1, bytes: 9 }])
   const inside = controller()
   inside.take('data: 1')
   expect(inside.control.truncate('reset', true)).toBeNull()

@@ -1,0 +1,30 @@
+/** Keeps web pages away from a gateway without keys: cross-site requests and DNS rebinding. */
+import type { Config } from '../../config.ts'
+import { Failure } from '../../failure.ts'
+import { matchesHost } from '../../url.ts'
+import { allowedOrigin } from '../cors.ts'
+import type { HeaderReader } from './bearer.ts'
+
+/** A gateway without keys must not serve pages of the user's browser. Browsers always send this header. */
+export function refuseForeignPages(headers: HeaderReader, cors: Config['cors']): void {
+  if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
+  throw new Failure(
+    'forbidden',
+    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or ' +
+      'let the page in by `cors`.',
+  )
+}
+
+const LOOPBACK_HOST = /^(?:localhost|[\w-]+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+
+/** With DNS rebinding, a foreign name resolves to this host and a page has the gateway's origin. */
+export function refuseForeignHost(headers: HeaderReader, allowed: readonly string[]): void {
+  const host = headers.get('host')?.toLowerCase().replace(/:\d+$/, '')
+  // Only HTTP/1.0 has no host, and browsers do not use it.
+  if (host === undefined || LOOPBACK_HOST.test(host) || allowed.some((one) => matchesHost(host, one))) return
+  throw new Failure(
+    'forbidden',
+    `This gateway has no keys and is served to loopback names only, not to the host '${host.slice(0, 100)}'. ` +
+      'Add the host to allowed_hosts, or set keys (for the admin routes admin.secret).',
+  )
+}

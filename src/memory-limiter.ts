@@ -1,0 +1,11 @@
+import { KeyLimiter } from './core/limits/key-limiter.ts'
+import type { Limiter } from './ports/limiter.ts'
+
+/** Limits per key in the memory of this process. */
+export function memoryLimiter(now: () => number): Limiter {
+  const limiter = new KeyLimiter()
+  return {
+    reserve: (reservation) => limiter.reserve(reservation, now()),
+    settle: (settlement) => limiter.settle(settlement, now()),
+  }
+}
