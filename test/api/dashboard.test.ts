@@ -12,7 +12,7 @@ import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports/assets.ts'
-import { configOf, onePool, openWorld } from './fleet.ts'
+import { configOf, onePool, openWorld } from '../kit/recording-ports.ts'
 
 const files: AssetFiles = async (name) =>
   ['overview.html', 'index.html', 'runbook.html', 'index-a1.js', 'index-a1.css'].includes(name)
@@ -117,12 +117,7 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(
-        new Request('http://localhost/v1/firstlight/live', { method }),
-        world.scope,
-        context.ports,
-        'openai',
-      ),
+      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }
@@ -242,7 +237,7 @@ describe('/v1/firstlight/live', () => {
     const { open } = watch({ viewers: 2 })
     const first = follow(open())
     follow(open())
-    expect(() => open()).toThrow('2 viewers watch this gateway already')
+    expect(() => open()).toThrow('This gateway has 2 dashboard viewers, the maximum')
     await first.leave()
     expect(await follow(open()).next()).not.toBeNull()
   })
@@ -262,7 +257,7 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('ends after the maximum number of views or the maximum time, and frees its slot', async () => {
-    const { open } = watch({ takes: 2, viewers: 1 })
+    const { open } = watch({ maxSnapshots: 2, viewers: 1 })
     const feed = follow(open())
     expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])
     const brief = watch({ lifeMs: 1, viewers: 1 })
