@@ -48,7 +48,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'unspecified host of a prefill engine is kept',
     file: 'src/origin/disagg/nixl.ts',
-    find: 'if (UNSPECIFIED.has(said)) return own',
+    find: 'if (UNSPECIFIED.has(reported)) return own',
     replace: '',
     impact: 'a decode engine fetches from 0.0.0.0',
     tests: { node: ['test/origin/disagg/nixl.test.ts'] },
@@ -80,8 +80,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'first token of a prefill engine is sent twice',
     file: 'src/origin/disagg/first-token.ts',
-    find: 'told = true',
-    replace: 'told = false',
+    find: 'isOpened = true',
+    replace: 'isOpened = false',
     impact: 'clients of LMCache splits read the first token in every chunk',
     tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.lmcache.test.ts'] },
   },
@@ -128,7 +128,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'client that disconnects does not stop an encoder',
     file: 'src/origin/disagg/encode-stage.ts',
-    find: "else exchange.signal.addEventListener('abort', left)",
+    find: "else exchange.signal.addEventListener('abort', abort)",
     replace: '',
     impact: 'encoders compute for a client that has disconnected',
     tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
@@ -201,7 +201,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'lookups without the salt of the key',
     file: 'src/origin/lmcache/pool-lookup.ts',
-    find: "{ tokens, salt: question.salt ?? '', model, worldSize",
+    find: "{ tokens, salt: query.salt ?? '', model, worldSize",
     replace: "{ tokens, salt: '', model, worldSize",
     impact: 'tenants see what others have cached',
     tests: LOOKUP,
@@ -225,8 +225,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'lookups count adapters as their base model',
     file: 'src/origin/lmcache/cache-lookups.ts',
-    find: 'if (prompted.adapter !== null || prompted.measure.items > 0) {',
-    replace: 'if (prompted.measure.items > 0) {',
+    find: 'if (input.adapter !== null || input.measure.items > 0) {',
+    replace: 'if (input.measure.items > 0) {',
     impact: 'a request for an adapter goes where the base model has a cache',
     tests: { node: ['test/origin/lmcache/pool-lookup.test.ts', 'test/node/contracts/lmcache.test.ts'] },
   },
@@ -260,8 +260,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'equal questions to /tokenize are asked each',
     file: 'src/origin/engine-tokenizer.ts',
-    find: 'return await (isLost ? this.#ask(body, key, call) : pending.answer)',
-    replace: 'return await this.#ask(body, key, call)',
+    find: 'return await (isLost ? this.#request(body, key, call) : pending.answer)',
+    replace: 'return await this.#request(body, key, call)',
     impact: 'a burst of one prompt floods /tokenize',
     tests: { node: ['test/origin/engine-tokenizer.test.ts'] },
   },

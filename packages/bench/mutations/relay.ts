@@ -60,8 +60,8 @@ export const relay: readonly Mutation[] = [
   {
     name: 'first byte of a whole answer counts as a first token',
     file: 'src/origin/relay/answer-relay.ts',
-    find: 'if (!this.#answer.sse || this.#begun) return',
-    replace: 'if (this.#begun) return',
+    find: 'if (!this.#answer.sse || this.#hasBegun) return',
+    replace: 'if (this.#hasBegun) return',
     impact: 'responses that are no streams distort TTFT predictions',
     tests: FORWARD,
   },
@@ -95,7 +95,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'comments count as events',
     file: 'src/origin/relay/tap.ts',
-    find: 'if (end >= 0 && this.#walker.closedData) this.events++',
+    find: 'if (end >= 0 && this.#sseScanner.closedData) this.events++',
     replace: 'if (end >= 0) this.events++',
     impact: 'keep-alives count as output',
     tests: { node: ['test/origin/relay/tap.test.ts'], workers: ['test/workers/origin.test.ts'] },

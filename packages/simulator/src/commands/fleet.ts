@@ -65,11 +65,13 @@ export const fleet: Command = {
 /** Runs until `stop` aborts. */
 async function runFleet(args: Args, io: Io): Promise<number> {
   const url = reportsTo(io)
+  // Reading `stop` installs the handlers, before a port opens.
+  const { stop } = io
   const running = await startFleet({ ...fleetOptions(args), report: url === null ? null : rawReports(url) })
   if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
   io.out(`control   ${running.controlUrl}/_sim/engines`)
-  await untilAborted(io.stop)
+  await untilAborted(stop)
   await running.close()
   return 0
 }
