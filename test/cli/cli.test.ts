@@ -211,7 +211,7 @@ clusters:
       'warn, statistics every 9 s',
       'metrics  with their key',
       'bridge   with its key',
-      'kept for 1 min',
+      'stored for 1 min',
       'also at 127.0.0.1:9999 from anyone',
       'http://collector as firstlight, 50 %',
       'traffic.jsonl, 7 files',

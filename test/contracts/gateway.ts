@@ -227,7 +227,7 @@ const bodyCases: readonly GatewayCase[] = [
     status: 413,
     headers: final,
     error: { code: 'body_too_large' },
-    message: /120001 pieces/,
+    message: /parse cost above 120001/,
   },
   {
     name: 'refuses a body over the limit while it comes',
