@@ -12,7 +12,7 @@ import type { EngineDigest } from '../../src/core/contract/pool-digest.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports/assets.ts'
-import { configOf, onePool, openWorld } from '../kit/recording-ports.ts'
+import { configOf, onePool, openRecordingPorts } from '../kit/recording-ports.ts'
 
 const files: AssetFiles = async (name) =>
   ['overview.html', 'index.html', 'runbook.html', 'index-a1.js', 'index-a1.css'].includes(name)
@@ -20,7 +20,7 @@ const files: AssetFiles = async (name) =>
     : null
 
 async function get(path: string, assets?: AssetFiles): Promise<Response> {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const gateway = createGateway(configOf({ admin: 'boss' }), world.ports, assets === undefined ? {} : { assets })
   return gateway.fetch(new Request(`http://localhost${path}`), world.scope)
 }
@@ -86,7 +86,7 @@ const twoPools = parseConfig(
 )
 
 function watch(options: LiveOptions = {}) {
-  const world = openWorld()
+  const world = openRecordingPorts()
   const context = {
     ports: { ...world.ports, now: () => performance.now() },
     config: twoPools,

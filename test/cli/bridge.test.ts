@@ -24,9 +24,9 @@ import { ownPorts } from '../own-ports.ts'
 import {
   BLOCK_TOKENS,
   hasZmq,
-  openBridgeWorld,
-  type BridgeWorld,
-  type BridgeWorldOptions,
+  openBridgedGateway,
+  type BridgedGateway,
+  type BridgedGatewayOptions,
 } from '../kit/bridged-gateway.ts'
 import { firstlight } from './run-cli.ts'
 import { until } from '../wait.ts'
@@ -39,9 +39,9 @@ const ipv6IsThere = Object.values(networkInterfaces())
   .some((one) => one?.address === '::1')
 
 describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
-  let world: BridgeWorld
-  const open = async (options: BridgeWorldOptions = {}) => {
-    world = await openBridgeWorld(options)
+  let world: BridgedGateway
+  const open = async (options: BridgedGatewayOptions = {}) => {
+    world = await openBridgedGateway(options)
     await world.caughtUp()
   }
   afterEach(() => world.close())
@@ -156,7 +156,7 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   })
 
   it('ignores a pool whose block size is no multiple of the engine’s', async () => {
-    world = await openBridgeWorld({ pool: { block_tokens: 24 } })
+    world = await openBridgedGateway({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
     await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
     expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })

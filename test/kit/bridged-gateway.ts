@@ -16,14 +16,14 @@ export const never = new AbortController().signal
 export const BLOCK_TOKENS = 16
 const KEY = 'bridge-secret'
 
-export interface BridgeWorldOptions {
+export interface BridgedGatewayOptions {
   readonly engines?: number
   readonly cacheBlocks?: number
   readonly publish?: KvPublisherOptions
   readonly pool?: Readonly<Record<string, unknown>>
 }
 
-export interface BridgeWorld {
+export interface BridgedGateway {
   readonly fleet: RunningFleet
   readonly bridge: RunningBridge
   readonly lines: readonly string[]
@@ -49,12 +49,12 @@ export interface BridgeWorld {
   close(): Promise<void>
 }
 
-export async function openBridgeWorld({
+export async function openBridgedGateway({
   engines = 1,
   cacheBlocks = 400,
   publish = {},
   pool = {},
-}: BridgeWorldOptions = {}): Promise<BridgeWorld> {
+}: BridgedGatewayOptions = {}): Promise<BridgedGateway> {
   const fleet = await startFleet({
     engines,
     port: ownPorts(engines + 1),

@@ -1,9 +1,10 @@
 /** One connection to a fake engine: reads requests one after the other, and writes their replies. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Piece, Reply, Route } from './engine-reply.ts'
 import { EngineRequest } from './engine-request.ts'
-import type { Piece, Reply, Route } from './fake-engine.ts'
 
+const NOTHING = Buffer.alloc(0)
 const LAST_CHUNK = '0\r\n\r\n'
 
 export class EngineConnection {
@@ -54,13 +55,20 @@ export class EngineConnection {
     const isChunked = raw === undefined && version === undefined && pieces !== undefined && !hasLength(reply)
     const isWhole = end === 'keep' || end === 'close'
     // One write, so that no part of a short response can be lost to a reset.
-    await this.#write(Buffer.concat([raw === undefined ? headOf(reply, body, isChunked) : bytesOf(raw), body]))
-    for await (const piece of (pieces ?? []) as AsyncIterable<Piece>) {
+    await this.#write(
+      Buffer.concat([
+        raw === undefined ? headOf(reply, body, isChunked) : bytesOf(raw),
+        request.method === 'HEAD' ? NOTHING : body,
+      ]),
+    )
+    const steps = iteratorOf(pieces ?? [])
+    for (let step = await steps.next(); step.done !== true; step = await steps.next()) {
       if (this.#socket.destroyed) return
-      await this.#piece(piece as Piece, isChunked)
+      await this.#piece(step.value, isChunked)
     }
     if (isChunked && isWhole) await this.#write(Buffer.from(LAST_CHUNK))
     if (isWhole || version === '1.0') request.finish('complete')
+    else if (end !== 'hang') request.finish('truncated')
     if (end === 'close' || end === 'truncate') this.#socket.end()
     else if (end === 'reset') this.#socket.resetAndDestroy()
     else if (end === 'hang') await request.ended
@@ -93,13 +101,18 @@ export class EngineConnection {
   }
 }
 
+/** Not `for await`, which waits for a promise without looking at the connection. */
+function iteratorOf(pieces: NonNullable<Reply['pieces']>): Iterator<Piece> | AsyncIterator<Piece> {
+  return Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]()
+}
+
 const hasLength = ({ headers = {} }: Reply): boolean =>
   Object.keys(headers).some((name) => name.toLowerCase() === 'content-length')
 
 const bytesOf = (raw: string | Uint8Array): Uint8Array => (typeof raw === 'string' ? Buffer.from(raw, 'latin1') : raw)
 
 function bodyOf({ body }: Reply): Buffer {
-  if (body === undefined) return Buffer.alloc(0)
+  if (body === undefined) return NOTHING
   if (body instanceof Uint8Array) return Buffer.from(body)
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
 }

@@ -13,8 +13,8 @@ export class EngineRequest {
   /** Head as received (Latin-1), without the blank line. */
   readonly head: string
   readonly bytes: Buffer
-  /** Whether its response is under way, complete, or was left by its client before its end. */
-  state: 'open' | 'complete' | 'aborted' = 'open'
+  /** Of its response: `truncated` by the engine, or `aborted` by the client before its end. */
+  state: 'open' | 'complete' | 'truncated' | 'aborted' = 'open'
   readonly #ended = Promise.withResolvers<void>()
 
   constructor(socket: Socket, connection: number, head: string, bytes: Buffer) {
@@ -53,7 +53,7 @@ export class EngineRequest {
     return this.#ended.promise
   }
 
-  finish(state: 'complete' | 'aborted'): void {
+  finish(state: Exclude<EngineRequest['state'], 'open'>): void {
     if (this.state !== 'open') return
     this.state = state
     this.#ended.resolve()

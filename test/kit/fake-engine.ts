@@ -7,35 +7,8 @@ import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import tls from 'node:tls'
 import { EngineConnection } from './engine-connection.ts'
+import type { Route, Routes } from './engine-reply.ts'
 import type { EngineRequest } from './engine-request.ts'
-
-/** A part of a body. A number is a pause in milliseconds; a promise is a pause until it resolves. */
-export type Piece = string | Uint8Array | number | Promise<unknown>
-
-export interface Reply {
-  /** Default: 200. */
-  readonly status?: number
-  readonly headers?: Readonly<Record<string, string>>
-  /** Text, bytes, or a value that is sent as JSON. */
-  readonly body?: unknown
-  /** A body in several writes, instead of `body`. Chunked unless the headers give a length. */
-  readonly pieces?: Iterable<Piece> | AsyncIterable<Piece>
-  /** Bytes (Latin-1) in place of status and headers; `pieces` may follow, as they are. */
-  readonly raw?: string | Uint8Array
-  /** The body has no framing and ends with the connection. */
-  readonly version?: '1.0'
-  /**
-   * What follows the last byte. `keep` (default) keeps the connection, `close` ends it. The others leave the body
-   * without its end: `truncate` ends the connection, `reset` resets it, `hang` leaves it open and silent.
-   */
-  readonly end?: 'keep' | 'close' | 'truncate' | 'reset' | 'hang'
-}
-
-/** A function that returns nothing has written to `request.socket` itself. */
-export type Route = Reply | ((request: EngineRequest) => Reply | void | Promise<Reply | void>)
-
-/** `METHOD /path` (without the query), `METHOD *` or `*`. Anything else is answered with 200 and `{}`. */
-export type Routes = Readonly<Record<string, Route>>
 
 export interface FakeEngineOptions {
   /** Key and certificate: the engine is at an https address. */
@@ -45,9 +18,6 @@ export interface FakeEngineOptions {
   /** Default: any free port. A fixed one (test/own-ports.ts) allows `kill` and `revive`. */
   readonly port?: number
 }
-
-/** Accepts a request and sends nothing. */
-export const SILENCE: Reply = { raw: '', end: 'hang' }
 
 export class FakeEngine {
   /** Answers by route; tests may replace entries at any time. */
@@ -91,9 +61,14 @@ export class FakeEngine {
 
   /** Stops listening and resets all connections, as when a process is killed. */
   async kill(): Promise<void> {
+    for (const socket of this.sockets) if (!(socket instanceof tls.TLSSocket)) socket.resetAndDestroy()
+    await this.close()
+  }
+
+  async close(): Promise<void> {
     const server = this.#server
     this.#server = null
-    for (const socket of this.sockets) socket.resetAndDestroy()
+    for (const socket of this.sockets) socket.destroy()
     if (server !== null) await new Promise((resolve) => server.close(resolve))
   }
 
@@ -107,8 +82,8 @@ export class FakeEngine {
     this.port = (this.#server.address() as AddressInfo).port
   }
 
-  close(): Promise<void> {
-    return this.kill()
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   #accept(socket: net.Socket): void {

@@ -61,7 +61,7 @@ export type Answerer = (
   body: string | null,
 ) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string; usage?: Usage }
 
-export interface World {
+export interface RecordingPorts {
   readonly ports: Ports
   readonly scope: RequestScope
   /** Requests that reached engines. */
@@ -74,10 +74,10 @@ export interface World {
   chance: number
 }
 
-export function openWorld(): World {
+export function openRecordingPorts(): RecordingPorts {
   let ids = 0
-  const logged: World['logged'] = []
-  const world: World = {
+  const logged: RecordingPorts['logged'] = []
+  const world: RecordingPorts = {
     sent: [],
     admissions: [],
     signals: [],
@@ -178,7 +178,7 @@ function decisionOf(admission: Admission): Decision {
   }
 }
 
-function logOf(logged: World['logged']): Log {
+function logOf(logged: RecordingPorts['logged']): Log {
   const at =
     (level: string) =>
     (event: string, fields: Readonly<Record<string, unknown>> = {}) =>
@@ -186,7 +186,7 @@ function logOf(logged: World['logged']): Log {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-function answerOf(world: World, request: OriginRequest): OriginAnswer {
+function answerOf(world: RecordingPorts, request: OriginRequest): OriginAnswer {
   const body =
     request.body === null ? null : request.body.map((piece) => decoder.decode(piece, { stream: true })).join('')
   world.sent.push({ request, body })
@@ -218,7 +218,7 @@ export type Post = (path: string, body: unknown, headers?: Readonly<Record<strin
 /** Sends requests to a gateway as a client does; a text `body` is sent unchanged. */
 export function poster(
   gateway: { fetch(request: Request, scope: RequestScope): Promise<Response> },
-  world: World,
+  world: RecordingPorts,
 ): Post {
   return (path, body, headers = {}) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body)

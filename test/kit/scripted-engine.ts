@@ -7,7 +7,7 @@ import net from 'node:net'
 import type { AddressInfo } from 'node:net'
 import type { RunReport, Step } from './engine-script.ts'
 
-export interface RawEngine {
+export interface ScriptedEngine {
   /** Runs the scripts. */
   readonly engineUrl: string
   /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`, `GET /runs/ID/go` (opens a gate). */
@@ -27,7 +27,7 @@ interface Run {
   waiting: { until: (run: Run) => boolean; answer: () => void }[]
 }
 
-export async function startRawEngine(): Promise<RawEngine> {
+export async function startScriptedEngine(): Promise<ScriptedEngine> {
   const runs = new Map<string, Run>()
   const sockets = new Set<net.Socket>()
   let connections = 0

@@ -35,7 +35,7 @@ export interface Book {
   readonly firstTokens: StageTimes[]
 }
 
-export class World {
+export class ScriptedForwarder {
   readonly books: Book[] = []
   readonly sent: OriginRequest[] = []
   readonly replies: RelayOptions[] = []

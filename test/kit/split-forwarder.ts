@@ -43,7 +43,7 @@ function routeOf(engines: readonly EngineId[]): PoolRoute {
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
-export class SplitWorld {
+export class SplitForwarder {
   readonly sent: EngineId[] = []
   readonly client = new AbortController()
   /** Stopped engines send no response, and their blocks are lost. */

@@ -1,5 +1,5 @@
 /** Texts of a chat stream, as vLLM sends them. */
-import type { Reply } from './fake-engine.ts'
+import type { Reply } from './engine-reply.ts'
 
 export const DONE = 'data: [DONE]\n\n'
 

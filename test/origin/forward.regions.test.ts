@@ -3,20 +3,22 @@ import { describe, expect, it } from 'vitest'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
-import { type Meeting, World } from '../kit/scripted-forwarder.ts'
+import { type Meeting, ScriptedForwarder } from '../kit/scripted-forwarder.ts'
 
 const none: Meeting = { status: 503, body: '{"error":{"code":"no_engine_available"}}' }
 const full: Meeting = { status: 429, body: '{"error":{"code":"engines_full"}}' }
 const round: Meeting = { status: 508 }
 const away: Meeting = { fails: 'connect' }
 
-function region(world: World, cluster: string): PoolRoute {
+function region(world: ScriptedForwarder, cluster: string): PoolRoute {
   const { targets, ...route } = world.route(cluster, [`${cluster}-x`])
   return { ...route, targets: new Map(Array.from(targets, ([id, target]) => [id, { ...target, isGateway: true }])) }
 }
 
-async function ended(...meetings: Meeting[]): Promise<{ readonly world: World; readonly reason: string | null }> {
-  const world = new World(Object.fromEntries(meetings.map((meeting, at) => [`r${at}-x`, [meeting]])))
+async function ended(
+  ...meetings: Meeting[]
+): Promise<{ readonly world: ScriptedForwarder; readonly reason: string | null }> {
+  const world = new ScriptedForwarder(Object.fromEntries(meetings.map((meeting, at) => [`r${at}-x`, [meeting]])))
   const reason = await forward(
     world.exchange(meetings.map((_, at) => region(world, `r${at}`))),
     world.ports,

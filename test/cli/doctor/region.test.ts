@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
-import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { visit, type Visit } from './ask.ts'
 import { closeStubs, realVllm, stub } from './stub.ts'
 
@@ -25,10 +25,10 @@ async function region({
   pool = {},
   key = {},
   document = {},
-}: { readonly pool?: object; readonly key?: object; readonly document?: object } = {}): Promise<SilentGateway> {
+}: { readonly pool?: object; readonly key?: object; readonly document?: object } = {}): Promise<NodeGateway> {
   const fleet = await keep(startFleet({ engines: 2, model: 'sim', profile: 'instant' }))
   return keep(
-    startSilent({
+    startNodeGateway({
       keys: [{ name: 'edge', secret: KEY, edge: true, ...key }],
       clusters: [
         {

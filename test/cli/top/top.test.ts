@@ -9,19 +9,19 @@ import { startFleet, type RunningFleet } from '../../../packages/simulator/src/n
 import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { until } from '../../wait.ts'
-import { startSilent, type SilentGateway } from '../../kit/node-gateway.ts'
+import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 const ADMIN = 'sk-fl-of-the-admin'
 const folder = mkdtempSync(join(tmpdir(), 'top-'))
 let fleet: RunningFleet
-let gateway: SilentGateway
+let gateway: NodeGateway
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
-  gateway = await startSilent({
+  gateway = await startNodeGateway({
     open: true,
     admin: { secret: ADMIN },
     clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
