@@ -68,7 +68,7 @@ export function decide(admission: Admission, input: DecisionInput): DecisionResu
     input.chains.shadow === null
       ? null
       : shadowOf(request, input, {
-          candidateSet: candidateSetOf(placement.kind === 'whole' ? 'whole' : 'decode'),
+          candidates: candidateSetOf(placement.kind === 'whole' ? 'whole' : 'decode'),
           placement,
         })
   const { ranking } = routed
