@@ -38,8 +38,8 @@ export interface RequestContext {
   /** Fields of the log line of the request; handlers add to them. Never prompts or keys. */
   readonly logFields: Record<string, unknown>
   /**
-   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the error
-   * boundary does, with the response.
+   * Memory of the body in `limits.buffered_bytes`. If `logOnStreamEnd` is set, its setter releases it; otherwise the
+   * error boundary does, with the response.
    */
   memory: BodyAllocation | null
   /** The log line is written after the last byte, by the code that set this. */

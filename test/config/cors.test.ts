@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Config } from '../../src/config.ts'
-import { ConfigError, parseConfig } from '../../src/config/parse.ts'
+import { ConfigError } from '../../src/config/problem.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const read = (cors: unknown, more: object = {}): Config =>

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { namesIn, withDiscovered } from '../../src/config/discover.ts'
-import { ConfigError, parseConfig } from '../../src/config/parse.ts'
+import { ConfigError } from '../../src/config/problem.ts'
+import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const pattern = { id: 'e', url: 'http://vllm.default.svc:8000/base', discover: 'dns' }

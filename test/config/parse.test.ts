@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { createPolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
-import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
+import { ConfigError, type Problem } from '../../src/config/problem.ts'
+import { parseConfig, parseConfigText } from '../../src/config/parse.ts'
+import type { ParseOptions } from '../../src/config/parse-options.ts'
 
 const node: ParseOptions = { defaultVersion: 7, defaultObserveShare: 1, listens: true }
 const workers: ParseOptions = { defaultVersion: 7, defaultObserveShare: 0.1, listens: false }

@@ -1,5 +1,5 @@
 import type { EngineConfig, PoolSettings } from '../../../../src/config.ts'
-import type { Env } from '../../../../src/config/parse.ts'
+import type { Env } from '../../../../src/config/parse-options.ts'
 import type { Profile } from '../../../simulator/src/profiles.ts'
 import { engineProfile, withCacheTokens } from '../replay/engine-profile.ts'
 import { type FleetPlan, fleetOf, type PlannedEngine } from '../replay/plan.ts'
