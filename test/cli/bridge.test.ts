@@ -359,7 +359,7 @@ describe('a gateway’s answer to the bridge', () => {
     const { poster, stream, close } = await posterBefore([
       () => ({
         status: 401,
-        body: '{"error":{"message":"Invalid admin key. It must equal admin.secret of the configuration."}}',
+        body: '{"error":{"message":"Invalid admin key. Check it, or ask the operator of this gateway for it."}}',
       }),
     ])
     await poster.round()

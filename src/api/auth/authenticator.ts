@@ -107,6 +107,6 @@ export class Authenticator {
     if (secret === null)
       throw keyFailure('key_missing', 'The admin key is missing. Send it as `authorization: Bearer <admin key>`.')
     if ((await this.#admins.find(secret)) === null)
-      throw keyFailure('key_wrong', 'Invalid admin key. It must equal admin.secret of the configuration.')
+      throw keyFailure('key_wrong', 'Invalid admin key. Check it, or ask the operator of this gateway for it.')
   }
 }
