@@ -117,12 +117,7 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(
-        new Request('http://localhost/v1/firstlight/live', { method }),
-        world.scope,
-        context.ports,
-        'openai',
-      ),
+      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }

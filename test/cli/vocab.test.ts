@@ -159,7 +159,7 @@ describe('loading at the start', () => {
     )
     await firstlight('compile', model.pathname, '-o', at('half.vocab'))
     writeFileSync(at('half.vocab'), readFileSync(at('half.vocab')).subarray(0, 2000))
-    await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('cut or damaged')
+    await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('truncated or damaged')
   })
 
   it('reads each named vocabulary once', async () => {

@@ -40,11 +40,11 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'refusal of the worst cluster is shown',
-    file: 'src/origin/acquire.ts',
-    find: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a',
-    replace: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? a : b',
+    file: 'src/core/contract/refusal.ts',
+    find: 'traitsOf(second).rank < traitsOf(first).rank ? second : first',
+    replace: 'traitsOf(second).rank < traitsOf(first).rank ? first : second',
     impact: 'clients get 503 where an engine is only full',
-    tests: { node: ['test/origin/', 'test/gateway.test.ts'] },
+    tests: { node: ['test/core/contract/refusal.test.ts', 'test/origin/'] },
   },
   {
     name: 'booking is released twice',

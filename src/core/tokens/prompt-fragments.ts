@@ -6,7 +6,7 @@ const MAX_PIECES = 32_768
 
 const isIdList = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
 
-/** Where a prompt may be ids, each list of ids is one piece. */
+/** Endpoints whose prompt may be ids: each list of ids is one piece. */
 const withoutIds = (value: unknown): unknown =>
   isIdList(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIdList(one) ? null : one)) : value
 

@@ -65,7 +65,7 @@ describe('a policy that needs lookups', () => {
       const chosen = state.rank(admission({ hints: null, session }), 0)
       expect('decision' in chosen && chosen.decision).toMatchObject({
         policy: fallback,
-        fallback: { from: name, reason: 'no LMCache lookup told what engines hold of the prompt' },
+        fallback: { from: name, reason: 'no LMCache lookup result for the prompt' },
       })
     },
   )
