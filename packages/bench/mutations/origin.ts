@@ -44,7 +44,7 @@ export const origin: readonly Mutation[] = [
     find: 'traitsOf(second).rank < traitsOf(first).rank ? second : first',
     replace: 'traitsOf(second).rank < traitsOf(first).rank ? first : second',
     impact: 'clients get 503 where an engine is only full',
-    tests: { node: ['test/origin/', 'test/gateway.test.ts'] },
+    tests: { node: ['test/core/contract/refusal.test.ts', 'test/origin/'] },
   },
   {
     name: 'booking is released twice',
