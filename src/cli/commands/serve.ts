@@ -181,7 +181,7 @@ function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && moved.jwt === null && !moved.open) {
     throw new UsageError(
       `${args.text('listen')} is reachable from other hosts, and the configuration has no keys.`,
-      'Add `keys` to it, or say `open: true`.',
+      'Add `keys` to it, or set `open: true`.',
     )
   }
   const [own] = enginesAtOwnAddress(moved)
