@@ -73,7 +73,7 @@ describe('firstlight doctor for an unreachable server', () => {
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
       message: 'the server does not use TLS',
-      next: `Ask ${plain.url}.`,
+      next: `Use ${plain.url}.`,
     })
     const secure = await stub(realVllm, true)
     expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({
