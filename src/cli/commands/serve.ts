@@ -93,8 +93,8 @@ async function runServe(args: Args, io: Io): Promise<number> {
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
-  // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the last
-  // thread would end the process and its requests.
+  // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the
+  // last thread would end the process and its requests.
   const { stop, stopNow } = io
   const gateway = await start(config, log, { folder, hooks: { middleware: recording.middleware, replicas } })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })

@@ -237,7 +237,7 @@ function blocksPreset(
 
 const burst: PresetKind = {
   name: 'burst',
-  doc: 'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S; does a router see what it has just done?',
+  doc: 'ai-dynamo/dynamo#1731, discussion: 1,000 requests at once on 8 x L40S. Does a router count its own placements?',
   notes: ['Overlap weight 0 balances blocks alone, as its authors advise for bursts.'],
   parts: () => [
     {
