@@ -69,7 +69,7 @@ function Facts({
           The shadow policy {shadow.policy} would have chosen {shadow.agrees === true ? 'the same' : shadow.engine}
           {typeof shadow.predicted_gain_ms === 'number' &&
             shadow.agrees !== true &&
-            `: first token ${gain(shadow.predicted_gain_ms)}, by prediction`}
+            `: predicted first token ${gain(shadow.predicted_gain_ms)}`}
           .
         </p>
       )}

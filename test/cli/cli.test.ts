@@ -57,7 +57,7 @@ describe('firstlight', () => {
     expect(code).toBe(0)
     for (const { name } of commands) expect(out).toContain(name)
     expect(out).toContain('workers')
-    expect((await run(['completion', 'tcsh'])).err).toContain('takes one shell, not "tcsh"')
+    expect((await run(['completion', 'tcsh'])).err).toContain('needs one shell, not "tcsh"')
   })
 
   it('prints its version and the commit', async () => {
@@ -102,11 +102,11 @@ describe('firstlight', () => {
       '--events must be an address to connect to, not "here"',
     ],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
-    [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
-    [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
-    [['serve', 'x.yaml'], 'takes no argument "x.yaml"; did you mean --config x.yaml?'],
+    [['check', 'a.yaml', 'b.yaml'], 'accepts one file'],
+    [['check', 'a.yaml', '--config', 'b.yaml'], 'accepts one file'],
+    [['serve', 'x.yaml'], 'accepts no argument "x.yaml"; did you mean --config x.yaml?'],
     [['key', 'a', 'b'], 'generates one key at a time'],
-    [['demo', 'x.yaml'], 'takes no argument "x.yaml".'],
+    [['demo', 'x.yaml'], 'accepts no argument "x.yaml".'],
     [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
   ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
     const { code, out, err } = await run(argv)

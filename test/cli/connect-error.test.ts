@@ -73,7 +73,7 @@ describe('firstlight doctor for an unreachable server', () => {
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
       message: 'the server does not use TLS',
-      next: `Ask ${plain.url}.`,
+      next: `Use ${plain.url}.`,
     })
     const secure = await stub(realVllm, true)
     expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({
@@ -151,7 +151,7 @@ describe('firstlight doctor and its command line', () => {
     [['ftp://127.0.0.1'], 'is not the URL of a server'],
     [['http://user:hush@127.0.0.1:8000'], 'has a password in it'],
     [['http://127.0.0.1:1', '--config', 'x.yaml'], 'either URLs or --config'],
-    [['http://127.0.0.1:1', '--header', 'nothing'], '--header wants NAME:VALUE'],
+    [['http://127.0.0.1:1', '--header', 'nothing'], '--header must be NAME:VALUE'],
     [['--config', 'not-here.yaml'], 'There is no file not-here.yaml'],
     [['http://127.0.0.1:1', '--timeout-s', '0'], '--timeout-s must be a number'],
   ])('%j is answered with a next step and exit code 2', async (argv, message) => {

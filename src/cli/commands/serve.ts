@@ -93,8 +93,8 @@ async function runServe(args: Args, io: Io): Promise<number> {
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const replicas = config.replicas === null ? null : new Replicas(config.replicas, { log, now: steadyNow })
-  // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the last
-  // thread would end the process and its requests.
+  // Reading `stop` installs the handlers. Without them, SIGTERM between the opening of the port and the start of the
+  // last thread would end the process and its requests.
   const { stop, stopNow } = io
   const gateway = await start(config, log, { folder, hooks: { middleware: recording.middleware, replicas } })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
@@ -181,7 +181,7 @@ function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && moved.jwt === null && !moved.open) {
     throw new UsageError(
       `${args.text('listen')} is reachable from other hosts, and the configuration has no keys.`,
-      'Add `keys` to it, or say `open: true`.',
+      'Add `keys` to it, or set `open: true`.',
     )
   }
   const [own] = enginesAtOwnAddress(moved)

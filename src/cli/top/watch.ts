@@ -145,7 +145,7 @@ class Watching {
 
   #stale(): string | null {
     if (this.#lost !== null)
-      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.message}; retrying`
+      return `no data for ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.message}; retrying`
     return this.#held ? 'paused: press space to continue' : null
   }
 

@@ -179,7 +179,10 @@ describe('firstlight doctor for a Whisper model', () => {
       mark: 'ok',
       message: 'off, as required for a speech-to-text model',
     })
-    expect(seen.find('completion')).toMatchObject({ mark: 'ok', message: 'none: it hears (/v1/audio/transcriptions)' })
+    expect(seen.find('completion')).toMatchObject({
+      mark: 'ok',
+      message: 'none: it transcribes audio (/v1/audio/transcriptions)',
+    })
     expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
   })
@@ -225,7 +228,7 @@ describe('firstlight doctor before an engine behind a proxy', () => {
       mark: 'ok',
       message: 'the headers of the configuration are required',
     })
-    expect(seen.find('dev_mode').message).toContain('to those who show the headers')
+    expect(seen.find('dev_mode').message).toContain('with the headers of the configuration')
     expect((await visit(url)).code).toBe(1)
   })
 })

@@ -19,9 +19,8 @@ export function eventsFeedback(kind: GatewayKind): Row {
   return {
     name: `${kind}-events-feedback`,
     says:
-      `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as ` +
-      `token ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small ` +
-      'for them.',
+      `With KV events, the gateway predicts the cached tokens of ${asks} requests exactly: conversations as token ` +
+      `ids${kind === 'node' ? ' and as chats' : ''}, half of them with a cache_salt, in a cache too small for them.`,
     run: async (lab) => {
       await lab.engine('little')
       const gateway = await lab.gateway(kind, 'little')

@@ -47,9 +47,8 @@ export const tokenRows: readonly Row[] = [
       }
       const written = lab.writeVector('tokens.json', writeLists({ about, texts, chats }))
       return (
-        `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} ` +
-        `and ${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ` +
-        `${keepTokenizer(lab)}`
+        `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} and ` +
+        `${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ${keepTokenizer(lab)}`
       )
     },
   },

@@ -92,9 +92,7 @@ export function uploadRows(kind: GatewayKind): Row[] {
     },
     {
       name: `${kind}-uploads-sdk`,
-      says:
-        `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own ` +
-        'errors.',
+      says: `The openai SDK transcribes and translates speech through the gateway (${kind}), and throws its own errors.`,
       run: async (lab) => sdk(lab, kind),
     },
   ]

@@ -48,14 +48,14 @@ function checkPrefixCaching(
       next: 'Set prefix_caching of the engine to on or off.',
     })
   if (on && configured === 'off') {
-    return found.warn('prefix_caching', 'on, but the configuration says off', {
+    return found.warn('prefix_caching', 'on, but configured as off', {
       costs: 'Requests are not routed to the engine that has their prefix cached.',
       next: 'Remove prefix_caching: off.',
     })
   }
   if (on) return found.ok('prefix_caching', `on${algorithm === undefined ? '' : `, ${algorithm}`}`)
   if (configured === 'on') {
-    return found.problem('prefix_caching', 'off, but the configuration says on', {
+    return found.problem('prefix_caching', 'off, but configured as on', {
       costs: 'Requests are routed here for a prefix cache that does not exist.',
       next: 'Start it with --enable-prefix-caching, or remove prefix_caching: on.',
     })
@@ -85,7 +85,7 @@ function checkSizes(
   if (Math.abs(configuredTokens - engineTokens) > SAME * engineTokens) {
     found.warn(
       'cache_blocks',
-      `the configuration says ${configuredTokens.toLocaleString('en')} tokens, it has ${engineTokens.toLocaleString('en')}`,
+      `configured: ${configuredTokens.toLocaleString('en')} tokens, reported: ${engineTokens.toLocaleString('en')}`,
       {
         costs:
           configuredTokens > engineTokens

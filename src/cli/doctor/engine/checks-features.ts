@@ -34,8 +34,9 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
     })
   }
   if (generated.kind === 'no_route') {
-    if (expected?.engine.role === 'encode') return found.ok('completion', 'none: it encodes')
-    if (facts.switches.isSpeechOnly) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
+    if (expected?.engine.role === 'encode') return found.ok('completion', 'none: its role is encode')
+    if (facts.switches.isSpeechOnly)
+      return found.ok('completion', 'none: it transcribes audio (/v1/audio/transcriptions)')
     return found.note('completion', 'neither completions nor chats: a model for embeddings, scores or ranking')
   }
   found.ok('completion', `one token in ${generated.tookMs.toFixed(0)} ms`)
@@ -77,7 +78,7 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   }
   if (on.length === 0) {
     return found.note('kv_events', 'not published', {
-      costs: 'Its cached prefixes are estimated and corrected by responses, not known.',
+      costs: 'Its cached prefixes are estimates, corrected by responses.',
       next:
         'vllm serve … --kv-events-config ' +
         `'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557",` +

@@ -188,9 +188,7 @@ async function checkLookup(
   if (budgetMs !== undefined && asked.tookMs > budgetMs) {
     found.warn('lookup', `takes ${took}, the budget is ${budgetMs} ms`, {
       costs: 'Late lookups are not used.',
-      next:
-        'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than later ' +
-        'ones.',
+      next: 'Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than others.',
     })
   } else found.ok('lookup', `answered in ${took}`)
 }
