@@ -12,7 +12,7 @@ import { Tokenizer } from '@huggingface/tokenizers'
 import { PieceTokenizer } from '../../src/core/tokens/piece-tokenizer.ts'
 import { compileVocabulary } from '../../src/core/tokens/compile-vocabulary.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
-import { measurePrompt, PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
+import { PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
 import { Vocabulary } from '../../src/core/tokens/vocabulary.ts'
 import { compileTemplate } from '../../src/chat-template.ts'
 import { median } from './median.ts'
@@ -172,7 +172,7 @@ function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
         salts: [],
         tenant: null,
       } as const
-      return timed(() => measurePrompt(measurers[how], request))
+      return timed(() => measurers[how].measure(request))
     })
     return {
       what: `turn of a 50 to 100 message conversation (${how}: template, ids or bytes, hashes), ms`,

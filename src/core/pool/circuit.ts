@@ -47,8 +47,8 @@ export interface CircuitSettings {
 }
 
 /**
- * Result of an attempt. `begun`: first token, the end is unknown. `truncated`: broken after the first token. `unclear`: no
- * evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
+ * Result of an attempt. `begun`: first token, the end is unknown. `truncated`: broken after the first token. `unclear`:
+ * no evidence, such as an early client disconnect. `hung`: timeout, which opens the circuit at once, because each trial
  * costs a client the whole timeout.
  */
 export type CircuitSignal = 'success' | 'begun' | 'failure' | 'truncated' | 'hung' | 'unclear'

@@ -261,10 +261,6 @@ export class PromptAnalyzer {
   }
 }
 
-/** Measures the prompt of a request. Never throws, never waits. */
-export const measurePrompt = (analyzer: PromptAnalyzer, request: PromptRequest): PromptProfile =>
-  analyzer.measure(request)
-
 /** Reasoning has two names, for two kinds of templates; none prints it twice. */
 const printedFields = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
 

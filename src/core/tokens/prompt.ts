@@ -1,5 +1,6 @@
 /**
- * Reads the prompt of a request body in one form for all endpoints. Never throws; the result has a form of its own if it is unreadable.
+ * Reads the prompt of a request body in one form for all endpoints. Never throws: an unreadable prompt has a form of
+ * its own.
  */
 import type { JsonObject } from '../json.ts'
 import { chatOfMessages } from './chat-of-messages.ts'
