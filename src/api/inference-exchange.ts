@@ -124,7 +124,7 @@ export class InferenceExchange implements Exchange {
   }
 
   /** A stream may run for hours, so it releases its prompt. */
-  begun(written: boolean): void {
+  onResponseStart(written: boolean): void {
     const { request, memory } = this.#parsed.incoming
     memory?.release()
     this.#parsed.body = NO_BODY

@@ -19,9 +19,9 @@ const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
  */
 export function classifyFirstEvent(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
   if (!answer.sse) return null
-  const begun = answer.firstBytes()
-  if (!mayBeError(begun)) return null
-  const match = ERROR_EVENT.exec(utf8.decode(begun.subarray(0, FIRST_EVENT_BYTES)))
+  const bytes = answer.firstBytes()
+  if (!mayBeError(bytes)) return null
+  const match = ERROR_EVENT.exec(utf8.decode(bytes.subarray(0, FIRST_EVENT_BYTES)))
   if (match === null) return null
   const status = statusOf(match[1]!)
   if (status === null || status < 500 || status === 501) return null
@@ -36,12 +36,12 @@ const ERROR_BEGINS = new TextEncoder().encode('data:{"error"')
 const COLON = 58
 
 /** Checks the first bytes without decoding them. */
-function mayBeError(begun: Uint8Array): boolean {
+function mayBeError(bytes: Uint8Array): boolean {
   // Comments may precede the event.
-  if (begun[0] === COLON) return true
+  if (bytes[0] === COLON) return true
   let matched = 0
-  for (let at = 0; at < begun.length; at++) {
-    const byte = begun[at]!
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!
     if (byte === ERROR_BEGINS[matched]) {
       if (++matched === ERROR_BEGINS.length) return true
     } else if (byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13) return false

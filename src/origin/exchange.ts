@@ -91,7 +91,7 @@ export interface Exchange {
    * Called when the response to the client starts: no further attempt needs the request. `written`: the bytes of the
    * body are not read any more either.
    */
-  begun?(written: boolean): void
+  onResponseStart?(written: boolean): void
   /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
   onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
   /** Send the stages to the client in a last SSE comment, if the stream is observed. */

@@ -25,6 +25,7 @@ function open() {
         },
       }) as Partial<PoolPort> as PoolPort,
     now: () => world.now,
+    origin: {} as Ports['origin'],
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports
   const digests = { refresh: async () => (world.asked++, world.answers) }

@@ -179,7 +179,7 @@ export const relay: readonly Mutation[] = [
   {
     name: 'client that disconnects does not stop the engine',
     file: 'src/origin/relay/pull-relay.ts',
-    find: "this.#parts.stop(new OriginError('reset', 'the client is gone'))",
+    find: "this.#parts.stop(new OriginError('reset', 'the client has disconnected'))",
     replace: '',
     impact: 'engines compute for clients that have disconnected',
     tests: { workers: PULL.workers },

@@ -109,8 +109,8 @@ export class OutputRecord {
   /** True if `text` begins with all text that was sent. */
   beginsWithSent(text: string): boolean {
     if (text.length < this.#text.length) return false
-    const begun = new TextHash()
-    begun.add(text.slice(0, this.#text.length))
-    return begun.value === this.#text.value
+    const hash = new TextHash()
+    hash.add(text.slice(0, this.#text.length))
+    return hash.value === this.#text.value
   }
 }

@@ -54,7 +54,7 @@ export class RepeatedDeltas {
     return this.#sent.has(channel)
   }
 
-  /** True if every channel that was begun has all that the client has of it. */
+  /** True if every channel that has begun has all that the client has of it. */
   get isComplete(): boolean {
     return [...this.#repeated.values()].every(({ text, sent }) => text.length >= sent.length)
   }

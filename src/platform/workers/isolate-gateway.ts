@@ -1,7 +1,4 @@
-/**
- * The gateway of one isolate, with its bodies, timers, vocabularies and assets. Rebuilt when the configuration
- * changes.
- */
+/** The gateway of one isolate. Rebuilt when the configuration changes. */
 import { problemResponse } from '../../api/error-response.ts'
 import type { Config } from '../../config.ts'
 import type { Totals } from '../../core/edge/sync.ts'

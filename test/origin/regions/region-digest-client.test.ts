@@ -251,7 +251,7 @@ describe('an edge', () => {
   })
 
   it.each([
-    [401, /`key`/, 'digest_unreachable'],
+    [401, /`gateway.key`/, 'digest_unreachable'],
     [403, /edge: true/, 'region_digest_refused'],
     [404, /does not serve this model/, 'digest_unreachable'],
     [508, /leads back/, 'digest_unreachable'],

@@ -83,7 +83,7 @@ export class Http1Server {
 
 /** Writes a response that was not written to the client's socket as it arrived. */
 async function writeUnlessBegun(response: Response, writer: SocketResponseWriter): Promise<void> {
-  // Another response has begun: a cut, so that the client does not take it for complete.
+  // Another response has begun. It is truncated, so that the client does not take it for complete.
   if (writer.begun) writer.destroy()
   else await writeResponse(response, writer)
 }
