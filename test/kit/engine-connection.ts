@@ -5,6 +5,8 @@ import type { Piece, Reply, Route } from './engine-reply.ts'
 import { EngineRequest } from './engine-request.ts'
 
 const NOTHING = Buffer.alloc(0)
+/** For another protocol, such as TLS. */
+const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n'
 const LAST_CHUNK = '0\r\n\r\n'
 
 export class EngineConnection {
@@ -23,7 +25,8 @@ export class EngineConnection {
   begin(): void {
     this.#socket.on('data', (bytes: Buffer) => {
       this.#received = this.#received.length === 0 ? bytes : Buffer.concat([this.#received, bytes])
-      if (!this.#isBusy) void this.#serve()
+      if (!/^[A-Z]/.test(this.#received.toString('latin1', 0, 1))) this.#socket.end(BAD_REQUEST)
+      else if (!this.#isBusy) void this.#serve()
     })
   }
 
@@ -123,6 +126,7 @@ function headOf(reply: Reply, body: Buffer, isChunked: boolean): Buffer {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const isJson = reply.body !== undefined && typeof reply.body !== 'string' && !(reply.body instanceof Uint8Array)
   if (isJson && !has('content-type')) lines.push('content-type: application/json\r\n')
+  if (!has('date')) lines.push(`date: ${new Date().toUTCString()}\r\n`)
   if (isChunked) lines.push('transfer-encoding: chunked\r\n')
   else if (version === '1.1' && !has('content-length') && reply.pieces === undefined)
     lines.push(`content-length: ${body.length}\r\n`)

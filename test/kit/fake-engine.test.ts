@@ -105,7 +105,7 @@ it('is at an https address with a certificate', async () => {
 it('a held answer begins and ends when the test says so', async () => {
   const engine = await HeldEngine.open()
   engines.push(engine)
-  const answer = post(engine.url)
+  const answer = post(`${engine.url}/v1/completions`)
   await until(() => engine.held.length === 1)
   engine.held[0]!.begin(token('a'))
   const response = await answer

@@ -49,6 +49,11 @@ export class FakeEngine {
     return `${this.#options.secure === undefined ? 'http' : 'https'}://127.0.0.1:${this.port}`
   }
 
+  /** All requests as `METHOD /path`, in the order of their arrival. */
+  get calls(): string[] {
+    return this.requests.map(({ method, path }) => `${method} ${path}`)
+  }
+
   /** Requests whose response has not ended. */
   get running(): number {
     return this.asked.filter(({ state }) => state === 'open').length

@@ -69,7 +69,7 @@ export class HeldAnswer {
 export interface HeldEngineOptions {
   /** Sent at once, as the beginning of a stream. Absent: a test begins or sends each answer. */
   readonly opening?: string
-  /** Replace the route of `POST *`, which holds each request. */
+  /** Added to the routes, which hold each chat and completion. */
   readonly routes?: (engine: HeldEngine) => Routes
 }
 
@@ -88,7 +88,11 @@ export class HeldEngine {
 
   static async open({ opening, routes = () => ({}) }: HeldEngineOptions = {}): Promise<HeldEngine> {
     const held = new HeldEngine(opening)
-    held.engine = await FakeEngine.open({ 'POST *': (request) => held.hold(request), ...routes(held) })
+    held.engine = await FakeEngine.open({
+      'POST /v1/chat/completions': (request) => held.hold(request),
+      'POST /v1/completions': (request) => held.hold(request),
+      ...routes(held),
+    })
     return held
   }
 

@@ -5,12 +5,13 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet } from '../../../packages/simulator/src/node/fleet-host.ts'
 import { startNodeGateway, type NodeGateway } from '../../kit/node-gateway.ts'
 import { visit, type Visit } from './ask.ts'
-import { closeStubs, realVllm, stub } from './stub.ts'
+import { FASTAPI, realVllm } from './recorded-vllm.ts'
+import { useEngines } from '../../kit/use-engines.ts'
 
 const KEY = 'edge-key'
 const open: { close(): unknown }[] = []
+const stub = useEngines(FASTAPI)
 afterEach(async () => {
-  closeStubs()
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
@@ -130,7 +131,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       usual: { wait_s: 0, cost_model },
     }
     const others = [{ ...digest, via: ['1.1 firstlight-00000000'] }]
-    const told = (here: readonly object[]): Parameters<typeof stub>[0] => ({
+    const told = (here: readonly object[]): NonNullable<Parameters<typeof stub>[0]> => ({
       'GET /ready': { body: { status: 'ready' } },
       'GET /version': { body: { version: '0.0.0' } },
       'GET /v1/models': ({ headers }) =>
