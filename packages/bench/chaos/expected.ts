@@ -1,7 +1,7 @@
 /** What a simulated engine generates for a request. Every token depends on all before it, so each has its place. */
 import { decode, encode } from '../../simulator/src/tokenizer.ts'
 import { generate } from '../../simulator/src/http-api/text-generator.ts'
-import { renderChat } from '../../simulator/src/http-api/chat-messages.ts'
+import { renderChat } from '../../simulator/src/http-api/render-chat.ts'
 
 export interface Asked {
   /** Absent: a chat with `text` as its only message. */

@@ -2,7 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
 import { toTargets } from '../../config/engine-targets.ts'
 import type { Endpoint } from './ask.ts'
-import type { Expected } from './engine/checks-basic.ts'
+import type { Expected } from './engine/expected.ts'
 import { type EngineExamination, examineEngine } from './engine/examine.ts'
 import { cardOf, type ReachableEngine } from './engine/facts.ts'
 import type { ReadOptions } from './engine/read.ts'

@@ -321,13 +321,13 @@ function served(): Record<string, number> {
   return counts
 }
 
-/** Counts read on many connections. */
 /** When a configuration was refused, as each thread reports it. */
 async function refusals(): Promise<(number | undefined)[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { config_refused_at?: number }).config_refused_at)
 }
 
+/** Bookings of the pool, read on many connections. */
 async function bookings(): Promise<number[]> {
   const views = await many(() => call('GET', '/v1/firstlight/fleet'))
   return views.map(({ json }) => (json as { pools: { bookings: number }[] }).pools[0]!.bookings)

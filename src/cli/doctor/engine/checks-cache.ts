@@ -1,6 +1,6 @@
 /** The engine's KV cache against the configuration. */
 import type { Findings } from '../finding.ts'
-import type { Expected } from './checks-basic.ts'
+import type { Expected } from './expected.ts'
 import type { EngineFacts } from './facts.ts'
 
 /** Relative difference up to which capacities count as equal. */

@@ -2,7 +2,7 @@
 import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
 import { REQUEST_ID, summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import type { Expected } from './checks-basic.ts'
+import type { Expected } from './expected.ts'
 import { type EngineFacts, inDevMode } from './facts.ts'
 import { isAway } from './read.ts'
 import { cachedTokensNext, metricsNext } from './server-advice.ts'

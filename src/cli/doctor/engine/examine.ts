@@ -1,7 +1,10 @@
 /** Examines one engine: from its address to its findings. */
 import type { Endpoint } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { checkClock, checkHealth, checkKey, checkModels, type Expected, LOOP_STATUS } from './checks-basic.ts'
+import { checkClock, checkHealth, LOOP_STATUS } from './checks-health.ts'
+import { checkKey } from './checks-key.ts'
+import { checkModels } from './checks-models.ts'
+import type { Expected } from './expected.ts'
 import { checkCache } from './checks-cache.ts'
 import { checkExposure } from './checks-exposure.ts'
 import {

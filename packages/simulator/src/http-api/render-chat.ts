@@ -1,8 +1,7 @@
 import { isJsonObject } from '../../../../src/core/json.ts'
-import type { Body } from './body-fields.ts'
-import { badRequest, invalidBody, missing, type Finding } from './wire-error.ts'
 import { hashText } from '../block-keys.ts'
 import { special, TokenWriter } from '../tokenizer.ts'
+import { badRequest } from './wire-error.ts'
 
 /** A chat as tokens, with its multimodal items. */
 interface RenderedChat {
@@ -19,6 +18,7 @@ interface TemplateOptions {
 
 /** Number of tokens per image, audio or video. */
 const ITEM_TOKENS = 64
+
 const ITEM_TYPES = new Set([
   'image_url',
   'input_image',
@@ -85,45 +85,4 @@ function writePart(writer: TokenWriter, part: unknown, items: number[]): void {
     for (let at = 0; at < ITEM_TOKENS; at += 1) writer.push(0x1_0200 + ((hash + at) & 0xff_ffff))
   } else if (type === 'tool_result') writer.text(JSON.stringify(part['content'] ?? ''))
   else if (type === 'tool_use') writer.text(JSON.stringify({ name: part['name'], input: part['input'] }))
-}
-
-const roleTypes = ['Developer', 'System', 'User', 'Assistant', 'Tool', 'Function'] as const
-
-/** Reads the messages of a chat with vLLM's validation. Any role is accepted. */
-export function readMessages(body: Body): readonly Body[] {
-  const { messages } = body
-  if (messages === undefined) throw missing('messages', body)
-  if (!Array.isArray(messages)) {
-    throw invalidBody({
-      type: 'list_type',
-      loc: 'body.messages',
-      message: 'Input should be a valid list',
-      input: messages,
-    })
-  }
-  if (messages.length === 0) {
-    throw badRequest('Cannot apply chat template to an empty conversation. Provide at least one message.')
-  }
-  messages.forEach((message: unknown, at) => checkRole(message, at))
-  return messages as Body[]
-}
-
-/** pydantic tries every kind of message and reports an error for each. */
-function checkRole(message: unknown, at: number): void {
-  if (typeof message === 'object' && message !== null && typeof (message as Body)['role'] === 'string') return
-  const finding = (field: string): Finding => ({
-    type: 'missing',
-    loc: `body.messages.${at}.${field}`,
-    message: 'Field required',
-    input: message,
-  })
-  const fields: string[] = []
-  for (const type of roleTypes) {
-    if (type === 'Function') fields.push(`ChatCompletion${type}MessageParam.name`)
-    fields.push(`ChatCompletion${type}MessageParam.role`)
-    if (type === 'Tool') fields.push(`ChatCompletion${type}MessageParam.tool_call_id`)
-  }
-  fields.push('CustomChatCompletionMessageParam.role', 'Message.author', 'Message.role')
-  const [first, ...rest] = fields.map(finding)
-  throw invalidBody(first!, ...rest)
 }
