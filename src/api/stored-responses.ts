@@ -1,3 +1,4 @@
+import { responses } from '../protocols/responses.ts'
 import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
@@ -106,6 +107,7 @@ function exchangeWithoutBody(
     requestId,
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
+    protocol: responses,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config),
     body: () => null,

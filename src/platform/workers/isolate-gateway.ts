@@ -3,6 +3,7 @@
  * changes.
  */
 import { problemResponse } from '../../api/error-response.ts'
+import { openaiErrors } from '../../protocols/error-shape.ts'
 import type { Config } from '../../config.ts'
 import type { Totals } from '../../core/edge/sync.ts'
 import { Failure } from '../../failure.ts'
@@ -150,7 +151,7 @@ const INVALID = new Failure(
 )
 
 function errorResponse(failure: Failure): Response {
-  return problemResponse(failure, 'openai', crypto.randomUUID())
+  return problemResponse(failure, openaiErrors, crypto.randomUUID())
 }
 
 function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {
