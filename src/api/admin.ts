@@ -7,7 +7,7 @@ import { hasEnded } from '../core/reports/request-record.ts'
 import { AdmissionBuilder } from './admission-builder.ts'
 import { assertAccepting } from './drain.ts'
 import type { GatewayContext } from './context.ts'
-import { endpoints, type Endpoint } from './endpoints.ts'
+import { endpointOf, endpoints, type ProtocolEndpoint } from '../protocols/protocols.ts'
 import { aggregateCounts, flushAllWorkers, findRequestOnAnyWorker } from './worker-queries.ts'
 import { jsonResponse } from './json-response.ts'
 import { idParam } from './path-id.ts'
@@ -110,8 +110,8 @@ function rank(
   return pool.rank({ ...admission, attempt: 0, avoid: [], configVersion: context.config.version })
 }
 
-function dryEndpoint(path: string | null): Endpoint {
-  const endpoint = endpoints.find((known) => known.path === (path ?? '/v1/chat/completions'))
+function dryEndpoint(path: string | null): ProtocolEndpoint {
+  const endpoint = endpointOf(path ?? '/v1/chat/completions')
   if (endpoint !== undefined) return endpoint
   throw new Failure('bad_value', `endpoint is not one of: ${endpoints.map((known) => known.path).join(', ')}.`, {
     param: 'endpoint',

@@ -67,7 +67,8 @@ export async function readJson(
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
     throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
   }
-  if (hasBackslashKey(json) || hasBackslashKey((json as Record<string, unknown>)['vllm_xargs'])) {
+  const { vllm_xargs: xargs, sampling_params: sampling } = json as Record<string, unknown>
+  if (hasBackslashKey(json) || hasBackslashKey(xargs) || hasBackslashKey(sampling)) {
     throw new Failure('bad_body', 'A field name must not contain a backslash.')
   }
   return { bytes, json: json as Record<string, unknown> }

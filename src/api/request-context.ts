@@ -4,7 +4,7 @@ import type { AbortSignalLike } from '../ports/abort-signal.ts'
 import type { RequestScope } from '../ports/request-scope.ts'
 import type { BodyAllocation } from '../body-memory.ts'
 import type { BodySource } from './body.ts'
-import type { ErrorShape } from './error-response.ts'
+import type { ErrorShape } from '../protocols/error-shape.ts'
 import { splitUrl } from '../url.ts'
 
 /** A request as handlers read it. A web `Request` is one; a platform may pass a lighter object. */

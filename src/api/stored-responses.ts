@@ -1,3 +1,5 @@
+import { responses } from '../protocols/responses.ts'
+import type { Admission } from '../core/contract/admission.ts'
 import { PAYLOAD_VERSION } from '../core/contract/payload-version.ts'
 import { openRecord } from '../core/reports/request-record.ts'
 import { Failure } from '../failure.ts'
@@ -91,6 +93,24 @@ interface StoredResponseRequest {
   readonly path: string
 }
 
+/** A request for which the engine computes nothing. */
+const emptyAdmission = (id: string, caller: Caller, model: Pick<Admission, 'model' | 'adapter'>): Admission => ({
+  version: PAYLOAD_VERSION,
+  id,
+  ...model,
+  promptTokens: 0,
+  tokenSource: 'bytes',
+  blocks: new Uint32Array(0),
+  session: null,
+  priority: 0,
+  expectedOutputTokens: 0,
+  tenant: caller.tenant,
+  overrides: null,
+  hints: null,
+  unsplittable: 'nothing is computed',
+  encodeItems: 0,
+})
+
 function exchangeWithoutBody(
   context: GatewayContext,
   incoming: RequestContext,
@@ -106,29 +126,14 @@ function exchangeWithoutBody(
     requestId,
     receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
+    protocol: responses,
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config),
     body: () => null,
     stream,
     observe: !stream,
     hideUsage: false,
-    admission: () => ({
-      version: PAYLOAD_VERSION,
-      id: incoming.id,
-      model,
-      adapter,
-      promptTokens: 0,
-      tokenSource: 'bytes',
-      blocks: new Uint32Array(0),
-      session: null,
-      priority: 0,
-      expectedOutputTokens: 0,
-      tenant: caller.tenant,
-      overrides: null,
-      hints: null,
-      unsplittable: 'nothing is computed',
-      encodeItems: 0,
-    }),
+    admission: () => emptyAdmission(id, caller, { model, adapter }),
     writeMs: context.config.limits.writeMs,
     heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
     routes: [route],

@@ -5,6 +5,7 @@ import { CacheLookups } from '../../src/origin/lmcache/cache-lookups.ts'
 import { Telemetry } from '../../src/telemetry/telemetry.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
+import { openaiErrors } from '../../src/protocols/error-shape.ts'
 import { openRequest } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
 import type { Decision } from '../../src/core/contract/decision.ts'
@@ -117,7 +118,12 @@ function watch(options: LiveOptions = {}) {
   const live = new DashboardStream(context, { everyMs: 20, ...options })
   const open = (method = 'GET') =>
     live.open(
-      openRequest(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, context.ports, 'openai'),
+      openRequest(
+        new Request('http://localhost/v1/firstlight/live', { method }),
+        world.scope,
+        context.ports,
+        openaiErrors,
+      ),
     )
   return { context, asked, open, darken: (id: string) => (dark = id) }
 }

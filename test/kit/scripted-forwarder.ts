@@ -1,4 +1,5 @@
 /** Scripted dependencies of a forwarder: engines that respond or fail, clusters that book and count. */
+import { chat } from '../../src/protocols/chat.ts'
 import type { Admission } from '../../src/core/contract/admission.ts'
 import type { EngineSignal } from '../../src/core/contract/engine-signal.ts'
 import type { Outcome } from '../../src/core/contract/outcome.ts'
@@ -82,6 +83,7 @@ export class ScriptedForwarder {
       requestId: 'label',
       receivedAt: 900,
       method: 'POST',
+      protocol: chat,
       path: '/v1/chat/completions',
       headers: ['content-type', 'application/json'],
       body: () => [new Uint8Array(2)],

@@ -2,6 +2,7 @@
  * Dependencies of a forwarder with the real ledger: encode, prefill and decode engines that fail on request, or stop
  * and lose their blocks.
  */
+import { chat } from '../../src/protocols/chat.ts'
 import { openRecord } from '../../src/core/reports/request-record.ts'
 import { toPoolConfig } from '../../src/config/pool-config.ts'
 import { toTargets } from '../../src/config/engine-targets.ts'
@@ -120,6 +121,7 @@ export class SplitForwarder {
       requestId: 'label',
       receivedAt: 900,
       method: 'POST',
+      protocol: chat,
       path: '/v1/chat/completions',
       headers: ['x-request-id', 'label'],
       body: (_route, edit) => [

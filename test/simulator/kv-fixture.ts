@@ -73,8 +73,7 @@ export class KvWorld {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
     const { blocks } = this.#meter.measure({
-      endpoint: 'completions',
-      body: { prompt },
+      prompt: { form: 'ids', lists: [prompt] },
       bodyBytes: 0,
       adapter: null,
       salts: salt === null ? [] : [salt],

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { completionBody, tokensLeft } from '../../../src/core/continuation/completion-body.ts'
-import { continuable, type Continuable } from '../../../src/core/continuation/continuable.ts'
+import type { Continuable } from '../../../src/core/continuation/continuable.ts'
+import { protocolOf } from '../../../src/protocols/protocols.ts'
 
 const CHAT = '/v1/chat/completions'
 const messages = [{ role: 'user', content: 'hi' }]
 const input = (body: Record<string, unknown>, outputIds: readonly number[] = [7, 8, 7], path = CHAT) => ({
-  request: continuable(path, { messages, prompt: 'hi', ...body }) as Continuable,
+  request: protocolOf(path)!.continuable({ messages, prompt: 'hi', ...body }, 'ids') as Continuable,
   model: 'm',
   promptIds: Uint32Array.of(1, 2),
   outputIds: Uint32Array.from(outputIds),
@@ -49,40 +50,5 @@ describe('completionBody', () => {
       ),
     )
     expect(clamped['logit_bias']).toEqual({ 7: -100 })
-  })
-})
-
-describe('continuable', () => {
-  it.each([
-    [{ n: 2 }, 'several_choices'],
-    [{ use_beam_search: true }, 'several_choices'],
-    [{ response_format: { type: 'json_object' } }, 'structured_output'],
-    [{ guided_json: {} }, 'structured_output'],
-    [{ tool_choice: 'required', tools: [{}] }, 'tools'],
-    [{ tools: [{}] }, 'tools'],
-    [{ tool_choice: 'auto', tools: [{}] }, 'tools'],
-    [{ logprobs: true }, 'logprobs'],
-    [{ include_reasoning: false }, 'reasoning'],
-    [{ echo: true }, 'echo'],
-    [{ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, 'multimodal'],
-  ])('excludes %j', (body, reason) => {
-    expect(continuable(CHAT, { messages, ...body })).toBe(reason)
-  })
-
-  it('excludes several prompts and other endpoints', () => {
-    expect(continuable('/v1/completions', { prompt: ['a', 'b'] })).toBe('several_choices')
-    expect(continuable('/v1/responses', { input: 'a' })).toBe('endpoint')
-  })
-
-  it('accepts a text, a list of ids, and tools that the model may not call', () => {
-    expect(continuable('/v1/completions?x=1', { prompt: [1, 2] })).toMatchObject({ api: 'completions' })
-    const tools = continuable(CHAT, {
-      messages,
-      tools: [{}],
-      tool_choice: 'none',
-      stop: ['a', 'bc'],
-      response_format: { type: 'text' },
-    })
-    expect(tools).toMatchObject({ api: 'chat', barrier: null, stops: ['a', 'bc'], showsIds: false })
   })
 })

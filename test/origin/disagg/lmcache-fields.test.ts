@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { copiedFields, tokenLimit, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache-fields.ts'
+import { copiedFields, unsplittableByLmcache } from '../../../src/origin/disagg/lmcache-fields.ts'
+import { protocolOf } from '../../../src/protocols/protocols.ts'
 
 const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
 const messages = [{ role: 'user', content: [{ type: 'text', text: 'hi' }] }]
 const why = (path: string, json: object, chats = true) =>
-  unsplittableByLmcache(path, json as Record<string, unknown>, chats)
+  unsplittableByLmcache(protocolOf(path)!, json as Record<string, unknown>, chats)
 
 describe('lmcache splits', () => {
   it.each([
@@ -99,7 +100,7 @@ describe('the limit of an answer', () => {
     [completions, { max_tokens: null }, null],
     [completions, { max_tokens: 5 }, 5],
   ])('of %s with %j is %j', (path, json, limit) => {
-    expect(tokenLimit(path, json)).toBe(limit)
+    expect(protocolOf(path)!.bounds.limit(json)).toBe(limit)
   })
 })
 

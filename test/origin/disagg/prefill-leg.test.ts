@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { rewriteBody } from '../../../src/api/body-rewrite.ts'
-import { prefillEdit } from '../../../src/origin/disagg/prefill-leg.ts'
+import { protocolOf } from '../../../src/protocols/protocols.ts'
 
 function prefilled(path: string, json: Record<string, unknown>): unknown {
-  const leg = prefillEdit(path, json, { kv_transfer_params: '{}' })
+  const { set, remove } = protocolOf(path)!.splitting!.prefillEdit(json)
+  const leg = { set: { kv_transfer_params: '{}', ...set }, remove }
   const pieces = rewriteBody(new TextEncoder().encode(JSON.stringify(json)), json, {
     model: null,
     includeUsage: false,
@@ -49,7 +50,6 @@ describe('the body of a prefill leg', () => {
       cache_salt: 's',
       add_generation_prompt: false,
       truncate_prompt_tokens: 7,
-      response_format: { type: 'text' },
     }
     expect(prefilled('/v1/chat/completions', prompt)).toMatchObject(prompt)
   })

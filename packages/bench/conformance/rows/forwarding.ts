@@ -21,7 +21,6 @@ const closed = [
   '/load',
   '/kv_event_sources',
   '/v1/chat/completions/render',
-  '/inference/v1/generate',
   '/is_sleeping',
   '/is_paused',
   '/pause',

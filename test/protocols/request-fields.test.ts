@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  bypassesPrefixCache,
-  estimateTokensByChars,
-  sequencesOf,
-  unsplittableReason,
-} from '../../src/api/split-eligibility.ts'
+import { unsplittableReason } from '../../src/protocols/prefill-edit.ts'
+import { scoresPrompt, sequencesOf } from '../../src/protocols/request-fields.ts'
 
 describe('a request that cannot be split', () => {
   it.each([
@@ -39,45 +35,6 @@ describe('a request that cannot be split', () => {
   })
 })
 
-describe('a quarter of the characters', () => {
-  it.each([
-    ['a text', { prompt: 'x'.repeat(400) }, 100],
-    ['one text in a list', { prompt: ['x'.repeat(400)] }, 100],
-    ['ids', { prompt: [1, 2, 3] }, 3],
-    ['ids in a list', { prompt: [[1, 2, 3]] }, 3],
-    [
-      'messages',
-      {
-        messages: [
-          { content: 'x'.repeat(200) },
-          {
-            content: [
-              { type: 'text', text: 'x'.repeat(200) },
-              { type: 'image_url', image_url: {} },
-            ],
-          },
-          null,
-          { content: null },
-        ],
-      },
-      100,
-    ],
-    [
-      'Anthropic’s system prompt and messages',
-      { system: 'x'.repeat(200), messages: [{ content: 'x'.repeat(200) }] },
-      100,
-    ],
-    [
-      'Anthropic’s system prompt in blocks',
-      { system: [{ type: 'text', text: 'x'.repeat(396) }], messages: [{ content: 'xxxx' }] },
-      100,
-    ],
-    ['nothing it knows', { input: 'x'.repeat(400) }, 0],
-  ])('of %s', (_name, json, tokens) => {
-    expect(estimateTokensByChars(json)).toBe(tokens)
-  })
-})
-
 describe('a prompt that is computed whole, whatever is cached', () => {
   it.each([
     { prompt_logprobs: 0 },
@@ -86,7 +43,7 @@ describe('a prompt that is computed whole, whatever is cached', () => {
     { echo: 'yes', logprobs: 1, prompt_logprobs: null },
     { echo: true, messages: [] },
   ])('is %j', (json) => {
-    expect(bypassesPrefixCache(json)).toBe(true)
+    expect(scoresPrompt(json)).toBe(true)
   })
 
   it.each([
@@ -98,7 +55,7 @@ describe('a prompt that is computed whole, whatever is cached', () => {
     { echo: false, logprobs: 5 },
     { echo: false, messages: [] },
   ])('is not %j', (json) => {
-    expect(bypassesPrefixCache(json)).toBe(false)
+    expect(scoresPrompt(json)).toBe(false)
   })
 })
 
