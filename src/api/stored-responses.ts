@@ -94,7 +94,11 @@ interface StoredResponseRequest {
 }
 
 /** A request for which the engine computes nothing. */
-const emptyAdmission = (id: string, caller: Caller, model: Pick<Admission, 'model' | 'adapter'>): Admission => ({
+const emptyAdmission = (
+  id: string,
+  caller: Caller,
+  model: Pick<Admission, 'model' | 'adapter'>,
+): ReturnType<Exchange['admission']> => ({
   version: PAYLOAD_VERSION,
   id,
   ...model,
