@@ -1,5 +1,5 @@
 import type { Column, Selection } from './engine-selection.ts'
-import { isShown, type Shown } from './shown-columns.ts'
+import { isShown, type ShownColumns } from './shown-columns.ts'
 
 const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolean])[] = [
   ['engine', 'engine', false],
@@ -24,7 +24,7 @@ export function EngineHeads({
   onSort,
 }: {
   readonly selection: Selection
-  readonly shown: Shown
+  readonly shown: ShownColumns
   readonly onSort: (column: Column, isNumber: boolean) => void
 }) {
   return (

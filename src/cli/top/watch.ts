@@ -37,7 +37,7 @@ const TICK_MS = 1_000
  * available.
  */
 export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<ViewFigures | null> {
-  const watching = new Watching(terminal, options, stop)
+  const watching = new WatchSession(terminal, options, stop)
   try {
     await watching.run()
   } finally {
@@ -46,7 +46,7 @@ export async function watch(terminal: Terminal, options: WatchOptions, stop: Abo
   return watching.figures
 }
 
-class Watching {
+class WatchSession {
   figures: ViewFigures | null = null
   readonly #options: WatchOptions
   readonly #screen: Screen

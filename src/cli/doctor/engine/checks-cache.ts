@@ -1,12 +1,12 @@
 /** The engine's KV cache against the configuration. */
 import type { Findings } from '../finding.ts'
-import type { Expected } from './expected.ts'
+import type { ExpectedEngine } from './expected.ts'
 import type { EngineFacts } from './facts.ts'
 
 /** Relative difference up to which capacities count as equal. */
 const SAME = 0.1
 
-export function checkCache(facts: EngineFacts, expected: Expected | null, found: Findings): void {
+export function checkCache(facts: EngineFacts, expected: ExpectedEngine | null, found: Findings): void {
   const stats = facts.metrics.scraped?.stats
   if (stats === undefined) return
   if (facts.switches.isSpeechOnly) checkNoPrefixes(stats.prefixCaching, found)
@@ -38,7 +38,7 @@ function checkNoPrefixes(on: boolean | null, found: Findings): void {
 function checkPrefixCaching(
   on: boolean | null,
   algorithm: string | undefined,
-  expected: Expected | null,
+  expected: ExpectedEngine | null,
   found: Findings,
 ): void {
   const configured = expected?.engine.prefixCaching ?? 'auto'
@@ -68,7 +68,7 @@ function checkPrefixCaching(
 
 function checkSizes(
   engine: { readonly blockTokens: number; readonly cacheBlocks: number },
-  { pool, engine: { cacheBlocks } }: Expected,
+  { pool, engine: { cacheBlocks } }: ExpectedEngine,
   found: Findings,
 ): void {
   const { blockTokens } = engine

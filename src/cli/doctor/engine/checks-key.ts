@@ -1,12 +1,12 @@
 import { isAnswer } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import type { Expected } from './expected.ts'
+import type { ExpectedEngine } from './expected.ts'
 import type { EngineFacts } from './facts.ts'
 
 /** Returns false if the key was rejected, which makes all other answers meaningless. */
 export function checkKey(
   { models, keyed, withoutKey, reach }: EngineFacts,
-  expected: Expected | null,
+  expected: ExpectedEngine | null,
   found: Findings,
 ): boolean {
   const { asked } = models

@@ -2,13 +2,13 @@ import { didYouMean } from '../../../config/suggest.ts'
 import type { ModelCard } from '../../../engines/model-list.ts'
 import { summaryOf } from '../ask.ts'
 import type { Findings } from '../finding.ts'
-import type { Expected } from './expected.ts'
+import type { ExpectedEngine } from './expected.ts'
 import { baseCard, type EngineFacts } from './facts.ts'
 
 /** Returns false if no model is served, so that there is nothing else to check. */
 export function checkModels(
   { models, version, type, tokens }: EngineFacts,
-  expected: Expected | null,
+  expected: ExpectedEngine | null,
   found: Findings,
 ): boolean {
   const { cards, asked } = models
@@ -40,7 +40,7 @@ const lengthOf = (card: ModelCard | null): string =>
   card?.maxModelLen == null ? '' : `, up to ${card.maxModelLen} tokens`
 
 /** Compares the configured names with the served ones. */
-function checkNames(cards: readonly ModelCard[], { pool, engine }: Expected, found: Findings): void {
+function checkNames(cards: readonly ModelCard[], { pool, engine }: ExpectedEngine, found: Findings): void {
   const served = cards.map(({ id }) => id)
   const wanted = engine.models ?? [pool.model, ...pool.adapters]
   for (const name of wanted.filter((one) => !served.includes(one))) {

@@ -15,17 +15,17 @@ const perToken: Term = ({ total, cached }) => total - cached
 /** Query-key pairs: the trapezoid of vllm production-stack#670. */
 const perPair: Term = ({ total, cached }) => (total ** 2 - cached ** 2) / 2
 
-export const laws = {
+export const costModels = {
   'tokens alone, a + b new': [fixed, perToken],
   'trapezoid alone, a + k pairs': [fixed, perPair],
   'both, a + b new + k pairs': [fixed, perToken, perPair],
 } as const satisfies Readonly<Record<string, readonly Term[]>>
 
 /** Milliseconds of a prefill on an idle engine. */
-export type FittedLaw = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
+export type FittedCostModel = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
 
 /** Least squares of the relative error over the prefills on an idle engine. */
-export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): FittedLaw {
+export function fitCostModel(terms: readonly Term[], seen: readonly Prefill[]): FittedCostModel {
   const size = terms.length
   const system = Array.from({ length: size }, () => new Float64Array(size + 1))
   for (const { prefill, ownMs } of alone(seen)) {
@@ -54,7 +54,7 @@ export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; re
  * Predicted time to first token of each prompt when it was sent: remaining work of earlier prompts, and its own. First
  * come, first served.
  */
-export function foretell(costModel: FittedLaw, seen: readonly Prefill[]): number[] {
+export function predictTtfts(costModel: FittedCostModel, seen: readonly Prefill[]): number[] {
   return seen.map((prefill) => {
     const before = seen
       .filter((other) => other.sentAt < prefill.sentAt && other.firstAt > prefill.sentAt)
