@@ -57,7 +57,8 @@ export class Http1Server {
     const connection = new ServerConnection({
       socket,
       timeouts,
-      serves: (path) => endpointOf(path) !== undefined,
+      // node:http reads queries.
+      serves: (path) => !path.includes('?') && endpointOf(path) !== undefined,
       serve: (request, writer) => this.#serve(request, writer),
       handOver: () => {
         this.#connections.delete(connection)
