@@ -24,6 +24,7 @@ function open() {
           return state.observe(signals, world.now)
         },
       }) as Partial<PoolPort> as PoolPort,
+    origin: { send: () => Promise.reject(new Error('a gateway is not probed')) },
     now: () => world.now,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports
